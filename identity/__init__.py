@@ -1,0 +1,1 @@
+"""When two records are one work: identifiers and titles in one form, so that equal things compare equal."""

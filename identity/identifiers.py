@@ -1,0 +1,65 @@
+"""Identifiers in one spelling. Each function returns None for what is no such identifier; none of them guesses.
+
+Forms follow the registries: DOI handbook §2.2 (case-insensitive, prefix `10.`), NLM (PMID, PMCID), arXiv identifier scheme
+(both before and after 2007), ISO 2108 (ISBN, check digit verified), PEP 503 (distribution names).
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+", re.IGNORECASE)
+ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?", re.IGNORECASE)
+ARXIV_PREFIX = re.compile(r"^(?:arxiv:|(?:https?://)?(?:www\.)?(?:export\.)?arxiv\.org/(?:abs|pdf)/)", re.IGNORECASE)
+PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/)", re.IGNORECASE)
+PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
+TRAILING = ".,;:'\"”’"
+
+
+def normal_doi(text: str) -> str | None:
+    """`10.1000/xyz` from a DOI in any dress: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
+    found = DOI.search(unquote(text).replace(" ", "") if text.lstrip()[:3] == "10." else unquote(text))
+    if not found:
+        return None
+    doi = found.group().rstrip(TRAILING).lower()
+    for opening, closing in ("()", "[]", "{}"):  # a bracket around the DOI is not part of it; one inside (SICI) is
+        if doi.endswith(closing) and doi.count(closing) > doi.count(opening):
+            doi = doi[:-1].rstrip(TRAILING)
+    return doi
+
+
+def normal_arxiv(text: str) -> str | None:
+    """`2101.00001` or `hep-th/9901001`, without version; a bare number only in arXiv's own form."""
+    found = ARXIV.fullmatch(ARXIV_PREFIX.sub("", text.strip()).removesuffix(".pdf"))
+    return found.group(1).lower() if found else None
+
+
+def normal_pmid(text: str) -> str | None:
+    digits = PMID_PREFIX.sub("", text.strip()).rstrip("/")
+    return str(int(digits)) if digits.isascii() and digits.isdigit() and 0 < int(digits) < 10**9 else None
+
+
+def normal_pmcid(text: str) -> str | None:
+    found = PMCID.search(text.strip())
+    return f"PMC{int(found.group(1))}" if found else None
+
+
+def normal_isbn(text: str) -> str | None:
+    """The 13-digit form, from ISBN-10 or ISBN-13 with a right check digit."""
+    digits = re.sub(r"[^0-9Xx]", "", re.sub(r"^isbn(?:-1[03])?:?", "", text.strip(), flags=re.IGNORECASE)).upper()
+    if len(digits) == 10 and digits[:9].isdigit():
+        if sum((10 - place) * (10 if digit == "X" else int(digit)) for place, digit in enumerate(digits)) % 11:
+            return None
+        digits = "978" + digits[:9]
+        return digits + _check_13(digits)
+    return digits if len(digits) == 13 and digits.isdigit() and digits[-1] == _check_13(digits[:12]) else None
+
+
+def normal_distribution(name: str) -> str:
+    """A Python distribution's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _check_13(digits: str) -> str:
+    return str(-sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(digits)) % 10)

@@ -1,0 +1,1 @@
+"""Files into records, and records back into files."""

@@ -1,0 +1,74 @@
+"""Everything that can go wrong for a reason the caller can act on.
+
+::
+
+    SearchError                      exit code
+    ├── BadRequest                   2   what was asked cannot be understood
+    │   ├── NotBuilt                 2   what was asked for is known but not built yet
+    │   └── SettingsError            2   a settings file, variable or flag is wrong
+    ├── UnreadableFile               2   one file could not be turned into records
+    ├── MissingExtra                 2   an optional package is not installed
+    ├── NothingSearchable            3   no configured source could be asked
+    └── LibraryError                 3
+        ├── LibraryMissing           3   no library at that place
+        ├── LibraryTooNew            3   written by a newer Outrider
+        ├── LibraryCorrupt           3   its files cannot be read
+        └── LibraryReadOnly          3   it can be searched but not written
+
+A message says what was asked, of whom, and what to do. A bug (`KeyError`) is none of these: it crashes.
+"""
+
+from __future__ import annotations
+
+
+class SearchError(Exception):
+    """Base of every expected error; `exit_code` is what the command ends with."""
+
+    exit_code = 3
+
+
+class BadRequest(SearchError):
+    exit_code = 2
+
+
+class NotBuilt(BadRequest):
+    pass
+
+
+class SettingsError(BadRequest):
+    pass
+
+
+class UnreadableFile(SearchError):
+    exit_code = 2
+
+
+class MissingExtra(SearchError):
+    exit_code = 2
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs packages that are not installed; install them with: pip install 'outrider[{extra}]'")
+
+
+class NothingSearchable(SearchError):
+    exit_code = 3
+
+
+class LibraryError(SearchError):
+    exit_code = 3
+
+
+class LibraryMissing(LibraryError):
+    pass
+
+
+class LibraryTooNew(LibraryError):
+    pass
+
+
+class LibraryCorrupt(LibraryError):
+    pass
+
+
+class LibraryReadOnly(LibraryError):
+    pass

@@ -1,0 +1,176 @@
+"""Filters over records: the request's mapping, checked and turned into a small tree.
+
+The operators and their meaning follow MongoDB's query language, with one rule for what is missing: a comparison with a
+missing value is false, and `$ne`, `$nin` and `$not` are exact complements, so they hold for it. On a field that is a
+list (`authors`, `tags`, `mesh`) `$eq` and `$in` ask for any element. Strings compare exactly.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from outrider.state.errors import BadRequest
+
+Scalar = str | int | bool
+Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists"]
+FieldType = Literal["string", "integer", "list"]
+
+FIELDS: dict[str, FieldType] = {
+    "doc_id": "string", "kind": "string", "title": "string", "venue": "string", "language": "string",
+    "url": "string", "origin": "string", "doi": "string", "pmid": "string", "arxiv": "string",
+    "year": "integer", "citations": "integer", "stars": "integer",
+    "authors": "list", "tags": "list", "mesh": "list",
+}  # fmt: skip
+ALIASES = {"journal": "venue", "keywords": "tags"}
+COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
+CONNECTIVES = ("$and", "$or", "$not")
+MAX_DEPTH = 20
+MAX_CONDITIONS = 1_000
+INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One field against a value, a tuple of values (`$in`) or a flag (`$exists`)."""
+
+    field: str
+    operator: Operator
+    value: Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Filter
+
+
+Filter = Compare | And | Or | Not
+
+
+def parse_filter(raw: Mapping[str, object]) -> Filter | None:
+    """The tree of a filter mapping, None for an empty one; `BadRequest` names the field or operator that is wrong."""
+    if not isinstance(raw, Mapping):
+        raise BadRequest(f"filters must be a mapping such as {{'year': {{'$gte': 2020}}}}, not {_name(raw)}")
+    return _Parser().mapping(raw, depth=0) if raw else None
+
+
+def both(first: Filter | None, second: Filter | None) -> Filter | None:
+    """The filter that asks for both, where either may be absent."""
+    if first is None or second is None:
+        return first or second
+    return And((first, second))
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self.conditions = 0
+
+    def mapping(self, raw: Mapping[str, object], depth: int) -> Filter:
+        if depth > MAX_DEPTH:
+            raise BadRequest(f"filters are nested more than {MAX_DEPTH} deep")
+        parts = tuple(self.entry(key, value, depth) for key, value in raw.items())
+        if not parts:
+            raise BadRequest("an empty mapping inside filters means nothing; leave it out")
+        return parts[0] if len(parts) == 1 else And(parts)
+
+    def entry(self, key: str, value: object, depth: int) -> Filter:
+        if key in ("$and", "$or"):
+            if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+                raise BadRequest(f"{key} takes a list of at least one filter, not {_name(value)}")
+            parts = tuple(self.mapping(_mapping(part, key), depth + 1) for part in value)
+            return And(parts) if key == "$and" else Or(parts)
+        if key == "$not":
+            return Not(self.mapping(_mapping(value, key), depth + 1))
+        if not isinstance(key, str) or key.startswith("$"):
+            raise BadRequest(f"unknown filter operator {key!r}{_nearest(key, (*CONNECTIVES, *COMPARISONS))}")
+        return self.field(_field(key), value, depth)
+
+    def field(self, field: str, value: object, depth: int) -> Filter:
+        if not isinstance(value, Mapping):
+            return self.compare(field, "$eq", value, depth)
+        if not value:
+            raise BadRequest(f"filter on {field!r} is empty; give a value or an operator such as $gte")
+        parts = tuple(self.compare(field, operator, operand, depth) for operator, operand in value.items())
+        return parts[0] if len(parts) == 1 else And(parts)
+
+    def compare(self, field: str, operator: object, operand: object, depth: int) -> Filter:
+        self.conditions += 1
+        if self.conditions > MAX_CONDITIONS:
+            raise BadRequest(f"filters hold more than {MAX_CONDITIONS} conditions")
+        match operator:
+            case "$not":
+                if depth > MAX_DEPTH:
+                    raise BadRequest(f"filters are nested more than {MAX_DEPTH} deep")
+                return Not(self.field(field, _mapping(operand, f"$not on {field!r}"), depth + 1))
+            case "$ne":
+                return Not(Compare(field, "$eq", _scalar(field, "$ne", operand)))
+            case "$nin":
+                return Not(Compare(field, "$in", _scalars(field, "$nin", operand)))
+            case "$in":
+                return Compare(field, "$in", _scalars(field, "$in", operand))
+            case "$exists":
+                if not isinstance(operand, bool):
+                    raise BadRequest(f"$exists on {field!r} takes true or false, not {_name(operand)}")
+                return Compare(field, "$exists", operand)
+            case "$eq":
+                return Compare(field, "$eq", _scalar(field, "$eq", operand))
+            case "$gt" | "$gte" | "$lt" | "$lte":
+                if FIELDS[field] == "list":
+                    raise BadRequest(f"{operator} has no meaning on the list {field!r}; use $eq or $in")
+                return Compare(field, operator, _scalar(field, operator, operand))
+            case _:
+                raise BadRequest(f"unknown filter operator {operator!r} on {field!r}{_nearest(operator, COMPARISONS)}")
+
+
+def _field(key: str) -> str:
+    name = ALIASES.get(key, key)
+    if name not in FIELDS:
+        raise BadRequest(f"unknown filter field {key!r}{_nearest(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
+    return name
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise BadRequest(f"{where} takes a mapping, not {_name(value)}")
+    return value
+
+
+def _scalars(field: str, operator: str, value: object) -> tuple[Scalar, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadRequest(f"{operator} on {field!r} takes a list of values, not {_name(value)}")
+    if len(value) > MAX_CONDITIONS:
+        raise BadRequest(f"{operator} on {field!r} takes at most {MAX_CONDITIONS} values, not {len(value)}")
+    return tuple(_scalar(field, operator, item) for item in value)
+
+
+def _scalar(field: str, operator: str, value: object) -> Scalar:
+    if FIELDS[field] == "integer":
+        if isinstance(value, bool) or not isinstance(value, int) or value not in INT64:
+            raise BadRequest(f"{operator} on {field!r} takes a whole number, not {_name(value)}")
+        return value
+    if not isinstance(value, str):
+        hint = "; use $exists to ask for what is missing" if value is None else ""
+        raise BadRequest(f"{operator} on {field!r} takes a string, not {_name(value)}{hint}")
+    return value
+
+
+def _name(value: object) -> str:
+    shown = repr(value)
+    return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
+
+
+def _nearest(wrong: object, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(wrong), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,99 @@
+"""Results on their way through the graph: ranked lists, candidates (works), hits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outrider.state.model import Model
+from outrider.state.records import Identifiers, Kind, Record
+
+ScoredBy = Literal["model", "rules", "unscored"]
+
+
+class FoundBy(Model):
+    """Who found a work, with which query, at which rank (from 1)."""
+
+    source: str
+    strategy: str
+    query: str
+    rank: int
+
+
+class Scored(Model):
+    """A record with the score of the engine that found it; scores of different engines do not compare."""
+
+    record: Record
+    score: float
+
+
+class RankedList(Model):
+    """One source's answer to one query by one strategy, best first."""
+
+    source: str
+    strategy: str
+    query: str
+    weight: float = Field(1.0, ge=0, description="How much the list counts in fusion.")
+    results: tuple[Scored, ...]
+
+
+class Duplicate(Model):
+    """A record that was folded into another because both are the same work."""
+
+    doc_id: str
+    source: str
+    origin: str | None = None
+    why: str
+
+
+class Candidate(Model):
+    """One work: its leading record, everyone who found it, and what each stage thought of it."""
+
+    record: Record
+    found_by: tuple[FoundBy, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
+    scores: dict[str, float] = Field(default_factory=dict)
+    score: float = Field(0.0, ge=0, le=1)
+    scored_by: ScoredBy = "unscored"
+    reason: str = ""
+
+
+class Rejected(Model):
+    """A candidate that a rule removed, and the rule."""
+
+    doc_id: str
+    title: str
+    why: str
+
+
+class Hit(Model):
+    rank: int
+    doc_id: str
+    kind: Kind
+    title: str
+    description: str = ""
+    abstract: str = ""
+    url: str | None = None
+    identifiers: Identifiers = Identifiers()
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    venue: str | None = None
+    citations: int | None = None
+    stars: int | None = None
+    language: str | None = None
+    tags: tuple[str, ...] = ()
+    score: float = Field(ge=0, le=1)
+    scores: dict[str, float] = Field(default_factory=dict)
+    radar: tuple[dict[str, JsonValue], ...] = ()
+    scored_by: ScoredBy = "unscored"
+    reason: str = ""
+    found_by: tuple[FoundBy, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
+    related: tuple[dict[str, JsonValue], ...] = ()
+    content: str = Field("", description="Abstract or description.")
+    original_text: str = Field("", description="All the text that we hold; spans point into it.")
+    distilled_text: str = Field("", description="Verbatim pieces of original_text, in order.")
+    spans: tuple[tuple[int, int], ...] = Field((), description="Character offsets [start, end) of those pieces.")
+    source_strategy: str = Field("", description="The strategy that ranked the work best.")
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)

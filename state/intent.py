@@ -1,0 +1,53 @@
+"""What the translator understood, and the searches it planned."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from outrider.state.model import Model
+from outrider.state.request import RetrieverType, SearchMode
+
+IntentType = Literal["survey", "method", "dataset", "baseline", "library", "general"]
+
+
+class NumberRange(Model):
+    """Inclusive bounds, either of which may be open."""
+
+    min: int | None = None
+    max: int | None = None
+
+    def holds(self, value: int) -> bool:
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+
+class Constraints(Model):
+    """What the words of the request ask for. A record that lacks the field passes."""
+
+    years: NumberRange = NumberRange()
+    stars: NumberRange = NumberRange()
+
+
+class ParsedIntent(Model):
+    topic: str
+    concepts: tuple[str, ...]
+    intent_type: IntentType = "general"
+    constraints: Constraints = Constraints()
+
+
+class PlannedQuery(Model):
+    """One search: `text` for engines that rank, `boolean_query` for those that match."""
+
+    text: str
+    keywords: tuple[str, ...]
+    boolean_query: str
+    synonyms: tuple[str, ...] = ()
+
+
+class SearchStrategy(Model):
+    queries: tuple[PlannedQuery, ...]
+    sources: tuple[str, ...]
+    strategies: tuple[RetrieverType, ...]
+    search_mode: SearchMode = SearchMode.BALANCED
+    expanded_keywords: tuple[str, ...] = ()
+    constraints: Constraints = Constraints()
+    made_by: Literal["rules", "model"] = "rules"

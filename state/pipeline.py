@@ -1,0 +1,73 @@
+"""The typed state of the search graph: what comes in, what nodes read, what they may write."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from outrider.state.hits import Candidate, Hit, RankedList, Rejected
+from outrider.state.intent import ParsedIntent, SearchStrategy
+from outrider.state.model import Model
+from outrider.state.request import SearchRequest
+from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, SourceReport, Usage
+
+
+class PipelineState(SearchRequest):
+    """Everything one run knows. Nodes run one after another, so a field has one writer at a time and needs no reducer.
+
+    `sources` holds the names that were asked for, and from the scout on what each source did.
+    """
+
+    sources: tuple[SourceReport | str, ...] | None = None  # type: ignore[assignment]
+    started_at: float = Field(0.0, description="Seconds since the epoch.")
+    intent: ParsedIntent | None = None
+    strategy: SearchStrategy | None = None
+    lists: tuple[RankedList, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    facets: Facets = Facets()
+    context: DistilledContext = DistilledContext()
+    failures: tuple[Failure, ...] = ()
+    bypassed: tuple[Bypass, ...] = ()
+    usage: Usage = Usage()
+    timings_ms: dict[str, float] = Field(default_factory=dict)
+    total_candidates: int = 0
+    total_found: int = 0
+    execution_time_ms: float = 0.0
+    snapshot: str | None = None
+    provenance_hash: str = ""
+    result_set: ResultSet | None = None
+
+
+class Update(TypedDict, total=False):
+    """What a node may write."""
+
+    started_at: float
+    sources: tuple[SourceReport, ...]
+    intent: ParsedIntent | None
+    strategy: SearchStrategy | None
+    lists: tuple[RankedList, ...]
+    candidates: tuple[Candidate, ...]
+    rejected: tuple[Rejected, ...]
+    hits: tuple[Hit, ...]
+    facets: Facets
+    context: DistilledContext
+    failures: tuple[Failure, ...]
+    bypassed: tuple[Bypass, ...]
+    usage: Usage
+    timings_ms: dict[str, float]
+    total_candidates: int
+    total_found: int
+    execution_time_ms: float
+    snapshot: str | None
+    provenance_hash: str
+    result_set: ResultSet | None
+
+
+class RunContext(Model):
+    """Settings that one run may override. JSON types only, so that a server can draw its form."""
+
+    run_timeout_s: float | None = Field(None, gt=0, le=600, description="Seconds a search may take.")
+    relevance_threshold: float | None = Field(None, ge=0, le=1, description="A model's score below this is dropped.")
+    max_context_tokens: int | None = Field(None, ge=0, le=1_000_000, description="Token budget of the distilled context.")

@@ -1,0 +1,66 @@
+"""What nodes need from the outside, as protocols; `services` decides who provides it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.state.filters import Filter
+from outrider.state.hits import Scored
+from outrider.state.request import RetrieverType
+
+
+@dataclass(frozen=True, slots=True)
+class SourceQuery:
+    """One search of one source by one strategy."""
+
+    text: str
+    strategy: RetrieverType
+    where: Filter | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswer:
+    """Best first; `total` where the source says how many there are."""
+
+    results: tuple[Scored, ...]
+    total: int | None = None
+    message: str = ""
+
+
+class Source(Protocol):
+    """A place that can be searched. Raises `SearchError`; anything else is a bug."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def strategies(self) -> tuple[RetrieverType, ...]:
+        """The strategies that this source can run."""
+        ...
+
+    async def search(self, query: SourceQuery) -> SourceAnswer: ...
+
+
+class Shelf(Protocol):
+    """What the pipeline needs of the library beyond searching it."""
+
+    async def full_texts(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
+        """Bodies by doc_id; ids that the library does not hold are absent."""
+        ...
+
+    async def snapshot(self) -> str | None:
+        """`<library id>@<version>` of what is searched now; None where there is no library."""
+        ...
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        """Terms that mark the first hits of `text` off from the later ones, best first."""
+        ...
+
+
+class Clock(Protocol):
+    def __call__(self) -> float:
+        """Seconds since the epoch."""
+        ...

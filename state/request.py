@@ -1,0 +1,139 @@
+"""What a caller may ask, checked in one place whichever door it came through."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.filters import parse_filter
+from outrider.state.model import Model
+
+MAX_QUERY_CHARS = 20_000
+MAX_TOP_K = 1_000
+KNOWN_SOURCES = (
+    "library", "github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google", "web",
+)  # fmt: skip
+BUILT_SOURCES = ("library",)
+
+
+class SearchMode(StrEnum):
+    """How far a query is widened: by no term, by 2-3, by 5-8. Nothing else depends on it."""
+
+    FOCUSED = "focused"
+    BALANCED = "balanced"
+    EXPLORATORY = "exploratory"
+
+
+class RetrieverType(StrEnum):
+    """How the library is searched. `dense`, `sparse` and `graph` are accepted as synonyms."""
+
+    LANCE_DENSE = "lance_dense"
+    LANCE_FTS = "lance_fts"
+    GRAPH_NEIGHBOR = "graph_neighbor"
+
+
+BUILT_STRATEGIES = (RetrieverType.LANCE_FTS,)
+SYNONYMS = {"dense": "lance_dense", "sparse": "lance_fts", "graph": "graph_neighbor"}
+
+
+def _retriever(value: object) -> object:
+    return SYNONYMS.get(value.lower(), value.lower()) if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Strategy = Annotated[RetrieverType, BeforeValidator(_retriever)]
+
+
+class SearchRequest(Model):
+    """One request. Only what is given narrows the search; every default means "all that is there"."""
+
+    query: str | dict[str, str] = Field(description="Words, a question, or (systematic mode) a mapping field -> text.")
+    strategies: tuple[Strategy, ...] | None = Field(None, description="The library's retrievers; all of them by default.")
+    sources: tuple[str, ...] | None = Field(None, description="Who is asked; all configured sources by default.")
+    mode: Annotated[Literal["discovery", "systematic"], BeforeValidator(_lower)] = Field(
+        "discovery", validation_alias=AliasChoices("mode", "execution_mode"), description="Ranked answer, or exact Boolean protocol."
+    )
+    search_mode: Annotated[SearchMode, BeforeValidator(_lower)] = Field(SearchMode.BALANCED, description="How far the query is widened.")
+    filters: dict[str, JsonValue] | None = Field(None, description='For example {"year": {"$gt": 2020}, "language": "Rust"}.')
+    fusion_enabled: bool = Field(True, description="Fuse ranked lists by reciprocal rank; otherwise interleave them.")
+    rerank_enabled: bool | None = Field(None, description="Reorder the first 50 with a cross-encoder; by default where one helps.")
+    distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")
+    top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
+    distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
+
+    @field_validator("query")
+    @classmethod
+    def _says_something(cls, query: str | dict[str, str]) -> str | dict[str, str]:
+        texts = [query] if isinstance(query, str) else list(query.values())
+        length = sum(map(len, texts))
+        if length > MAX_QUERY_CHARS:
+            raise ValueError(f"has {length:,} characters; at most {MAX_QUERY_CHARS:,} are searched")
+        if not texts or not all(searchable(text) for text in texts):
+            raise ValueError("has no letter or digit to search for")
+        return query
+
+    @field_validator("sources")
+    @classmethod
+    def _known_sources(cls, sources: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in sources or ():
+            if name not in KNOWN_SOURCES:
+                raise ValueError(f"names the unknown source {name!r}; known: {', '.join(KNOWN_SOURCES)}")
+        return sources or None
+
+    @field_validator("filters")
+    @classmethod
+    def _meaningful_filters(cls, filters: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        try:
+            parse_filter(filters or {})
+        except BadRequest as error:
+            raise ValueError(str(error)) from error
+        return filters or None
+
+
+def refuse_unbuilt(request: SearchRequest) -> None:
+    """Raise `NotBuilt` for what a caller asks for by name and this version cannot do; unbuilt defaults are bypassed instead."""
+    if request.mode == "systematic":
+        raise NotBuilt("mode 'systematic' (exact Boolean search) is not built yet; leave mode out for a ranked answer")
+    if not isinstance(request.query, str):
+        raise NotBuilt("a mapping field -> text is a Boolean query and needs the systematic mode, which is not built yet; give a string")
+    if request.rerank_enabled:
+        raise NotBuilt("rerank_enabled was asked for, but no reranker is built yet; leave it out")
+    for strategy in request.strategies or ():
+        if strategy not in BUILT_STRATEGIES:
+            raise NotBuilt(f"strategy '{strategy}' is not built yet; built: {', '.join(BUILT_STRATEGIES)}")
+    for source in request.sources or ():
+        if source not in BUILT_SOURCES:
+            raise NotBuilt(f"source {source!r} is not built yet; built: {', '.join(BUILT_SOURCES)}")
+
+
+def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
+    """The request, or `BadRequest` naming every field that is wrong and why."""
+    try:
+        request = SearchRequest.model_validate(asked)
+    except ValidationError as error:
+        raise BadRequest("; ".join(_complaint(detail) for detail in error.errors())) from error
+    refuse_unbuilt(request)
+    return request
+
+
+def _complaint(detail: ErrorDetails) -> str:
+    field = ".".join(str(part) for part in detail["loc"][:1])
+    if detail["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(field, SearchRequest.model_fields, n=1)
+        return f"unknown field {field!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    return f"{field}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+def searchable(text: str) -> bool:
+    """Whether a text holds a letter or digit of any script."""
+    return any(unicodedata.category(char)[0] in "LN" for char in text)

@@ -1,0 +1,113 @@
+"""The one answer that every door returns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from outrider.state.hits import Hit
+from outrider.state.intent import ParsedIntent, SearchStrategy
+from outrider.state.model import Model
+
+SourceStatus = Literal[
+    "ok", "partial", "empty", "timeout", "rate_limited", "unauthorized", "forbidden", "unavailable", "malformed", "off", "cached", "stale",
+]  # fmt: skip
+
+
+class Failure(Model):
+    """Something expected that went wrong in a node; the run went on with the node's fallback."""
+
+    node: str
+    error: str = Field(description="The kind of error, a name of `state.errors` or `TimeoutError`.")
+    message: str
+
+
+class SourceReport(Model):
+    """What one source did for one strategy; one row each."""
+
+    source: str
+    strategy: str
+    asked: int = Field(description="Results asked for.")
+    returned: int = 0
+    total: int | None = Field(None, description="How many the source says there are, where it says.")
+    status: SourceStatus
+    message: str = ""
+    retry_at: str | None = None
+    took_ms: float = 0.0
+
+
+class Bypass(Model):
+    """A step that did not run, and why."""
+
+    step: str
+    why: str
+
+
+class Usage(Model):
+    """What models cost: from the provider's own usage figures."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = Field(0.0, description="None when a price is unknown.")
+
+
+class Facets(Model):
+    """Counts over everything above the threshold, most frequent first (years: newest first)."""
+
+    by_year: dict[str, int] = Field(default_factory=dict)
+    by_venue: dict[str, int] = Field(default_factory=dict)
+    by_language: dict[str, int] = Field(default_factory=dict)
+    top_authors: dict[str, int] = Field(default_factory=dict)
+    key_themes: dict[str, int] = Field(default_factory=dict)
+
+
+class ContextUnit(Model):
+    """One kept sentence: `text == original_text[start:end]` of the hit `doc_id`."""
+
+    doc_id: str
+    key: str = Field(description="Citation key, `[rank]` of the hit.")
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class DistilledContext(Model):
+    """Only the sentences that answer, ready to paste into a prompt."""
+
+    text: str = ""
+    units: tuple[ContextUnit, ...] = ()
+    tokens: int = Field(0, description="Upper estimate of the tokens of `text`.")
+
+
+class ResultSet(Model):
+    """Where the hits of a systematic run lie; they never enter the state."""
+
+    path: str
+    total: int
+    cursor: str | None = None
+    sha256: str
+    manifest: str
+
+
+class SearchResponse(Model):
+    query: str | dict[str, str]
+    mode: str
+    intent: ParsedIntent | None = None
+    strategy: SearchStrategy | None = None
+    hits: tuple[Hit, ...] = ()
+    facets: Facets = Facets()
+    context: DistilledContext = DistilledContext()
+    failures: tuple[Failure, ...] = ()
+    sources: tuple[SourceReport, ...] = ()
+    bypassed: tuple[Bypass, ...] = ()
+    usage: Usage = Usage()
+    timings_ms: dict[str, float] = Field(default_factory=dict)
+    total_candidates: int = Field(0, description="Works after deduplication.")
+    total_found: int = Field(0, description="Works above the threshold, before top_k.")
+    execution_time_ms: float = 0.0
+    snapshot: str | None = Field(None, description="Library id and version that were searched.")
+    provenance_hash: str = ""
+    result_set: ResultSet | None = None
