@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+", re.IGNORECASE)
+DOI = re.compile(r"10\.\d{4,9}/(?:(?!</)[^\s\"])+", re.IGNORECASE)
 ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?", re.IGNORECASE)
 ARXIV_PREFIX = re.compile(r"^(?:arxiv:|(?:https?://)?(?:www\.)?(?:export\.)?arxiv\.org/(?:abs|pdf)/)", re.IGNORECASE)
 PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/)", re.IGNORECASE)
@@ -19,11 +19,11 @@ TRAILING = ".,;:'\"”’"
 
 def normal_doi(text: str) -> str | None:
     """`10.1000/xyz` from a DOI in any dress: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
-    found = DOI.search(unquote(text).replace(" ", "") if text.lstrip()[:3] == "10." else unquote(text))
+    found = DOI.search(unquote(text))
     if not found:
         return None
     doi = found.group().rstrip(TRAILING).lower()
-    for opening, closing in ("()", "[]", "{}"):  # a bracket around the DOI is not part of it; one inside (SICI) is
+    for opening, closing in ("()", "[]", "{}", "<>"):  # a bracket around the DOI is not part of it; one inside (SICI) is
         if doi.endswith(closing) and doi.count(closing) > doi.count(opening):
             doi = doi[:-1].rstrip(TRAILING)
     return doi

@@ -28,6 +28,13 @@ class Scored(Model):
     score: float
 
 
+class Ranked(Model):
+    """A place in a ranked list; the record itself stands once, with its candidate."""
+
+    doc_id: str
+    score: float
+
+
 class RankedList(Model):
     """One source's answer to one query by one strategy, best first."""
 
@@ -35,7 +42,7 @@ class RankedList(Model):
     strategy: str
     query: str
     weight: float = Field(1.0, ge=0, description="How much the list counts in fusion.")
-    results: tuple[Scored, ...]
+    results: tuple[Ranked, ...]
 
 
 class Duplicate(Model):

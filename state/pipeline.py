@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from typing_extensions import TypedDict
 
 from outrider.state.hits import Candidate, Hit, RankedList, Rejected
@@ -19,6 +19,12 @@ class PipelineState(SearchRequest):
     """
 
     sources: tuple[SourceReport | str, ...] | None = None  # type: ignore[assignment]
+
+    @field_validator("sources")
+    @classmethod
+    def _known_sources(cls, sources: tuple[SourceReport | str, ...] | None) -> tuple[SourceReport | str, ...] | None:  # type: ignore[override]
+        return sources  # the names were checked when the request came in
+
     started_at: float = Field(0.0, description="Seconds since the epoch.")
     intent: ParsedIntent | None = None
     strategy: SearchStrategy | None = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.state.filters import Filter
-from outrider.state.hits import Scored
+from outrider.state.hits import RankedList, Scored
 from outrider.state.request import RetrieverType
 
 
@@ -60,7 +60,7 @@ class Shelf(Protocol):
         ...
 
 
-class Clock(Protocol):
-    def __call__(self) -> float:
-        """Seconds since the epoch."""
-        ...
+Fusion = Callable[[Sequence[RankedList]], Mapping[str, float]]
+"""Fused scores by doc_id; a larger score is a better place."""
+Clock = Callable[[], float]
+"""Seconds since the epoch."""

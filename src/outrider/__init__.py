@@ -1,3 +1,33 @@
-"""Outrider: one request, searched everywhere at once, answered with the sentences that count and the trail to check them."""
+"""Outrider: one request, searched everywhere at once, answered with the sentences that count and the trail to check them.
+
+>>> from outrider import search
+>>> answer = search("retry a failing call with exponential backoff")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["Hit", "SearchRequest", "SearchResponse", "aexecute", "asearch", "execute", "search"]
+
+if TYPE_CHECKING:
+    from outrider.serve.python import aexecute, asearch, execute, search
+    from outrider.state.hits import Hit
+    from outrider.state.request import SearchRequest
+    from outrider.state.response import SearchResponse
+
+_HOMES = {
+    "Hit": "outrider.state.hits",
+    "SearchRequest": "outrider.state.request",
+    "SearchResponse": "outrider.state.response",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded at first use, so that `import outrider` costs next to nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'outrider' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES.get(name, "outrider.serve.python")), name)

@@ -1,0 +1,93 @@
+"""What every node gets: a name, a time limit, expected errors turned into failures, timings, progress, a synchronous side."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableLambda
+from langgraph.runtime import Runtime, get_runtime
+
+from outrider.graph.background import run_in_background
+from outrider.nodes.runtime import run_setting
+from outrider.state.errors import SearchError
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Clock
+from outrider.state.request import SearchRequest
+from outrider.state.response import Failure
+
+Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
+Fallback = Callable[[PipelineState], Update]
+RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Wraps nodes. Only `SearchError` and `TimeoutError` are caught: a bug ends the run with its traceback."""
+
+    clock: Clock
+    timeout_s: float
+
+    def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False) -> RunnableLambda[Any, Any]:
+        """The node as LangGraph runs it. `fallback` gives the update of a failed node; `first` begins a run with clean fields."""
+
+        async def guarded(state: PipelineState) -> Update:
+            runtime = get_runtime(RunContext)
+            begun = _clean(state, self.clock()) if first else {}
+            state = state.model_copy(update=dict(begun))
+            runtime.stream_writer({"node": name, "event": "started"})
+            started = time.perf_counter()
+            update = {**begun, **await self._run(name, node, state, runtime, fallback)}
+            took_ms = round((time.perf_counter() - started) * 1000, 3)
+            runtime.stream_writer({"node": name, "event": "finished", "took_ms": took_ms, **_counts(update)})
+            update["timings_ms"] = {**state.timings_ms, name: took_ms}
+            update["execution_time_ms"] = round((self.clock() - state.started_at) * 1000, 3)
+            return _known(name, update)
+
+        def guarded_sync(state: PipelineState) -> Update:
+            return run_in_background(guarded(state))
+
+        return RunnableLambda(guarded_sync, afunc=guarded, name=name)
+
+    async def _run(
+        self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None
+    ) -> dict[str, Any]:
+        limit_s = run_setting(runtime, "run_timeout_s", self.timeout_s)
+        try:
+            async with asyncio.timeout(limit_s * 1.1):  # adapters keep the limit themselves; this catches what does not
+                return dict(await node(state, runtime))
+        except (SearchError, TimeoutError) as error:
+            message = str(error) or f"{name} took longer than {limit_s:g} s"
+            failure = Failure(node=name, error=type(error).__name__, message=message)
+            return {**(fallback(state) if fallback else {}), "failures": (*state.failures, failure)}
+
+
+def failed(name: str) -> Callable[[PipelineState], str]:
+    """A route: "failed" where the node of that name failed in this run, else "ok"."""
+
+    def route(state: PipelineState) -> str:
+        return "failed" if any(failure.node == name for failure in state.failures) else "ok"
+
+    return route
+
+
+def _clean(state: PipelineState, now: float) -> dict[str, Any]:
+    """Fields of an earlier run on the same thread, set back to their defaults."""
+    fresh = PipelineState(query=state.query)
+    sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
+    return {**{name: getattr(fresh, name) for name in RUN_FIELDS}, "started_at": now, "sources": sources}
+
+
+def _counts(update: dict[str, Any]) -> dict[str, int]:
+    return {name: len(update[name]) for name in ("candidates", "hits", "failures") if name in update}
+
+
+def _known(name: str, update: dict[str, Any]) -> Update:
+    """LangGraph drops unknown keys without a word; here they are a bug."""
+    unknown = sorted(update.keys() - Update.__annotations__.keys())
+    if unknown:
+        raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
+    return cast("Update", update)

@@ -1,0 +1,90 @@
+"""The search pipeline on one page.
+
+::
+
+    START -> translator -> scout -> dedup -> coarse_filter -> rule_ranker -> organizer -> distiller -> END
+                 |           |
+                END         END        with `failures`, where nothing can be searched
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from outrider.graph.guard import Guard, failed
+from outrider.nodes.coarse_filter import coarse_filter
+from outrider.nodes.dedup import dedup
+from outrider.nodes.distiller import Distiller
+from outrider.nodes.organizer import Organizer
+from outrider.nodes.rule_ranker import RuleRanker
+from outrider.nodes.scout import Scout
+from outrider.nodes.translator import Translator
+from outrider.services import Services
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.provenance import provenance_hash
+from outrider.state.request import SearchRequest, checked
+from outrider.state.response import SearchResponse
+
+SearchGraph = CompiledStateGraph[PipelineState, RunContext, SearchRequest, SearchResponse]
+
+DESCRIPTIONS = {
+    "translator": "Request -> intent and search strategy, by rules.",
+    "scout": "Every source and strategy at once; ranked lists, fused.",
+    "dedup": "One work, one candidate: same identifier and agreeing title.",
+    "coarse_filter": "Rules only: years, stars, archived, trivial forks.",
+    "rule_ranker": "BM25+, fused rank, recency and citations, where no model scores.",
+    "organizer": "Threshold, total order, facets, top_k.",
+    "distiller": "Only the sentences that answer, verbatim, with offsets.",
+}
+
+
+def build(services: Services) -> SearchGraph:
+    """The compiled graph over these services; loads no model and opens no file."""
+    settings = services.settings
+
+    def nothing_found(state: PipelineState) -> Update:
+        return {"provenance_hash": provenance_hash(state, state.strategy, state.snapshot, services.versions, ())}
+
+    guard = Guard(services.clock, settings.run.run_timeout_s)
+    translator = Translator(services.shelf, services.source_names, settings.stars, services.clock)
+    scout = Scout(services.sources, services.fuse, services.interleave, settings.run)
+    nodes = {
+        "translator": guard("translator", translator, fallback=nothing_found, first=True),
+        "scout": guard("scout", scout, fallback=nothing_found),
+        "dedup": guard("dedup", dedup),
+        "coarse_filter": guard("coarse_filter", coarse_filter),
+        "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
+        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "distiller": guard("distiller", Distiller(services.context_frame, settings.distiller)),
+    }
+
+    graph = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest, output_schema=SearchResponse)
+    for name, node in nodes.items():
+        graph.add_node(name, node, input_schema=PipelineState, metadata={"description": DESCRIPTIONS[name]})
+    graph.add_edge(START, "translator")
+    graph.add_conditional_edges("translator", failed("translator"), {"ok": "scout", "failed": END})
+    graph.add_conditional_edges("scout", failed("scout"), {"ok": "dedup", "failed": END})
+    graph.add_edge("dedup", "coarse_filter")
+    graph.add_edge("coarse_filter", "rule_ranker")
+    graph.add_edge("rule_ranker", "organizer")
+    graph.add_edge("organizer", "distiller")
+    graph.add_edge("distiller", END)
+    return _with_a_door(graph.compile(name="search"))
+
+
+def _with_a_door(graph: SearchGraph) -> SearchGraph:
+    """Inputs are checked before the first node: LangGraph itself drops an unknown field without a word."""
+
+    def door(asked: Mapping[str, Any] | SearchRequest) -> dict[str, Any]:
+        return dict(checked(asked))
+
+    graph.nodes[START].mapper = door
+    return graph
+
+
+graph = build(Services.from_file())
+"""The graph over the settings of this process, for `langgraph.json` and for scripts."""

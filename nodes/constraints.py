@@ -1,0 +1,76 @@
+"""Years and stars that the words of a request ask for. The search mode has no say in either."""
+
+from __future__ import annotations
+
+import re
+
+from outrider.settings.model import StarsSettings
+from outrider.state.intent import Constraints, NumberRange
+
+YEAR = r"((?:19|20)\d{2})"
+SINCE = re.compile(rf"\b(?:since|from|starting(?: in)?)\s+{YEAR}\b(?:\s+on(?:wards?)?\b)?", re.IGNORECASE)
+AFTER = re.compile(rf"\b(?:after|newer than|later than)\s+{YEAR}\b", re.IGNORECASE)
+BEFORE = re.compile(rf"\b(?:before|older than|earlier than|prior to)\s+{YEAR}\b", re.IGNORECASE)
+UNTIL = re.compile(rf"\b(?:until|up to|till|by)\s+{YEAR}\b", re.IGNORECASE)
+BETWEEN = re.compile(rf"\b(?:(?:between|from)\s+)?{YEAR}\s*(?:-|–|to|and|until|through)\s*{YEAR}\b", re.IGNORECASE)
+IN_YEAR = re.compile(rf"\b(?:in|of|published in|during)\s+{YEAR}\b", re.IGNORECASE)
+LAST_YEARS = re.compile(
+    r"\b(?:in |over |from |of |during )?(?:the )?(?:last|past|recent)\s+(\d{1,2}|two|three|five|ten)\s+years\b", re.IGNORECASE
+)
+NUMBERS = {"two": 2, "three": 3, "five": 5, "ten": 10}
+
+STAR_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("popular", re.compile(r"\b(?:popular|widely[- ]used|mainstream|famous)\b", re.IGNORECASE)),
+    ("mature", re.compile(r"\b(?:mature|stable|established|battle[- ]tested)\b", re.IGNORECASE)),
+    ("new", re.compile(r"\b(?:new|recent|fresh|emerging|up-and-coming)\b", re.IGNORECASE)),
+    ("lightweight", re.compile(r"\b(?:small|lightweight|minimal|tiny)\b", re.IGNORECASE)),
+)
+
+
+def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
+    """The constraints, and the query without its year phrases. Star words stay: "stable diffusion" is not about stars alone."""
+    years, rest = _years(query, this_year)
+    return Constraints(years=years, stars=star_range(query, bounds)), rest
+
+
+def star_range(query: str, bounds: StarsSettings) -> NumberRange:
+    """The first of popular, mature, new, lightweight that the words name; else the default minimum."""
+    for word, pattern in STAR_WORDS:
+        if pattern.search(query):
+            return _named(word, bounds)
+    return NumberRange(min=bounds.default_min)
+
+
+def _named(word: str, bounds: StarsSettings) -> NumberRange:
+    return {
+        "popular": NumberRange(min=bounds.popular_min),
+        "mature": NumberRange(min=bounds.mature_min),
+        "new": NumberRange(min=bounds.emerging_min, max=bounds.emerging_max),
+        "lightweight": NumberRange(min=bounds.emerging_min, max=bounds.lightweight_max),
+    }[word]
+
+
+def _years(query: str, this_year: int) -> tuple[NumberRange, str]:
+    if found := BETWEEN.search(query):
+        low, high = sorted((int(found.group(1)), int(found.group(2))))
+        return NumberRange(min=low, max=high), _without(query, found)
+    if found := LAST_YEARS.search(query):
+        count = NUMBERS.get(found.group(1).lower()) or int(found.group(1))
+        return NumberRange(min=this_year - count), _without(query, found)
+    low_bound: int | None = None
+    high_bound: int | None = None
+    for pattern, low_offset, high_offset in ((SINCE, 0, None), (AFTER, 1, None), (BEFORE, None, -1), (UNTIL, None, 0), (IN_YEAR, 0, 0)):
+        found = pattern.search(query)
+        if not found:
+            continue
+        year = int(found.group(1))
+        low_bound = year + low_offset if low_offset is not None else low_bound
+        high_bound = year + high_offset if high_offset is not None else high_bound
+        query = _without(query, found)
+    if low_bound is not None and high_bound is not None and low_bound > high_bound:
+        low_bound, high_bound = high_bound, low_bound
+    return NumberRange(min=low_bound, max=high_bound), query
+
+
+def _without(query: str, found: re.Match[str]) -> str:
+    return " ".join((query[: found.start()] + " " + query[found.end() :]).split())

@@ -1,0 +1,104 @@
+"""One work, one candidate: the same identifier *and* an agreeing title. Supplements of a conference share one DOI."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from outrider.identity.titles import normal_title
+from outrider.state.hits import Candidate, Duplicate, FoundBy
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.records import Record
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+AGREEING_TITLES = 0.85
+"""Least likeness (difflib ratio) of two titles under one identifier; the bound that `docs/reference/identity.md` gives figures for."""
+
+
+async def dedup(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+    """Reads candidates; writes candidates, total_candidates."""
+    works = deduplicated(state.candidates)
+    return {"candidates": works, "total_candidates": len(works)}
+
+
+def deduplicated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Groups merged, each at the place of its first member."""
+    groups = _groups(candidates)
+    return tuple(_merged([candidates[at] for at in members]) for members in groups)
+
+
+def same_work(one: Record, other: Record) -> str | None:
+    """Why two records are the same work, None where that is not certain."""
+    shared = dict(one.identifiers.pairs()).items() & dict(other.identifiers.pairs()).items()
+    if not shared or not titles_agree(one.title, other.title):
+        return None
+    scheme, value = min(shared)
+    return f"same {scheme} {value} and agreeing titles"
+
+
+def titles_agree(one: str, other: str) -> bool:
+    """Both have a title, and they are alike; a missing title is unknown, not agreement."""
+    first, second = normal_title(one), normal_title(other)
+    if not first or not second:
+        return False
+    return first == second or difflib.SequenceMatcher(None, first, second, autojunk=False).ratio() >= AGREEING_TITLES
+
+
+def richness(record: Record) -> tuple[int, bool, int, int, str]:
+    """Larger is richer: filled fields, then a DOI, a longer abstract, more citations; the id breaks ties (smaller first)."""
+    filled = sum(1 for name in type(record).model_fields if getattr(record, name) not in (None, "", (), {}))
+    filled += len(record.identifiers.pairs())
+    return (-filled, not record.identifiers.doi, -len(record.abstract), -(record.citations or 0), record.doc_id)
+
+
+def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
+    """Connected candidates, each group ordered as they came."""
+    by_identifier: dict[tuple[str, str], list[int]] = {}
+    for at, candidate in enumerate(candidates):
+        for pair in candidate.record.identifiers.pairs():
+            by_identifier.setdefault(pair, []).append(at)
+    leader = list(range(len(candidates)))
+
+    def root(at: int) -> int:
+        while leader[at] != at:
+            leader[at] = leader[leader[at]]
+            at = leader[at]
+        return at
+
+    for members in by_identifier.values():
+        for place, first in enumerate(members):
+            for second in members[place + 1 :]:
+                if root(first) != root(second) and same_work(candidates[first].record, candidates[second].record):
+                    leader[max(root(first), root(second))] = min(root(first), root(second))
+    groups: dict[int, list[int]] = {}
+    for at in range(len(candidates)):
+        groups.setdefault(root(at), []).append(at)
+    return list(groups.values())
+
+
+def _merged(group: list[Candidate]) -> Candidate:
+    if len(group) == 1:
+        return group[0]
+    leader, *others = sorted(group, key=lambda candidate: richness(candidate.record))
+    folded = tuple(_duplicate(leader.record, other) for other in others)
+    fused = sum(candidate.scores.get("fused", 0.0) for candidate in group)  # each list's evidence counts, as in RRF
+    return leader.model_copy(
+        update={
+            "found_by": _once(place for candidate in group for place in candidate.found_by),
+            "duplicates": leader.duplicates + folded,
+            "scores": {**leader.scores, "fused": min(1.0, fused)},
+        }
+    )
+
+
+def _duplicate(leader: Record, other: Candidate) -> Duplicate:
+    record = other.record
+    why = same_work(leader, record) or "same work as another duplicate"
+    return Duplicate(doc_id=record.doc_id, source=record.source, origin=record.origin, why=why)
+
+
+def _once(places: Iterable[FoundBy]) -> tuple[FoundBy, ...]:
+    return tuple(dict.fromkeys(places))

@@ -1,0 +1,115 @@
+"""Threshold, one total order, facets over all that passed, and the cut to `top_k`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outrider.nodes.runtime import run_setting
+from outrider.settings.model import OrganizerSettings
+from outrider.state.hits import Candidate, Hit
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Shelf
+from outrider.state.provenance import provenance_hash
+from outrider.state.response import Facets
+from outrider.text.words import STOP_WORDS, words
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+MIN_THEME_LETTERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Organizer:
+    """Reads candidates, strategy, snapshot; writes hits, facets, total_found, provenance_hash."""
+
+    shelf: Shelf
+    settings: OrganizerSettings
+    versions: Mapping[str, str]
+
+    async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
+        kept = organized(state.candidates, threshold)
+        first = kept[: state.top_k]
+        bodies = await self.shelf.full_texts([one.record.doc_id for one in first if one.record.source == "library"])
+        hits = tuple(to_hit(one, rank, bodies.get(one.record.doc_id)) for rank, one in enumerate(first, start=1))
+        contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
+        return {
+            "hits": hits,
+            "facets": facets(kept, self.settings),
+            "total_found": len(kept),
+            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, self.versions, contents),
+        }
+
+
+def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
+    """What passes the threshold, in order: relevance, citations, year, title, id. Only a model's score can fail the threshold."""
+    kept = (one for one in candidates if one.scored_by != "model" or one.score >= threshold)
+    return tuple(sorted(kept, key=_order))
+
+
+def facets(kept: Sequence[Candidate], settings: OrganizerSettings) -> Facets:
+    """Counts over all that passed; ties in alphabetical order."""
+    records = [one.record for one in kept]
+    years = Counter(record.year for record in records if record.year is not None)
+    authors = Counter(author for record in records for author in dict.fromkeys(record.authors))
+    return Facets(
+        by_year={str(year): years[year] for year in sorted(years, reverse=True)},
+        by_venue=_counted(record.venue for record in records),
+        by_language=_counted(record.language for record in records),
+        top_authors=dict(sorted(authors.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.authors]),
+        key_themes=key_themes(kept, settings),
+    )
+
+
+def key_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[str, int]:
+    """The words that most titles have, each counted once a title; no stop words, numbers or words under three letters.
+
+    Where a model scored, only titles of hits that it found relevant enough speak; else all do.
+    """
+    by_model = any(one.scored_by == "model" for one in kept)
+    titles = [one.record.title for one in kept if not by_model or (one.scored_by == "model" and one.score >= settings.theme_threshold)]
+    counts = Counter(word for title in titles for word in dict.fromkeys(words(title)) if _themed(word))
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
+
+
+def to_hit(one: Candidate, rank: int, original_text: str | None) -> Hit:
+    """A hit from a candidate; `original_text` overrides the record's own text where the library holds more."""
+    record = one.record
+    same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
+    best = min(one.found_by, key=lambda place: place.rank, default=None)
+    return Hit(
+        **same,
+        rank=rank,
+        score=one.score,
+        scores={name: round(value, 6) for name, value in one.scores.items()},
+        scored_by=one.scored_by,
+        reason=one.reason,
+        found_by=one.found_by,
+        duplicates=one.duplicates,
+        content=record.abstract or record.description,
+        original_text=record.full_text() if original_text is None else original_text,
+        source_strategy=best.strategy if best else "",
+    )
+
+
+def _order(one: Candidate) -> tuple[float, int, int, str, str]:
+    record = one.record
+    return (-one.score, -(record.citations or 0), -(record.year or 0), record.title.lower(), record.doc_id)
+
+
+def _counted(names: Iterable[str | None]) -> dict[str, int]:
+    """Counts by name, case and white space aside; each shown in its most frequent spelling."""
+    spellings: dict[str, Counter[str]] = {}
+    for name in names:
+        if name and (plain := " ".join(name.split()).rstrip(".,;")):
+            spellings.setdefault(plain.casefold(), Counter())[plain] += 1
+    shown = {min(forms, key=lambda form: (-forms[form], form)): sum(forms.values()) for forms in spellings.values()}
+    return dict(sorted(shown.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _themed(word: str) -> bool:
+    return len(word) >= MIN_THEME_LETTERS and word not in STOP_WORDS and not word.isdigit()

@@ -1,0 +1,103 @@
+"""The order of works where no model scored them: BM25+ over the candidates, the fused rank, recency and citations.
+
+BM25+ (Lv and Zhai 2011) rather than BM25: on a few dozen candidates a term found in half of them must not count as nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from outrider.settings.model import RankingSettings
+from outrider.state.hits import Candidate
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Clock
+from outrider.state.records import Record
+from outrider.text.words import stems
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+BODY_CHARS = 2_000
+"""How much of a body counts for ranking; the fused rank already knows the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRanker:
+    """Reads candidates, strategy; writes candidates with score, scored_by and reason, best first."""
+
+    weights: RankingSettings
+    clock: Clock
+
+    async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        text = state.strategy.queries[0].text if state.strategy else str(state.query)
+        this_year = datetime.fromtimestamp(self.clock(), UTC).year
+        return {"candidates": ranked(state.candidates, text, self.weights, this_year)}
+
+
+def ranked(candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int) -> tuple[Candidate, ...]:
+    """Candidates with rule scores in [0, 1], best first; ties by title, then id."""
+    query_stems = list(dict.fromkeys(stems(query)))
+    documents = [stems(_ranking_text(candidate.record)) for candidate in candidates]
+    scored = [
+        _scored(candidate, bm25, set(query_stems) & set(document), weights, this_year)
+        for candidate, bm25, document in zip(candidates, bm25_plus(query_stems, documents), documents, strict=True)
+    ]
+    return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
+
+
+def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
+    """BM25+ of each document, divided by the best; 0 for all where no term occurs."""
+    if not any(documents) or not query:
+        return [0.0] * len(documents)
+    from rank_bm25 import BM25Plus
+
+    present = set(query)
+    raw = BM25Plus(documents).get_scores(query).tolist()
+    hit = [score if present & set(document) else 0.0 for score, document in zip(raw, documents, strict=True)]  # its floor is not zero
+    best = max(hit)
+    return [score / best if best > 0 else 0.0 for score in hit]
+
+
+def recency(year: int | None, this_year: int, half_life_years: float) -> float:
+    """1 for this year, halved each `half_life_years`; one half where the year is unknown."""
+    return 0.5 if year is None else 0.5 ** (max(0, this_year - year) / half_life_years)
+
+
+def renown(record: Record) -> float:
+    """log10 of citations or stars against 10,000, cut at 1; 0 where neither is known."""
+    count = max(record.citations or 0, record.stars or 0)
+    return min(1.0, math.log10(1 + count) / 4)
+
+
+def _scored(candidate: Candidate, bm25: float, matched: set[str], weights: RankingSettings, this_year: int) -> Candidate:
+    record = candidate.record
+    parts = {
+        "text": (weights.text_weight, bm25),
+        "fused": (weights.fused_weight, candidate.scores.get("fused", 0.0)),
+        "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
+        "citations": (weights.citations_weight, renown(record)),
+    }
+    total = sum(weight for weight, _ in parts.values()) or 1.0
+    score = sum(weight * value for weight, value in parts.values()) / total
+    scores = {**candidate.scores, "bm25": bm25, "rules": score}
+    update = {"score": min(1.0, max(0.0, score)), "scored_by": "rules", "scores": scores, "reason": _reason(record, matched)}
+    return candidate.model_copy(update=update)
+
+
+def _reason(record: Record, matched: set[str]) -> str:
+    in_title = matched & set(stems(record.title))
+    elsewhere = matched - in_title
+    said = [f"{where}: {', '.join(sorted(found))}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
+    if record.citations:
+        said.append(f"{record.citations:,} citations")
+    if record.stars:
+        said.append(f"{record.stars:,} stars")
+    return "; ".join(said) or "matches in the full text"
+
+
+def _ranking_text(record: Record) -> str:
+    return " ".join((record.title, record.title, record.description, record.abstract, " ".join(record.tags), record.text[:BODY_CHARS]))

@@ -1,0 +1,131 @@
+"""Every source and every strategy at once; one that fails costs only its own results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outrider.nodes.runtime import run_setting
+from outrider.settings.model import RunSettings
+from outrider.state.errors import LibraryMissing, NothingSearchable, SearchError
+from outrider.state.filters import Compare, Filter, Not, Or, both, parse_filter
+from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList
+from outrider.state.intent import NumberRange, SearchStrategy
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.records import Record
+from outrider.state.request import RetrieverType
+from outrider.state.response import SourceReport
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+EXPANDED_WEIGHT = 0.3
+"""How much a list found with expanded keywords counts beside one found with the request's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One search to run: who, by what strategy, with which words, and how much its list counts."""
+
+    source: Source
+    strategy: RetrieverType
+    text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """Reads strategy, filters; writes lists, candidates, sources."""
+
+    sources: tuple[Source, ...]
+    fuse: Fusion
+    interleave: Fusion
+    settings: RunSettings
+
+    async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
+        where = both(parse_filter(state.filters or {}), constraint_filter(state.strategy))
+        tasks = planned(state.strategy, self.sources)
+        limit = max(self.settings.candidates, state.top_k)
+        timeout_s = run_setting(runtime, "run_timeout_s", self.settings.run_timeout_s)
+        outcomes = await asyncio.gather(*(ask(task, where, limit, timeout_s) for task in tasks))
+        reports = tuple(report for report, _ in outcomes)
+        if tasks and all(report.status in ("unavailable", "off", "timeout") for report in reports):
+            raise NothingSearchable("; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)))
+        answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
+        lists = tuple(ranked_list(task, answer) for task, answer in answers)
+        records = {scored.record.doc_id: scored.record for _, answer in answers for scored in answer.results}
+        order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
+        return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
+
+
+def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
+    """One task a source, strategy and query; one more with expanded keywords where there are any."""
+    tasks: list[Task] = []
+    for source in sources:
+        if source.name not in strategy.sources:
+            continue
+        for kind in (kind for kind in source.strategies if kind in strategy.strategies):
+            tasks.extend(Task(source, kind, query.text) for query in strategy.queries)
+            if strategy.expanded_keywords:
+                widened = " ".join((strategy.queries[0].text, *strategy.expanded_keywords))
+                tasks.append(Task(source, kind, widened, EXPANDED_WEIGHT))
+    return tuple(tasks)
+
+
+async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) -> tuple[SourceReport, SourceAnswer | None]:
+    """The source's answer and its status line; an expected error becomes a status, never an exception."""
+    started = time.perf_counter()
+
+    def report(status: str, **said: object) -> SourceReport:
+        took_ms = (time.perf_counter() - started) * 1000
+        row = {"source": task.source.name, "strategy": task.strategy, "asked": limit, "status": status, "took_ms": round(took_ms, 1)}
+        return SourceReport.model_validate({**row, **said})
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit))
+    except TimeoutError:
+        return report("timeout", message=f"{task.source.name} did not answer within {timeout_s:g} s"), None
+    except LibraryMissing as error:
+        return report("off", message=str(error)), None
+    except SearchError as error:
+        return report("unavailable", message=str(error)), None
+    status = "ok" if answer.results else "empty"
+    return report(status, returned=len(answer.results), total=answer.total, message=answer.message), answer
+
+
+def constraint_filter(strategy: SearchStrategy) -> Filter | None:
+    """Years and stars from the request's words, asked before the cut; a record without the field passes."""
+    years = _range_or_missing("year", strategy.constraints.years)
+    stars = _range_or_missing("stars", strategy.constraints.stars)
+    return both(years, stars)
+
+
+def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
+    low: Filter | None = Compare(field, "$gte", bounds.min) if bounds.min is not None else None
+    high: Filter | None = Compare(field, "$lte", bounds.max) if bounds.max is not None else None
+    inside = both(low, high)
+    return Or((inside, Not(Compare(field, "$exists", True)))) if inside else None
+
+
+def ranked_list(task: Task, answer: SourceAnswer) -> RankedList:
+    results = tuple(Ranked(doc_id=scored.record.doc_id, score=scored.score) for scored in answer.results)
+    return RankedList(source=task.source.name, strategy=task.strategy, query=task.text, weight=task.weight, results=results)
+
+
+def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
+    """One candidate a record, best fused score first, each with everyone who found it."""
+    found: dict[str, list[FoundBy]] = {doc_id: [] for doc_id in fused}
+    for listed in lists:
+        for rank, place in enumerate(listed.results, start=1):
+            found[place.doc_id].append(FoundBy(source=listed.source, strategy=listed.strategy, query=listed.query, rank=rank))
+    best = max(fused.values(), default=1.0)
+    return tuple(
+        Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={"fused": fused[doc_id] / best})
+        for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))
+    )

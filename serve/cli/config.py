@@ -1,0 +1,122 @@
+"""`outrider config` and `outrider doctor`: what is set, what is there, what is missing and what it would add."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import typer
+
+from outrider import __version__
+from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
+from outrider.serve.cli.terminal import console, plain, table
+from outrider.state.errors import LibraryError
+
+config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
+
+EXTRAS = (
+    ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
+    ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
+)
+"""Optional packages by extra, and what each would add."""
+
+
+@config_app.command()
+def show(library: LibraryOption = None, as_json: JsonOption = False) -> None:
+    """Every setting, its value (secrets hidden) and where it came from."""
+    rows = _settings(library)
+    if as_json:
+        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
+        return
+    listing = table("setting", "value", "from")
+    for name, row in rows.items():
+        listing.add_row(name, plain(json.dumps(row["value"], ensure_ascii=False)), plain(row["from"], "dim"))
+    console().print(listing)
+
+
+@config_app.command()
+def check(as_json: JsonOption = False) -> None:
+    """Read all settings; exit code 2 names what is wrong and where it stands."""
+    count = len(_settings(None))
+    if as_json:
+        sys.stdout.write(json.dumps({"ok": True, "settings": count}) + "\n")
+    else:
+        console().print(f"All {count} settings are right.")
+
+
+def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
+    """What is there, what is missing, and what each missing thing would add."""
+    rows = [*_python(), _library(library), *map(_extra, EXTRAS), _model()]
+    if as_json:
+        sys.stdout.write(json.dumps({"checks": rows}, ensure_ascii=False) + "\n")
+        return
+    listing = table("", "what", "state")
+    marks = {"ok": ("✓", "green"), "missing": ("–", "yellow"), "broken": ("✗", "red")}
+    for row in rows:
+        mark, style = marks[row["status"]]
+        listing.add_row(plain(mark, style), row["what"], plain(row["says"]))
+    console().print(listing)
+
+
+def _settings(library: str | None) -> dict[str, dict[str, Any]]:
+    from outrider.settings.load import load
+    from outrider.settings.redact import redacted
+
+    loaded = load({"library.uri": library})
+    shown = redacted(loaded.settings)
+    return {name: {"value": _at(shown, name), "from": origin} for name, origin in loaded.origins.items()}
+
+
+def _at(shown: Any, name: str) -> Any:
+    for part in name.split("."):
+        if not isinstance(shown, dict) or part not in shown:
+            return shown
+        shown = shown[part]
+    return shown
+
+
+def _row(what: str, status: str, says: str) -> dict[str, str]:
+    return {"what": what, "status": status, "says": says}
+
+
+def _python() -> list[dict[str, str]]:
+    rows = [_row("outrider", "ok", f"{__version__} on Python {platform.python_version()}")]
+    return rows + [_row(name, "ok", version(name)) for name in ("langgraph", "lancedb", "pydantic")]
+
+
+def _library(uri: str | None) -> dict[str, str]:
+    made = services(uri)
+
+    async def about() -> dict[str, str]:
+        told = await (await made.library()).info()
+        return _row("library", "ok", f"{told.records:,} records at {made.settings.library.uri}")
+
+    try:
+        return wait_for(about())
+    except LibraryError as error:
+        return _row("library", "missing" if type(error).__name__ == "LibraryMissing" else "broken", str(error))
+
+
+def _extra(extra: tuple[str, tuple[str, ...], str]) -> dict[str, str]:
+    name, modules, adds = extra
+    absent = [module for module in modules if importlib.util.find_spec(module) is None]
+    if not absent:
+        return _row(name, "ok", f"{adds} ({', '.join(map(_version, modules))})")
+    how = "pip install 'langgraph-cli[inmem]'" if name == "studio" else f"pip install 'outrider[{name}]'"
+    return _row(name, "missing", f"would add {adds}; install with: {how}")
+
+
+def _version(module: str) -> str:
+    distribution = module.replace("_", "-")
+    try:
+        return f"{distribution} {version(distribution)}"
+    except PackageNotFoundError:
+        return distribution
+
+
+def _model() -> dict[str, str]:
+    return _row("model", "missing", "no model judges relevance in this version; rules rank, and every answer says so")

@@ -1,0 +1,107 @@
+"""`outrider ingest`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
+from outrider.serve.cli.terminal import console, errors, note, plain, table
+from outrider.state.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.progress import Progress
+
+    from outrider.ingest.pipeline import IngestProgress
+    from outrider.ingest.report import IngestReport
+    from outrider.services import Services
+
+SHOWN_REASONS = 3
+
+
+def ingest(
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Files and folders to read.")] = None,
+    installed: Annotated[
+        bool, typer.Option("--installed", help="Also the Python packages installed in this environment, as repositories.")
+    ] = False,
+    columns: Annotated[
+        str | None,
+        typer.Option("--map", metavar="FIELD=COLUMN,...", help="Columns of odd tables, for example title=Heading,abstract=Summary."),
+    ] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Read papers, bibliographies, pages and packages into the library.
+
+    PDF, JATS and PubMed XML, BibTeX, RIS, EndNote XML, CSV, TSV, XLSX, JSON, JSONL (also .gz), Markdown, text and HTML. Reading the
+    same files again changes nothing; what was interrupted is completed by running it again.
+    """
+    if not paths and not installed:
+        raise BadRequest("nothing to ingest: name files or folders, or give --installed")
+    report = wait_for(_ingest(services(library), paths or [], _columns(columns), installed=installed, quiet=as_json))
+    if as_json:
+        sys.stdout.write(report.model_dump_json() + "\n")
+    else:
+        _show(report)
+    return 0
+
+
+async def _ingest(made: Services, paths: list[Path], columns: Mapping[str, str], *, installed: bool, quiet: bool) -> IngestReport:
+    from outrider.ingest.entry import ReadOptions
+    from outrider.ingest.pipeline import ingest as run_ingest
+
+    bounds = made.settings.ingest
+    options = ReadOptions(columns=columns, max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
+    library = await made.new_library()
+    with _progress(quiet) as bar:
+        return await run_ingest(library, paths, options, installed=installed, progress=_drawn(bar), batch_records=bounds.batch_records)
+
+
+def _columns(text: str | None) -> dict[str, str]:
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    for field, equals, column in pairs:
+        if not (field.strip() and equals and column.strip()):
+            raise BadRequest(f"--map takes FIELD=COLUMN pairs such as title=Heading,year=Published, not {field + equals + column!r}")
+    return {field.strip(): column.strip() for field, _, column in pairs}
+
+
+def _progress(quiet: bool) -> Progress:
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        SpinnerColumn(), MofNCompleteColumn(), BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.fields[records]}"),
+        TextColumn("{task.description}", markup=False), console=errors(), transient=True, disable=quiet,
+    )  # fmt: skip
+
+
+def _drawn(bar: Progress) -> Callable[[IngestProgress], None]:
+    task = bar.add_task("", total=None, records="")
+
+    def draw(now: IngestProgress) -> None:
+        rate = now.records / max(bar.tasks[0].elapsed or 0.0, 0.001)
+        bar.update(
+            task, completed=now.bytes_done, total=now.bytes_total or None, description=Path(now.current or "").name,
+            records=f"{now.records:,} records, {rate:,.0f}/s",
+        )  # fmt: skip
+
+    return draw
+
+
+def _show(report: IngestReport) -> None:
+    odd = [file for file in report.files if file.status in ("failed", "skipped", "partial")]
+    if odd:
+        listing = table("file", "status", "why")
+        for file in odd:
+            why = "; ".join(file.reasons[:SHOWN_REASONS]) + ("; ..." if len(file.reasons) > SHOWN_REASONS else "")
+            listing.add_row(plain(file.path), plain(file.status, "red" if file.status == "failed" else "yellow"), plain(why))
+        console().print(listing)
+    counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
+    took = f"in {report.took_ms / 1000:.1f} s ({report.records_per_s:,.0f} records/s)"
+    console().print(plain(f"{counts} from {len(report.files):,} files {took}", "bold"))
+    if report.failed:
+        note("What failed is listed above; the rest is in the library. Mend the files and run the same command again.")

@@ -1,0 +1,88 @@
+"""What people see: text from outside is shown as text, never as markup or as commands to the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from outrider.state.hits import Hit
+    from outrider.state.response import SearchResponse
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters (an escape sequence can rewrite a screen) and overrides of the writing direction."""
+
+
+def console() -> Console:
+    return Console(highlight=False)
+
+
+def errors() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def harmless(text: str) -> str:
+    return CONTROL.sub("", text)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text on one line, without control characters."""
+    return Text(harmless(" ".join(text.split())), style=style)
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(harmless(text) + "\n")
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = ()) -> None:
+    """The answer for people: each hit with rank, title, year, venue or stars, score, why, where it was found, kept sentences."""
+    out = console()
+    for hit in answer.hits:
+        _show_hit(out, hit)
+    shown = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
+    asked = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
+    out.print(plain(f"{shown} in {answer.execution_time_ms:.0f} ms. Asked: {asked or 'nobody'}.", "dim"))
+    for title, why in explain:
+        out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
+    for failure in answer.failures:
+        note(f"Failed: {failure.node}: {failure.message}")
+    if answer.bypassed:
+        note("Not run: " + "; ".join(f"{step.step} ({step.why})" for step in answer.bypassed))
+
+
+def _show_hit(out: Console, hit: Hit) -> None:
+    title = plain(hit.title or hit.content[:80] or hit.doc_id, "bold")
+    out.print(Text.assemble((f"{hit.rank:>3}. ", "bold cyan"), title))
+    facts = [str(hit.year) if hit.year else "", hit.venue or "", f"★ {hit.stars:,}" if hit.stars is not None else "", hit.kind]
+    line = " · ".join(fact for fact in (*facts, f"score {hit.score:.2f} ({hit.scored_by})", hit.doc_id) if fact)
+    out.print(Padding(plain(line, "dim"), (0, 0, 0, 5)))
+    if hit.url:
+        out.print(Padding(plain(hit.url, "blue"), (0, 0, 0, 5)))
+    places = ", ".join(dict.fromkeys(f"{place.source}/{place.strategy} #{place.rank}" for place in hit.found_by[:3]))
+    out.print(Padding(plain(f"why: {hit.reason} — found by {places}", "green"), (0, 0, 0, 5)))
+    for duplicate in hit.duplicates:
+        out.print(Padding(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"), (0, 0, 0, 5)))
+    pieces = [hit.original_text[start:end] for start, end in hit.spans]
+    for piece in pieces:
+        out.print(Padding(Text.assemble(("│ ", "cyan"), plain(piece)), (0, 0, 0, 5)))
+    if not pieces and hit.content:
+        content = plain(hit.content)
+        content.truncate(200, overflow="ellipsis")
+        out.print(Padding(content, (0, 0, 0, 5)))
+    out.print()

@@ -1,0 +1,63 @@
+"""The graph over HTTP by LangServe, at `/search`: invoke, batch, stream, stream_log, playground and schemas.
+
+Documented at https://python.langchain.com/docs/langserve. A key missing from an input answers 422, because the input is typed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from typing import TYPE_CHECKING
+
+from outrider import __version__
+from outrider.graph.pipeline import build
+from outrider.state.errors import BadRequest, MissingExtra, SearchError
+from outrider.state.request import SearchRequest
+from outrider.state.response import SearchResponse
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from outrider.services import Services
+
+log = logging.getLogger(__name__)
+
+
+def application(services: Services) -> FastAPI:
+    """The ASGI application. Raises `MissingExtra` where FastAPI or LangServe is not installed."""
+    try:
+        from fastapi import FastAPI, Request
+        from fastapi.responses import JSONResponse
+        from langserve import add_routes
+    except ImportError as error:
+        raise MissingExtra("outrider serve", "serve") from error
+
+    app = FastAPI(title="Outrider", version=__version__, description="One request, searched everywhere at once.")
+
+    @app.exception_handler(SearchError)
+    async def refused(request: Request, error: SearchError) -> JSONResponse:
+        status = 422 if isinstance(error, BadRequest) else 503
+        return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status_code=status)
+
+    graph = build(services).with_types(input_type=SearchRequest, output_type=SearchResponse)
+    add_routes(app, graph, path="/search")
+    return app
+
+
+def run_server(services: Services, host: str, port: int) -> None:
+    """Serve until interrupted. There are no API keys yet: an address other than loopback is refused."""
+    if not _loopback(host):
+        raise BadRequest(
+            f"--host {host}: only loopback is served, because requests are not authenticated yet; put a proxy with a login in front"
+        )
+    app = application(services)
+    import uvicorn
+
+    uvicorn.run(app, host=host, port=port, log_level="info")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

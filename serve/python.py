@@ -1,0 +1,113 @@
+"""The Python door: `search` and `asearch` run the whole graph, `execute` and `aexecute` the engine alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from outrider.graph.background import run_in_background
+from outrider.graph.pipeline import build
+from outrider.nodes.organizer import to_hit
+from outrider.services import Services
+from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.hits import Candidate, FoundBy, Hit
+from outrider.state.pipeline import RunContext
+from outrider.state.request import MAX_TOP_K, checked
+from outrider.state.response import SearchResponse
+
+BOOLEAN_WORD = re.compile(r"\b(?:AND|OR|NOT)\b")
+PUBMED_TAG = re.compile(
+    r"""\[\s*(?:title|ti|tiab|title/abstract|abstract|ab|mesh(?:\s+(?:terms|major\ topic|subheading))?|mh|majr|sh|nm|au|author|1au|lastau
+    |ta|jour|journal|dp|date\s*-\s*publication|pdat|edat|crdt|la|language|lang|pt|publication\s+type|ptyp|pmid|uid|doi|aid
+    |all(?:\s+fields)?|tw|text\s+word|ot|other\s+term|ad|affiliation|vi|ip|pg|is|si|sb|filter)\s*(?::\s*~?\s*\w+)?\s*\]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+OVID_FIELD = re.compile(
+    r"\.(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs)(?:,(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs))*\.|\bexp [A-Z][\w ,-]+/"
+)
+
+
+async def asearch(
+    query: str | dict[str, str],
+    *,
+    library: str | None = None,
+    services: Services | None = None,
+    context: RunContext | None = None,
+    **request: Any,
+) -> SearchResponse:
+    """The answer to a request, whose other fields (`top_k`, `filters`, ...) are those of `SearchRequest`.
+
+    Raises `BadRequest` for what cannot be understood; a run that could search nothing returns an answer without hits and the
+    reason in `failures`.
+    """
+    asked = checked({"query": query, **request})
+    graph = build(services or services_for(library))
+    state = await graph.ainvoke(asked, context=context or RunContext())
+    return SearchResponse.model_validate(state)
+
+
+def search(query: str | dict[str, str], **given: Any) -> SearchResponse:
+    """`asearch` for callers without an event loop, or inside one that they do not want to wait on."""
+    return run_in_background(asearch(query, **given))
+
+
+async def aexecute(
+    strategy: str,
+    query: str | Mapping[str, str],
+    *,
+    filters: Mapping[str, Any] | None = None,
+    top_k: int = 10,
+    library: str | None = None,
+    services: Services | None = None,
+) -> list[Hit]:
+    """The library's engine without the graph: the first `top_k` hits of one strategy, scores divided by the best.
+
+    Raises `BadRequest` for what cannot be understood, `NotBuilt` for what cannot be run yet, `LibraryError` where there is no
+    library.
+    """
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
+    asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": [strategy], "filters": filters})
+    refuse_boolean(str(asked.query))
+    from outrider.state.filters import parse_filter
+
+    engine = await (services or services_for(library)).library()
+    found = await engine.search(str(asked.query), parse_filter(asked.filters or {}), top_k)
+    bodies = await engine.full_texts([scored.record.doc_id for scored in found])
+    best = max((scored.score for scored in found), default=1.0)
+    name = str((asked.strategies or ("",))[0])
+    return [
+        to_hit(
+            Candidate(
+                record=scored.record,
+                found_by=(FoundBy(source="library", strategy=name, query=str(asked.query), rank=rank),),
+                scores={name: scored.score},
+                score=scored.score / best if best > 0 else 0.0,
+                reason=f"rank {rank} by {name}",
+            ),
+            rank,
+            bodies.get(scored.record.doc_id),
+        )
+        for rank, scored in enumerate(found, start=1)
+    ]
+
+
+def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list[Hit]:
+    """`aexecute` for callers without an event loop."""
+    return run_in_background(aexecute(strategy, query, **given))
+
+
+def refuse_boolean(query: str) -> None:
+    """Raise `NotBuilt` where words alone would run a Boolean query wrongly. Parentheses, quotes, `*` and `?` only rank."""
+    for what, pattern in (("operator", BOOLEAN_WORD), ("field tag", PUBMED_TAG), ("field suffix", OVID_FIELD)):
+        if found := pattern.search(query):
+            raise NotBuilt(
+                f"the query holds the Boolean {what} {found.group()!r}, and exact Boolean search is not built yet; "
+                "give plain words, or write and, or, not in lower case if they are meant as words"
+            )
+
+
+def services_for(library: str | None) -> Services:
+    """Services from the settings, with another library where one is named."""
+    return Services.from_file({"library.uri": None if library is None else str(library)})

@@ -1,0 +1,53 @@
+"""The user's own library as one source among others, searched by the retrievers that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.state.errors import LibraryMissing
+from outrider.state.filters import Filter
+from outrider.state.hits import Scored
+from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.request import RetrieverType
+
+
+class Engine(Protocol):
+    """What an opened library offers for searching."""
+
+    async def search(self, text: str, where: Filter | None = None, limit: int = 100) -> list[Scored]: ...
+
+    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]: ...
+
+    async def snapshot(self) -> str: ...
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LibrarySource:
+    """A `Source` and the pipeline's `Shelf`. The library is opened at first use; a missing one is a status, not a crash."""
+
+    opened: Callable[[], Awaitable[Engine]]
+    name: str = "library"
+    strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        found = await (await self.opened()).search(query.text, query.where, query.limit)
+        return SourceAnswer(tuple(found))
+
+    async def full_texts(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
+        return await (await self.opened()).full_texts(doc_ids) if doc_ids else {}
+
+    async def snapshot(self) -> str | None:
+        try:
+            return await (await self.opened()).snapshot()
+        except LibraryMissing:
+            return None
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        try:
+            return await (await self.opened()).related_terms(text, limit)
+        except LibraryMissing:
+            return ()

@@ -1,0 +1,16 @@
+"""`python -m outrider` and the `outrider` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command and end the process with its exit code."""
+    from outrider.serve.cli import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
