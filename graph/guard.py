@@ -32,7 +32,11 @@ class Guard:
     timeout_s: float
 
     def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False) -> RunnableLambda[Any, Any]:
-        """The node as LangGraph runs it. `fallback` gives the update of a failed node; `first` begins a run with clean fields."""
+        """The node as LangGraph runs it; `first` begins a run with clean fields.
+
+        A node fails by raising an expected error, or by writing a failure of its own beside what it has; `fallback` gives what
+        is missing then.
+        """
 
         async def guarded(state: PipelineState) -> Update:
             runtime = get_runtime(RunContext)
@@ -58,11 +62,14 @@ class Guard:
         limit_s = run_setting(runtime, "run_timeout_s", self.timeout_s)
         try:
             async with asyncio.timeout(limit_s * 1.1):  # adapters keep the limit themselves; this catches what does not
-                return dict(await node(state, runtime))
+                update: dict[str, Any] = dict(await node(state, runtime))
         except (SearchError, TimeoutError) as error:
             message = str(error) or f"{name} took longer than {limit_s:g} s"
             failure = Failure(node=name, error=type(error).__name__, message=message)
-            return {**(fallback(state) if fallback else {}), "failures": (*state.failures, failure)}
+            update = {"failures": (*state.failures, failure)}
+        if fallback and any(failure.node == name for failure in update.get("failures", ())):
+            return {**fallback(state), **update}
+        return update
 
 
 def failed(name: str) -> Callable[[PipelineState], str]:

@@ -47,7 +47,7 @@ def build(services: Services) -> SearchGraph:
     settings = services.settings
 
     def nothing_found(state: PipelineState) -> Update:
-        return {"provenance_hash": provenance_hash(state, state.strategy, state.snapshot, services.versions, ())}
+        return {"sources": (), "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, services.versions, ())}
 
     guard = Guard(services.clock, settings.run.run_timeout_s)
     translator = Translator(services.shelf, services.source_names, settings.stars, services.clock)

@@ -18,7 +18,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
-from outrider.state.response import SourceReport
+from outrider.state.response import Failure, SourceReport
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -39,7 +39,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Scout:
-    """Reads strategy, filters; writes lists, candidates, sources."""
+    """Reads strategy, filters; writes lists, candidates, sources, and a failure where no source could be asked."""
 
     sources: tuple[Source, ...]
     fuse: Fusion
@@ -55,7 +55,9 @@ class Scout:
         outcomes = await asyncio.gather(*(ask(task, where, limit, timeout_s) for task in tasks))
         reports = tuple(report for report, _ in outcomes)
         if tasks and all(report.status in ("unavailable", "off", "timeout") for report in reports):
-            raise NothingSearchable("; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)))
+            why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports))
+            failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
+            return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
         lists = tuple(ranked_list(task, answer) for task, answer in answers)
         records = {scored.record.doc_id: scored.record for _, answer in answers for scored in answer.results}

@@ -10,9 +10,9 @@ BOUNDARY = re.compile(
     | [。！？]+["'”’」』）]*                              # full-width stops need no space
     | \n[ \t]*(?=\n)                                     # a blank line
     | \n(?=[ \t]*(?:[-*+•>|]|\#{1,6}|\d{1,3}[.)])[ \t])  # a list item, heading or table row
-    | (?<=\n)\#{1,6}[ \t][^\n]*(?=\n)                    # the end of a heading
+    | ^\#{1,6}[ \t][^\n]*(?=\n)                          # the end of a heading
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
 ABBREVIATION = re.compile(
     r"""

@@ -1,0 +1,69 @@
+"""The few stand-ins that unit tests share: an in-memory shelf, a source that fails on demand, a still clock, records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from outrider.services import Services
+from outrider.settings.model import Settings
+from outrider.state.hits import Candidate, FoundBy, Scored
+from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.records import BaseRecord, Identifiers, Paper, Record
+from outrider.state.request import RetrieverType
+from outrider.text.words import stems
+
+NOON = 1_790_000_000.0  # 21 September 2026
+
+
+def paper(doc_id: str, title: str = "", **fields: object) -> Paper:
+    return Paper.model_validate({"doc_id": doc_id, "title": title, **fields})
+
+
+def candidate(record: BaseRecord, **fields: object) -> Candidate:
+    return Candidate.model_validate({"record": record, **fields})
+
+
+def doi(value: str) -> Identifiers:
+    return Identifiers(doi=value)
+
+
+@dataclass
+class Shelf:
+    """A library in memory: `search` counts shared stems, ties by id."""
+
+    records: list[Record] = field(default_factory=list)
+    name: str = "library"
+    strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
+    asked: list[SourceQuery] = field(default_factory=list)
+    error: Exception | None = None
+    delay_s: float = 0.0
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        self.asked.append(query)
+        await asyncio.sleep(self.delay_s)
+        if self.error:
+            raise self.error
+        wanted = set(stems(query.text))
+        scored = [(len(wanted & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.records]
+        best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
+        return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
+
+    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        return {one.doc_id: one.full_text() for one in self.records if one.doc_id in doc_ids}
+
+    async def snapshot(self) -> str | None:
+        return "shelf@1"
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        return ("hepatic", "dose", "enzyme", "serum", "injury", "trial", "cohort", "liver")[:limit]
+
+
+def services(*records: Record, **fields: object) -> Services:
+    shelf = Shelf(list(records), **fields)  # type: ignore[arg-type]
+    return Services(Settings(), clock=lambda: NOON, shelf=shelf, sources=(shelf,))
+
+
+def found(rank: int = 1, source: str = "library", strategy: str = "lance_fts", query: str = "q") -> FoundBy:
+    return FoundBy(source=source, strategy=strategy, query=query, rank=rank)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fakes import doi, paper, services
+
+from outrider.graph.pipeline import DESCRIPTIONS, build
+from outrider.state.errors import BadRequest, LibraryCorrupt, NotBuilt
+from outrider.state.response import SearchResponse
+
+RECORDS = (
+    paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver. The weather was fine.", year=2020, identifiers=doi("10.1000/x")),
+    paper("b", "Aspirin and the liver.", identifiers=doi("10.1000/x")),
+    paper("c", "Statins", abstract="Nothing on livers.", year=2001),
+)
+NODES = list(DESCRIPTIONS)
+
+
+def answered(**request: Any) -> SearchResponse:
+    return SearchResponse.model_validate(build(services(*RECORDS)).invoke({"query": "aspirin liver", **request}))
+
+
+def test_one_line_from_request_to_evidence() -> None:
+    answer = answered()
+    first = answer.hits[0]
+    assert (first.doc_id, [folded.doc_id for folded in first.duplicates]) == ("a", ["b"])
+    assert first.distilled_text == "Aspirin harms the liver."
+    assert first.original_text[slice(*first.spans[0])] == "Aspirin harms the liver."
+    assert (answer.total_candidates, answer.total_found, answer.snapshot) == (2, 2, "shelf@1")
+    assert list(answer.timings_ms) == NODES
+    assert [row.status for row in answer.sources] == ["ok", "ok"]
+    assert not answer.failures
+    assert answer.usage.calls == 0
+    assert "fine_scorer" in {step.step for step in answer.bypassed}
+
+
+def test_the_same_request_of_the_same_library_has_the_same_hash() -> None:
+    assert answered().provenance_hash == answered().provenance_hash
+    assert answered().provenance_hash != answered(top_k=1).provenance_hash
+    assert answered().provenance_hash != answered(filters={"year": {"$gt": 2000}}).provenance_hash
+
+
+def test_it_runs_inside_a_running_loop_and_without_one() -> None:
+    graph = build(services(*RECORDS))
+
+    async def both() -> tuple[int, int]:
+        return len(graph.invoke({"query": "aspirin"})["hits"]), len((await graph.ainvoke({"query": "aspirin"}))["hits"])
+
+    assert asyncio.run(both()) == (1, 1)
+    assert len(graph.invoke({"query": "aspirin"})["hits"]) == 1
+
+
+def test_progress_is_streamed_as_nodes_start_and_finish() -> None:
+    parts = list(build(services(*RECORDS)).stream({"query": "aspirin"}, stream_mode=["updates", "custom"]))
+    updates = [next(iter(part)) for kind, part in parts if kind == "updates"]
+    events = [(part["node"], part["event"]) for kind, part in parts if kind == "custom"]
+    assert updates == NODES
+    assert events == [(node, event) for node in NODES for event in ("started", "finished")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        ({"query": ""}, BadRequest),
+        ({"quary": "x"}, BadRequest),
+        ({"query": "x", "filter": {}}, BadRequest),
+        ({"query": "x", "rerank_enabled": True}, NotBuilt),
+        ({"query": {"title": "x"}}, NotBuilt),
+    ],
+)
+def test_a_bad_request_is_refused_at_the_door(request_: dict[str, Any], error: type[Exception]) -> None:
+    """LangGraph alone would drop an unknown field without a word."""
+    with pytest.raises(error):
+        build(services()).invoke(request_)
+
+
+def test_nothing_searchable_ends_the_run_with_the_reason_and_a_hash() -> None:
+    out = build(services(error=LibraryCorrupt("torn"))).invoke({"query": "liver"})
+    assert [failure.node for failure in out["failures"]] == ["scout"]
+    assert "torn" in out["failures"][0].message
+    assert SearchResponse.model_validate(out).sources[0].status == "unavailable"
+    assert len(out["provenance_hash"]) == 64
+    assert "dedup" not in out["timings_ms"]
+
+
+def test_the_time_limit_can_be_set_for_a_run() -> None:
+    out = build(services(*RECORDS, delay_s=20)).invoke({"query": "liver"}, context={"run_timeout_s": 0.2})
+    assert {row.status for row in out["sources"]} == {"timeout"}
+    assert "0.2 s" in out["failures"][0].message
+
+
+def test_every_node_is_drawn_with_its_description() -> None:
+    drawing = build(services()).get_graph()
+    assert {name: node.metadata for name, node in drawing.nodes.items() if not name.startswith("__")} == {
+        name: {"description": text} for name, text in DESCRIPTIONS.items()
+    }
+    assert "failed" in {edge.data for edge in drawing.edges}
+
+
+def test_schemas_show_every_field_of_request_and_response() -> None:
+    graph = build(services())
+    assert "filters" in graph.get_input_jsonschema()["properties"]
+    assert set(graph.get_output_jsonschema()["properties"]) == set(SearchResponse.model_fields)
+    assert "run_timeout_s" in graph.get_context_jsonschema()["properties"]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from fakes import Shelf, candidate, found, paper
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.nodes.organizer import Organizer, facets, key_themes, organized, to_hit
+from outrider.settings.model import OrganizerSettings
+from outrider.state.pipeline import PipelineState
+
+SETTINGS = OrganizerSettings()
+
+
+def test_only_a_models_score_can_fail_the_threshold() -> None:
+    """An outage of the model must not look like "nothing found"."""
+    many = [candidate(paper(by), scored_by=by, score=0.1) for by in ("model", "rules", "unscored")]
+    assert [one.record.doc_id for one in organized(many, 0.3)] == ["rules", "unscored"]
+
+
+def test_the_order_of_ties() -> None:
+    """Relevance, citations, year, title, id."""
+    rows = [
+        ("a", 0.5, 1, 2000, "x"),
+        ("b", 0.9, 0, 1990, "x"),
+        ("c", 0.5, 7, 1990, "x"),
+        ("d", 0.5, 1, 2001, "x"),
+        ("e", 0.5, 1, 2000, "W"),
+        ("f", 0.5, 1, 2000, "x"),
+    ]
+    many = [
+        candidate(paper(name, title, citations=cited, year=year), score=score, scored_by="rules")
+        for name, score, cited, year, title in rows
+    ]
+    assert [one.record.doc_id for one in organized(many, 0.3)] == ["b", "c", "d", "e", "a", "f"]
+
+
+scored = st.builds(
+    lambda number, score, cited, year, title: candidate(
+        paper(f"d{number}", title, citations=cited, year=year), score=score, scored_by="rules"
+    ),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([None, 0, 3]),
+    st.sampled_from([None, 1999, 2020]),
+    st.sampled_from(["", "A", "a", "b"]),
+)
+
+
+@given(st.lists(scored, max_size=20, unique_by=lambda one: one.record.doc_id), st.randoms(use_true_random=False))
+def test_the_order_is_total(many: list, random: object) -> None:
+    shuffled = list(many)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert organized(shuffled, 0.3) == organized(many, 0.3)
+
+
+def test_facets_count_and_join_spellings() -> None:
+    many = [
+        candidate(paper("a", "Liver dose", year=2020, venue="The Lancet", authors=["A", "B", "A"], language="en")),
+        candidate(paper("b", "Liver cells", year=2021, venue="the lancet.", authors=["A"])),
+        candidate(paper("c", "Of 42 at", year=2020, venue="The  Lancet")),
+    ]
+    counted = facets(many, SETTINGS)
+    assert counted.by_year == {"2021": 1, "2020": 2}
+    assert counted.by_venue == {"The Lancet": 3}
+    assert counted.by_language == {"en": 1}
+    assert counted.top_authors == {"A": 2, "B": 1}
+    assert counted.key_themes == {"liver": 2, "cells": 1, "dose": 1}
+
+
+def test_themes_come_from_relevant_titles_once_a_model_scored() -> None:
+    many = [candidate(paper("a", "Liver"), score=0.9, scored_by="model"), candidate(paper("b", "Heart"), score=0.4, scored_by="model")]
+    assert key_themes(many, SETTINGS) == {"liver": 1}
+
+
+def test_few_authors_and_themes() -> None:
+    many = [candidate(paper(f"d{n}", f"theme{n}", authors=[f"Author {n:02}"])) for n in range(30)]
+    counted = facets(many, SETTINGS)
+    assert (len(counted.top_authors), len(counted.key_themes)) == (10, 8)
+
+
+async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None:
+    records = [paper(f"d{n}", "Liver", abstract="A.", text="Body.", year=2000 + n) for n in range(4)]
+    lean = [candidate(one.model_copy(update={"text": ""}), score=1 - n / 10, scored_by="rules") for n, one in enumerate(records)]
+    node = Organizer(Shelf(list(records)), SETTINGS, {"outrider": "0"})
+    state = PipelineState.model_validate({"query": "liver", "top_k": 2}).model_copy(update={"candidates": tuple(lean)})
+    update = await node(state, None)  # type: ignore[arg-type]
+    assert [hit.doc_id for hit in update["hits"]] == ["d0", "d1"]
+    assert update["hits"][0].original_text == "A.\n\nBody."
+    assert update["total_found"] == 4
+    assert len(update["facets"].by_year) == 4
+    assert len(update["provenance_hash"]) == 64
+
+
+def test_a_hit_says_where_it_was_ranked_best() -> None:
+    one = candidate(paper("a", description="D"), found_by=[found(3, strategy="lance_dense"), found(1)])
+    hit = to_hit(one, 1, None)
+    assert (hit.source_strategy, hit.content, hit.original_text) == ("lance_fts", "D", "D")

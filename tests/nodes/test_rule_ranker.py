@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from fakes import candidate, paper
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.nodes.rule_ranker import bm25_plus, ranked, recency, renown
+from outrider.settings.model import RankingSettings
+
+WEIGHTS = RankingSettings()
+
+
+def test_more_of_the_query_ranks_higher_and_says_why() -> None:
+    works = [
+        candidate(paper("a", "Cooking with gas"), scores={"fused": 0.5}),
+        candidate(paper("b", "Retrying calls", abstract="Exponential backoff.", citations=1200), scores={"fused": 0.5}),
+    ]
+    first, second = ranked(works, "retry with exponential backoff", WEIGHTS, 2026)
+    assert (first.record.doc_id, second.record.doc_id) == ("b", "a")
+    assert first.reason == "title has: retri; text has: backoff, exponenti; 1,200 citations" or "retry" in first.reason
+    assert {first.scored_by, second.scored_by} == {"rules"}
+
+
+def test_a_term_in_half_of_the_candidates_still_counts() -> None:
+    """Plain BM25 gives such a term nothing."""
+    scores = bm25_plus(["liver"], [["liver", "cell"], ["heart", "cell"]])
+    assert scores == [1.0, 0.0]
+
+
+def test_no_match_is_zero_not_the_floor_of_bm25_plus() -> None:
+    assert bm25_plus(["absent"], [["liver"], ["heart"]]) == [0.0, 0.0]
+    assert bm25_plus([], [["liver"]]) == [0.0]
+    assert bm25_plus(["liver"], [[], []]) == [0.0, 0.0]
+
+
+def test_recency_halves_and_the_unknown_is_in_the_middle() -> None:
+    assert [recency(year, 2026, 10.0) for year in (2026, 2016, 2006, None, 2030)] == [1.0, 0.5, 0.25, 0.5, 1.0]
+
+
+def test_renown_grows_with_the_logarithm() -> None:
+    assert [renown(paper("a", citations=count)) for count in (None, 0, 9_999, 10**7)] == [0.0, 0.0, 1.0, 1.0]
+
+
+titles = st.lists(st.sampled_from("liver heart cell dose trial".split()), max_size=5).map(" ".join)
+papers = st.builds(
+    lambda number, title, year, citations: candidate(paper(f"d{number}", title, year=year, citations=citations)),
+    st.integers(0, 10**6),
+    titles,
+    st.one_of(st.none(), st.integers(1900, 2030)),
+    st.one_of(st.none(), st.integers(0, 10**6)),
+)
+
+
+@given(st.lists(papers, max_size=15, unique_by=lambda one: one.record.doc_id), titles, st.randoms(use_true_random=False))
+def test_scores_lie_in_0_1_and_order_is_stable_under_shuffling(many: list, query: str, random: object) -> None:
+    once = ranked(many, query, WEIGHTS, 2026)
+    assert all(0 <= one.score <= 1 for one in once)
+    shuffled = list(many)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert [one.record.doc_id for one in ranked(shuffled, query, WEIGHTS, 2026)] == [one.record.doc_id for one in once]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from fakes import Shelf, found, paper
+
+from outrider.nodes.scout import Scout, candidates, constraint_filter
+from outrider.retrieval.rrf import interleaved, reciprocal_rank_fusion
+from outrider.settings.model import RunSettings
+from outrider.state.errors import LibraryCorrupt, LibraryMissing
+from outrider.state.filters import Compare, Not, Or
+from outrider.state.hits import Ranked, RankedList
+from outrider.state.intent import Constraints, NumberRange, PlannedQuery, SearchStrategy
+from outrider.state.pipeline import PipelineState
+from outrider.state.request import RetrieverType
+
+STRATEGY = SearchStrategy(
+    queries=(PlannedQuery(text="liver", keywords=("liver",), boolean_query="liver"),),
+    sources=("library", "shelf"),
+    strategies=(RetrieverType.LANCE_FTS,),
+)
+
+
+async def scouted(*sources: Shelf, strategy: SearchStrategy = STRATEGY, timeout_s: float = 5.0, **request: object) -> dict[str, object]:
+    scout = Scout(sources, reciprocal_rank_fusion, interleaved, RunSettings(run_timeout_s=timeout_s))
+    state = PipelineState.model_validate({"query": "liver", **request}).model_copy(update={"strategy": strategy})
+    return dict(await scout(state, None))  # type: ignore[arg-type]
+
+
+async def test_one_failing_source_costs_only_its_own_results() -> None:
+    update = await scouted(Shelf([paper("a", "liver")]), Shelf(name="shelf", error=LibraryCorrupt("broken page")))
+    assert [one.record.doc_id for one in update["candidates"]] == ["a"]
+    assert [(row.source, row.status, row.message) for row in update["sources"]] == [
+        ("library", "ok", ""),
+        ("shelf", "unavailable", "broken page"),
+    ]
+
+
+async def test_a_bug_in_a_source_is_not_a_status() -> None:
+    with pytest.raises(KeyError):
+        await scouted(Shelf(error=KeyError("bug")))
+
+
+async def test_nothing_searchable_names_every_reason() -> None:
+    update = await scouted(Shelf(error=LibraryMissing("no library here")))
+    assert [(row.node, row.error, row.message) for row in update["failures"]] == [
+        ("scout", "NothingSearchable", "library: no library here"),
+    ]
+    assert [row.status for row in update["sources"]] == ["off"]
+
+
+async def test_a_slow_source_is_cut_off_at_the_time_limit() -> None:
+    update = await scouted(Shelf([paper("a", "liver")]), Shelf(name="shelf", delay_s=5), timeout_s=0.2)
+    assert [row.status for row in update["sources"]] == ["ok", "timeout"]
+
+
+async def test_searches_run_at_once() -> None:
+    """Two sources that each take 0.2 s are asked in less than the sum."""
+    started = time.perf_counter()
+    await scouted(Shelf(delay_s=0.2), Shelf(name="shelf", delay_s=0.2))
+    alone = time.perf_counter() - started
+    started = time.perf_counter()
+    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)
+    assert alone < time.perf_counter() - started
+
+
+async def test_expanded_keywords_make_a_second_lighter_list() -> None:
+    shelf = Shelf([paper("a", "liver"), paper("b", "hepatic")])
+    update = await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
+    assert [query.text for query in shelf.asked] == ["liver", "liver hepatic"]
+    assert [listed.weight for listed in update["lists"]] == [1.0, 0.3]
+    assert [one.record.doc_id for one in update["candidates"]] == ["a", "b"]
+
+
+async def test_lists_are_interleaved_without_fusion() -> None:
+    one, other = Shelf([paper("a", "liver"), paper("b", "liver")]), Shelf([paper("c", "liver"), paper("a", "liver")], name="shelf")
+    update = await scouted(one, other, fusion_enabled=False)
+    assert [found_one.record.doc_id for found_one in update["candidates"]] == ["a", "b", "c"]
+
+
+def test_words_of_the_request_let_records_without_the_field_pass() -> None:
+    strategy = STRATEGY.model_copy(update={"constraints": Constraints(years=NumberRange(min=2020))})
+    assert constraint_filter(strategy) == Or((Compare("year", "$gte", 2020), Not(Compare("year", "$exists", True))))
+
+
+def test_a_candidate_keeps_everyone_who_found_it() -> None:
+    lists = [
+        RankedList(source=name, strategy="lance_fts", query="q", results=(Ranked(doc_id="a", score=1.0),)) for name in ("library", "shelf")
+    ]
+    (one,) = candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
+    assert one.found_by == (found(source="library"), found(source="shelf"))
+    assert one.scores == {"fused": 1.0}

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.request import MAX_QUERY_CHARS, RetrieverType, SearchMode, SearchRequest, checked, searchable
+
+
+def test_synonyms_and_old_names() -> None:
+    """`execution_mode`, upper case and the short names of the retrievers are understood."""
+    request = SearchRequest.model_validate({"query": "x", "execution_mode": "DISCOVERY", "strategies": ["SPARSE", "lance_dense", "graph"]})
+    assert request.mode == "discovery"
+    assert request.strategies == (RetrieverType.LANCE_FTS, RetrieverType.LANCE_DENSE, RetrieverType.GRAPH_NEIGHBOR)
+    assert SearchRequest.model_validate({"query": "x", "search_mode": "Focused"}).search_mode is SearchMode.FOCUSED
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "query: Field required"),
+        ({"query": ""}, "query: has no letter or digit"),
+        ({"query": "   "}, "no letter or digit"),
+        ({"query": "😀 !!"}, "no letter or digit"),
+        ({"query": "\x00\x01\x1b"}, "no letter or digit"),
+        ({"query": {}}, "no letter or digit"),
+        ({"query": 5}, "query"),
+        ({"query": "x" * (MAX_QUERY_CHARS + 1)}, "has 20,001 characters; at most 20,000"),
+        ({"query": "x", "top_k": 0}, "top_k: .*greater than or equal to 1"),
+        ({"query": "x", "top_k": 10**9}, "top_k: .*less than or equal to 1000"),
+        ({"query": "x", "top_kk": 1}, "unknown field 'top_kk'; did you mean 'top_k'"),
+        ({"query": "x", "sources": ["githup"]}, "unknown source 'githup'; known: library"),
+        ({"query": "x", "strategies": ["bm42"]}, "strategies"),
+        ({"query": "x", "search_mode": "wide"}, "search_mode: .*focused"),
+        ({"query": "x", "filters": {"year": {"$gtt": 1}}}, r"filters: unknown filter operator '\$gtt'"),
+        ({"query": "x", "distill_top": 51}, "distill_top"),
+    ],
+)
+def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        checked(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"query": {"title": "x"}}, "mapping"),
+        ({"query": "x", "mode": "systematic"}, "systematic"),
+        ({"query": "x", "rerank_enabled": True}, "reranker"),
+        ({"query": "x", "strategies": ["dense"]}, "lance_dense"),
+        ({"query": "x", "sources": ["pubmed"]}, "pubmed"),
+    ],
+)
+def test_what_is_asked_for_by_name_and_not_built_is_refused(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(NotBuilt, match=says):
+        checked(asked)
+
+
+@pytest.mark.parametrize("text", ["a", "7", "肝", "é", "٣", "the of and"])
+def test_any_script_can_be_searched(text: str) -> None:
+    assert searchable(text)
