@@ -15,14 +15,14 @@ from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
-from outrider.state.records import Record
+from outrider.state.records import Record, Repository
 from outrider.text.words import stems
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 BODY_CHARS = 2_000
-"""How much of a body counts for ranking; the fused rank already knows the rest."""
+"""How much of a text counts beside its abstract; the fused rank already knows the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +100,6 @@ def _reason(record: Record, matched: set[str]) -> str:
 
 
 def _ranking_text(record: Record) -> str:
-    return " ".join((record.title, record.title, record.description, record.abstract, " ".join(record.tags), record.text[:BODY_CHARS]))
+    """What a record says it is. A README mentions too much beside, so a repository speaks by name, description and topics."""
+    body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
+    return " ".join((record.title, record.title, record.description, record.description, record.abstract, " ".join(record.tags), body))

@@ -11,7 +11,6 @@ import signal
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from outrider import __version__
@@ -58,13 +57,13 @@ def run(arguments: list[str]) -> int:
     """Run the command and return its exit code; what a user can mend is one line, never a traceback."""
     try:
         returned = app(arguments, prog_name="outrider", standalone_mode=False)
-    except click.ClickException as error:
+    except typer.BadParameter.__mro__[2] as error:
         error.show()
         return error.exit_code
     except SearchError as error:
         sys.stderr.write(f"Error: {error}\n")
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("Interrupted.\n")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,7 @@ library_app = typer.Typer(help="See and tend the library.", no_args_is_help=True
 def info(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """What the library holds, and where it lies."""
     about = _with_library(library, lambda opened: opened.info())
-    said = about.model_dump(mode="json")
+    said = dataclasses.asdict(about)
     if as_json:
         _print_json(said)
         return

@@ -1,0 +1,49 @@
+# Everything runs in .venv, which `make install` creates. `make test` and `make demo` work in a fresh clone, one command each.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := build/demo-library
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 12
+
+install: $(STAMP)  ## create .venv with everything, in the tested versions
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import sys; sys.exit(f"Python 3.11 or later is needed, not {sys.version.split()[0]}: make PYTHON=python3.11 install" if sys.version_info < (3, 11) else 0)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' --group dev
+	touch $(STAMP)
+
+demo: $(STAMP)  ## ingest the installed packages and ask three questions
+	$(BIN)/outrider ingest --installed --library $(DEMO)
+	$(BIN)/outrider search "retry a failing call with exponential backoff" --top-k 5 --library $(DEMO)
+	$(BIN)/outrider search "asynchronous HTTP client" --top-k 5 --library $(DEMO)
+	$(BIN)/outrider search "validate structured data with type hints" --top-k 5 --library $(DEMO)
+
+test: $(STAMP)  ## run the tests
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+
+check: $(STAMP)  ## lint, format, types, layers, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(STAMP)  ## measure retrieval quality, latency, ingestion and start-up
+	$(BIN)/python -m bench
+
+docs: $(STAMP)  ## write the generated pages and build the site
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict
+
+clean:  ## remove what was built; the environment stays
+	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .langgraph_api bench/results
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""The retrieval collections, read from `$OUTRIDER_DATA` or `../shared/data`. They are not part of the repository.
+
+A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`), `queries.jsonl.gz` (`id`, `text`) and
+`qrels.tsv` (header `query doc relevance`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.state.records import Paper
+
+ROOT = Path(__file__).parents[1]
+COLLECTIONS = ("scifact", "cranfield", "cisi", "cacm")
+
+
+class Absent(Exception):
+    """What a benchmark needs is not on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    name: str
+    documents: tuple[Paper, ...]
+    queries: Mapping[str, str]
+    qrels: Mapping[str, Mapping[str, int]]
+    """Relevance by query id and document id."""
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("OUTRIDER_DATA") or ROOT.parent / "shared" / "data")
+
+
+def corpus_file(name: str) -> Path:
+    """The file of documents; `Absent` where it is not there."""
+    file = data_folder() / "ir" / name / "corpus.jsonl.gz"
+    if not file.is_file():
+        raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds ir/{name}")
+    return file
+
+
+def collection(name: str) -> Collection:
+    folder = corpus_file(name).parent
+    documents = tuple(
+        Paper(doc_id=row["id"], title=row.get("title", ""), abstract=row.get("text", "")) for row in _rows(folder / "corpus.jsonl.gz")
+    )
+    queries = {row["id"]: row["text"] for row in _rows(folder / "queries.jsonl.gz")}
+    qrels: dict[str, dict[str, int]] = {}
+    with (folder / "qrels.tsv").open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines, delimiter="\t"):
+            qrels.setdefault(row["query"], {})[row["doc"]] = int(row["relevance"])
+    return Collection(name, documents, {key: text for key, text in queries.items() if key in qrels}, qrels)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)

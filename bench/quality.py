@@ -1,0 +1,69 @@
+"""The ranking index against bm25s with the same stemmer, in one run: nDCG@10 and recall at 100.
+
+Both get title and text of each document and the text of each query, and return 100 documents. bm25s runs with its defaults
+(Lucene's BM25, k1 1.5, b 0.75, English stop words) and PyStemmer's English stemmer, which is what the index stems with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.data import COLLECTIONS, Absent, Collection, collection
+from bench.library import library_of
+from bench.report import Cell, Report
+
+DEPTH = 100
+COLUMNS = ("collection", "documents", "queries", "index nDCG@10", "bm25s nDCG@10", "difference", "index R@100", "bm25s R@100")
+Rankings = Mapping[str, Sequence[str]]
+
+
+def run() -> Report:
+    rows: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
+    for name in COLLECTIONS:
+        try:
+            rows.append(row(collection(name)))
+        except Absent as absent:
+            notes.append(f"{name} was skipped: {absent}")
+    return Report("quality", COLUMNS, tuple(rows), tuple(notes))
+
+
+def row(source: Collection) -> tuple[Cell, ...]:
+    ours_ndcg, ours_recall = scores(source, asyncio.run(index_rankings(source)))
+    theirs_ndcg, theirs_recall = scores(source, bm25s_rankings(source))
+    difference = ours_ndcg - theirs_ndcg
+    return source.name, len(source.documents), len(source.queries), ours_ndcg, theirs_ndcg, difference, ours_recall, theirs_recall
+
+
+async def index_rankings(source: Collection) -> Rankings:
+    with tempfile.TemporaryDirectory() as folder:
+        library = await library_of(source, Path(folder) / "library")
+        try:
+            return {key: [hit.record.doc_id for hit in await library.search(text, limit=DEPTH)] for key, text in source.queries.items()}
+        finally:
+            library.close()
+
+
+def bm25s_rankings(source: Collection) -> Rankings:
+    import bm25s
+    from Stemmer import Stemmer
+
+    stemmer = Stemmer("english")
+    texts = [f"{document.title}\n{document.abstract}" for document in source.documents]
+    engine = bm25s.BM25()
+    engine.index(bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+    asked = bm25s.tokenize(list(source.queries.values()), stopwords="en", stemmer=stemmer, show_progress=False)
+    found, _ = engine.retrieve(asked, k=min(DEPTH, len(texts)), show_progress=False)
+    return {key: [source.documents[at].doc_id for at in places] for key, places in zip(source.queries, found.tolist(), strict=True)}
+
+
+def scores(source: Collection, rankings: Rankings) -> tuple[float, float]:
+    """nDCG@10 and recall at 100, averaged over all judged queries; the order given counts, not the engine's scores."""
+    from ir_measures import R, calc_aggregate, nDCG
+
+    run = {key: {doc_id: float(DEPTH - place) for place, doc_id in enumerate(ranked)} for key, ranked in rankings.items()}
+    found = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, run)
+    return found[nDCG @ 10], found[R @ 100]

@@ -1,0 +1,58 @@
+"""What a benchmark found, as a table for people and JSON for programs, with what it depends on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+Cell = str | int | float | None
+RESULTS = Path(__file__).parent / "results"
+DISTRIBUTIONS = ("outrider", "lancedb", "pyarrow", "langgraph", "pydantic", "bm25s", "PyStemmer", "ir-measures", "rank-bm25")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    """What was skipped, and what a reader must know to compare."""
+
+
+def surroundings() -> dict[str, Cell]:
+    """Versions and machine; no names of hosts or folders."""
+    found: dict[str, Cell] = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    for name in DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def table(report: Report) -> str:
+    """Markdown, so that it can be pasted into the documentation."""
+    lines = [f"## {report.name}", "", "| " + " | ".join(report.columns) + " |", "|" + "---|" * len(report.columns)]
+    lines += ["| " + " | ".join(map(shown, row)) + " |" for row in report.rows]
+    return "\n".join([*lines, "", *(f"- {note}" for note in report.notes), ""])
+
+
+def shown(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.3f}" if abs(cell) < 10 else f"{cell:,.1f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def write(report: Report, folder: Path = RESULTS) -> Path:
+    """One JSON file a benchmark; the next run replaces it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{report.name}.json"
+    said = {**asdict(report), "surroundings": surroundings()}
+    path.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

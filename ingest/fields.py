@@ -1,0 +1,265 @@
+"""Values as files give them, turned into the values of a record; what has no place stays under its own name.
+
+Years, authors, page ranges and identifiers come in many dresses. Nothing is guessed and nothing is lost: a value that does
+not say what its field asks for stays in `Draft.rest`, which becomes the record's `metadata`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import unquote
+
+from pydantic import JsonValue
+
+from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
+from outrider.state.records import Identifiers
+
+MAX_DEPTH = 64
+"""Values nested deeper are refused: parsers and hashes downstream recurse."""
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
+COMPACT_DATE = re.compile(r"((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
+EXACT_YEAR = re.compile(r"\d{4}(?:\.0)?")
+YEARS = range(1000, 2200)
+WHOLE = re.compile(r"\d{1,18}(?:\.0+)?")
+DOI_URL = re.compile(r"https?://(?:dx\.)?doi\.org/", re.IGNORECASE)
+FAMILY = ("family", "last", "lastName", "last_name", "LN")
+QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
+GIVEN = ("given", "first", "firstName", "first_name", "FN")
+NAMED = ("name", "literal", "display_name", "full_name")
+
+
+class TooDeep(ValueError):
+    """A value is nested more than `MAX_DEPTH` levels deep."""
+
+
+def clean(value: object, depth: int = 0) -> JsonValue:
+    """The same JSON value without what no store takes: null characters, lone surrogates (U+FFFD instead), NaN (null instead).
+
+    Raises `TooDeep`.
+    """
+    if depth > MAX_DEPTH:
+        raise TooDeep(f"nested more than {MAX_DEPTH} levels deep")
+    match value:
+        case str():
+            return SURROGATE.sub("\ufffd", value.replace("\x00", ""))
+        case list():
+            return [clean(item, depth + 1) for item in value]
+        case dict():
+            return {str(clean(str(key))): clean(item, depth + 1) for key, item in value.items()}
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float():
+            return value
+    raise TypeError(f"no JSON value: {type(value).__name__}")
+
+
+def scalar(value: JsonValue) -> str | None:
+    """A string or number as text, whole numbers without a fraction; None for anything else and for nothing."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return text.strip() or None
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("\x00", "").split())
+
+
+def empty(value: JsonValue) -> bool:
+    return value is None or (isinstance(value, str | list | dict) and not value) or (isinstance(value, str) and not value.strip())
+
+
+def listed(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
+    """Names or keywords: a list as it is, a list written into a string (JSON's or Python's), else cut at `;` and line ends.
+
+    With `commas` a string without those is cut at commas. Persons given as objects become `Family, Given`.
+    """
+    if isinstance(value, str):
+        literal = _literal(value)
+        value = literal if literal is not None else _cut(value, commas=commas)
+    items = value if isinstance(value, list) else [value]
+    names = (person(item) if isinstance(item, dict) else scalar(item) for item in items)
+    return tuple(line for name in names if name and (line := one_line(name)))
+
+
+def person(given: Mapping[str, JsonValue]) -> str | None:
+    """The name in an object such as CSL's `{"family": ..., "given": ...}` or `{"name": ...}`."""
+    family, first, whole = (_first_scalar(given, keys) for keys in (FAMILY, GIVEN, NAMED))
+    return f"{family}, {first}" if family and first else family or whole or first
+
+
+def year_of(value: JsonValue) -> tuple[int | None, bool]:
+    """The year that a value states, and whether it states nothing else: `2019` does, `2019/08/01` and `c2019` say more."""
+    if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}
+        parts = value.get("date-parts")
+        first = parts[0] if isinstance(parts, list) and parts else None
+        year = first[0] if isinstance(first, list) and first else None
+        return year_of(year)[0], isinstance(first, list) and len(first) == 1
+    text = scalar(value) if not isinstance(value, list) else None
+    if text is None:
+        return None, False
+    if EXACT_YEAR.fullmatch(text):
+        year = int(float(text))
+        return (year, True) if year in YEARS else (None, False)
+    found = COMPACT_DATE.fullmatch(text) or YEAR.search(text)
+    return (int(found.group(1)), text.strip("/ -") == found.group(1)) if found else (None, False)
+
+
+def count_of(value: JsonValue) -> int | None:
+    text = scalar(value)
+    return int(text.partition(".")[0]) if text and WHOLE.fullmatch(text) else None
+
+
+class Draft:
+    """The values of one entry. Each method takes the first of several names that has a usable value out of `rest`."""
+
+    def __init__(self, raw: Mapping[str, JsonValue], places: Mapping[str, str] | None = None) -> None:
+        """`places`: the names asked for -> the keys of `raw`, where they differ."""
+        self.rest: dict[str, JsonValue] = dict(raw)
+        self._places = places
+        self._keys: frozenset[str] = frozenset()
+
+    def given(self, names: tuple[str, ...]) -> Iterator[tuple[str, JsonValue]]:
+        """The names' keys and values that are there and not empty, in the order of the names."""
+        for name in names:
+            key = name if self._places is None else self._places.get(name, "")
+            if key in self.rest and not empty(self.rest[key]):
+                yield key, self.rest[key]
+
+    def _take(self, key: str, value: JsonValue, left: JsonValue = None) -> None:
+        self.rest.pop(key)
+        if not empty(left):
+            self.rest[key] = left
+        for name in [name for name, other in self.rest.items() if name != key and other == value and name in self._keys]:
+            del self.rest[name]
+
+    def text(self, *names: str) -> str:
+        """Prose: outer white space dropped, paragraphs kept; several values become paragraphs."""
+        for key, value in self._asked(names):
+            values = value if isinstance(value, list) else [value]
+            parts = [part for item in values if (part := scalar(item))]
+            if parts and len(parts) == len(values):
+                self._take(key, value)
+                return "\n".join(parts).replace("\r\n", "\n").replace("\r", "\n").strip()
+        return ""
+
+    def line(self, *names: str) -> str | None:
+        """One line; of several values the first, the others stay."""
+        for key, value in self._asked(names):
+            values = value if isinstance(value, list) else [value]
+            first = scalar(values[0])
+            if first:
+                others = [item for item in values[1:] if item != values[0]]
+                self._take(key, value, others[0] if len(others) == 1 else others)
+                return one_line(first)
+        return None
+
+    def lines(self, *names: str, commas: bool = False) -> tuple[str, ...]:
+        """A list, see `listed`; objects in it also stay, since they say more than a name."""
+        for key, value in self._asked(names):
+            found = listed(value, commas=commas)
+            if found:
+                says_more = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+                self._take(key, value, value if says_more else None)
+                return found
+        return ()
+
+    def year(self, *names: str) -> int | None:
+        """The first year stated; the value stays where it states more."""
+        for key, value in self._asked(names):
+            items = value if isinstance(value, list) else [value]
+            for item in items:
+                year, exact = year_of(item)
+                if year is not None:
+                    if exact and item == value:
+                        self._take(key, value)
+                    return year
+        return None
+
+    def count(self, *names: str) -> int | None:
+        for key, value in self._asked(names):
+            count = count_of(value)
+            if count is not None:
+                self._take(key, value)
+                return count
+        return None
+
+    def flag(self, *names: str) -> bool | None:
+        for key, value in self._asked(names):
+            known = {"true": True, "false": False}.get(str(value).casefold())
+            if known is not None:
+                self._take(key, value)
+                return known
+        return None
+
+    def pages(self, whole: tuple[str, ...], first: tuple[str, ...], last: tuple[str, ...]) -> str | None:
+        """A page range as given, or put together from its first and last page."""
+        given = self.line(*whole)
+        if given:
+            return given
+        start = self.line(*first)
+        end = self.line(*last) if start else None
+        return f"{start}-{end}" if start and end else start
+
+    def identifier(self, normal: Callable[[str], str | None], *names: str) -> str | None:
+        """The first valid one in its normal form; a value that holds more than it, or none, stays."""
+        for key, value in self._asked(names):
+            values = value if isinstance(value, list) else [value]
+            forms = [(item, normal(text) if (text := scalar(item)) else None) for item in values]
+            found = next((form for _, form in forms if form), None)
+            if found:
+                left: list[JsonValue] = [item for item, form in forms if form != found or not _says_only(str(item), found)]
+                self._take(key, value, left[0] if len(left) == 1 else left)
+                return found
+        return None
+
+    def _asked(self, names: tuple[str, ...]) -> Iterator[tuple[str, JsonValue]]:
+        given = list(self.given(names))
+        self._keys = frozenset(key for key, _ in given)
+        yield from given
+
+
+def identifiers_of(draft: Draft, names: Mapping[str, tuple[str, ...]], url: str | None) -> Identifiers:
+    """The identifiers under the given names (scheme -> names), or in a URL that is a resolver's."""
+    link = url or ""
+    return Identifiers(
+        doi=draft.identifier(normal_doi, *names.get("doi", ())) or (normal_doi(link) if DOI_URL.match(link) else None),
+        pmid=draft.identifier(normal_pmid, *names.get("pmid", ())) or (normal_pmid(link) if "://" in link else None),
+        pmcid=draft.identifier(normal_pmcid, *names.get("pmcid", ())),
+        arxiv=draft.identifier(normal_arxiv, *names.get("arxiv", ())) or (normal_arxiv(link) if "://" in link else None),
+        isbn=draft.identifier(normal_isbn, *names.get("isbn", ())),
+    )
+
+
+def _says_only(text: str, normal: str) -> bool:
+    bare = unquote(text).strip().rstrip("./;,").casefold()
+    digits = re.sub(r"[^0-9Xx]", "", text)
+    return bare.endswith(normal.casefold()) or (normal.startswith("978") and len(digits) in (10, 13) and len(text) <= 30)
+
+
+def _first_scalar(given: Mapping[str, JsonValue], keys: tuple[str, ...]) -> str | None:
+    return next((text for key in keys if (text := scalar(given.get(key)))), None)
+
+
+def _literal(text: str) -> list[JsonValue] | None:
+    """The list of strings that a string spells out, as spreadsheets get it from programs."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        quoted = re.findall(QUOTED, text, re.DOTALL) if PYTHON_LIST.fullmatch(text) else []
+        return [re.sub(r"\\(.)", r"\1", item[1:-1]) for item in quoted] or None
+    return list(found) if isinstance(found, list) and all(isinstance(item, str) for item in found) else None
+
+
+def _cut(text: str, *, commas: bool) -> list[JsonValue]:
+    if commas and not re.search(r"[;\n]", text.strip()):
+        return [*text.split(",")]
+    return [*re.split(r"[;\n\r]", text)]

@@ -1,0 +1,120 @@
+"""What became of every file, and of a run as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from outrider.state.model import Model
+
+FileStatus = Literal["added", "updated", "unchanged", "partial", "skipped", "failed"]
+RecordStatus = Literal["added", "updated", "unchanged"]
+MAX_REASONS = 20
+
+
+class FileReport(Model):
+    """One file. `added`, `updated` and `unchanged` count records, `failed` entries that could not be read (1 for the whole file)."""
+
+    path: str
+    status: FileStatus
+    reader: str | None = None
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    reasons: tuple[str, ...] = Field((), description=f"The first {MAX_REASONS}; the last one then says how many more there are.")
+    took_ms: float = 0.0
+
+
+class IngestReport(Model):
+    """A run. `added`, `updated`, `unchanged` count records, `skipped` files, `failed` files and single entries."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    failed: int = 0
+    files: tuple[FileReport, ...] = ()
+    records_per_s: float = 0.0
+    took_ms: float = 0.0
+
+    @classmethod
+    def of(cls, files: tuple[FileReport, ...], took_s: float) -> IngestReport:
+        records = sum(file.added + file.updated + file.unchanged for file in files)
+        return cls(
+            added=sum(file.added for file in files),
+            updated=sum(file.updated for file in files),
+            unchanged=sum(file.unchanged for file in files),
+            skipped=sum(file.status == "skipped" for file in files),
+            failed=sum(file.failed for file in files),
+            files=files,
+            records_per_s=round(records / took_s, 1) if took_s > 0 else 0.0,
+            took_ms=round(took_s * 1000, 1),
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """One file's report while it is made."""
+
+    path: Path
+    size: int = 0
+    reader: str | None = None
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    skipped: bool = False
+    reasons: list[str] = field(default_factory=list)
+    reasons_left_out: int = 0
+    took_s: float = 0.0
+
+    def count(self, status: RecordStatus) -> None:
+        setattr(self, status, getattr(self, status) + 1)
+
+    def say(self, reason: str) -> None:
+        """Keeps the first reasons; the file's own path at the start of one says nothing new."""
+        if len(self.reasons) < MAX_REASONS:
+            self.reasons.append(reason.removeprefix(f"{self.path}: "))
+        else:
+            self.reasons_left_out += 1
+
+    def fail(self, reason: str) -> None:
+        self.failed += 1
+        self.say(reason)
+
+    def skip(self, reason: str) -> None:
+        self.skipped = True
+        self.say(reason)
+
+    @property
+    def records(self) -> int:
+        return self.added + self.updated + self.unchanged
+
+    def report(self) -> FileReport:
+        reasons = tuple(self.reasons)
+        if self.reasons_left_out:
+            reasons = (*reasons[:-1], f"and {self.reasons_left_out + 1} more")
+        return FileReport(
+            path=str(self.path),
+            status=self._status(),
+            reader=self.reader,
+            added=self.added,
+            updated=self.updated,
+            unchanged=self.unchanged,
+            failed=self.failed,
+            reasons=reasons,
+            took_ms=round(self.took_s * 1000, 1),
+        )
+
+    def _status(self) -> FileStatus:
+        if self.skipped:
+            return "skipped"
+        if self.failed:
+            return "partial" if self.records else "failed"
+        if self.updated or (self.added and self.unchanged):
+            return "updated"
+        return "added" if self.added else "unchanged"

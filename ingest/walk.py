@@ -1,0 +1,90 @@
+"""Which files stand under the paths that were given: in a fixed order, each once, without following a loop.
+
+Folders are walked depth first, their entries by name. Hidden entries (a leading dot) inside a folder are left out and not
+reported, as are folders reached a second time; a path that is given by name is taken even if hidden. Everything else is
+found: also what cannot be read, with the reason, so that a report accounts for it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.state.errors import BadRequest
+
+KINDS = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file by its real path. `problem` says why it cannot be read, `passed` why it is passed over."""
+
+    path: Path
+    size: int = 0
+    problem: str = ""
+    passed: str = ""
+
+
+def walk(paths: Sequence[Path]) -> list[Found]:
+    """The files under these paths, the paths in the order given. Raises `BadRequest` for one that does not exist."""
+    for path in paths:
+        _must_exist(path)
+    folders: set[tuple[int, int]] = set()
+    seen: set[Path] = set()
+    found = []
+    for file in (file for path in paths for file in _under(path, folders)):
+        if file.path not in seen:
+            seen.add(file.path)
+            found.append(file)
+    return found
+
+
+def _must_exist(path: Path) -> None:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError) as absent:
+        raise BadRequest(f"{path}: there is no such file or folder; give paths that exist") from absent
+    except ValueError as impossible:  # a null character
+        raise BadRequest(f"{str(path)!r} is no path: {impossible}") from impossible
+    except PermissionError:
+        return  # it is there; the walk reports it
+    except OSError as other:
+        raise BadRequest(f"{path}: {other.strerror}; give paths that exist") from other
+
+
+def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
+    """Iterative, so that no depth of folders is too deep."""
+    todo = [start]
+    while todo:
+        path = todo.pop()
+        try:
+            status = path.stat()
+        except OSError as broken:
+            yield Found(path.absolute(), problem=_why(path, broken))
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            yield _file(path, status)
+        elif (status.st_dev, status.st_ino) not in folders:
+            folders.add((status.st_dev, status.st_ino))
+            try:
+                names = sorted((entry.name for entry in path.iterdir() if not entry.name.startswith(".")), reverse=True)
+            except OSError as closed:
+                yield Found(path.absolute(), problem=_why(path, closed))
+                continue
+            todo.extend(path / name for name in names)
+
+
+def _file(path: Path, status: os.stat_result) -> Found:
+    if stat.S_ISREG(status.st_mode):
+        return Found(path.resolve(), status.st_size)
+    kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "not a regular file")
+    return Found(path.resolve(), passed=f"{kind}, not a file")
+
+
+def _why(path: Path, error: OSError) -> str:
+    if path.is_symlink() and isinstance(error, FileNotFoundError):
+        return f"a link to {path.readlink()}, which is not there"
+    return error.strerror or str(error)

@@ -1,0 +1,60 @@
+"""Opening the table of records: the one that stands there, a new one with its indexes, or the reason why not."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from outrider.retrieval import schema, upkeep
+from outrider.retrieval.place import TABLE, Place
+from outrider.state.errors import LibraryCorrupt, LibraryTooNew
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+
+async def opened(connection: AsyncConnection) -> AsyncTable | None:
+    try:
+        return await connection.open_table(TABLE)
+    except ValueError as error:
+        if "was not found" in str(error):
+            return None
+        raise
+
+
+async def created(place: Place, connection: AsyncConnection, create: bool) -> AsyncTable:
+    """A new table with its indexes, or the one that another process made meanwhile."""
+    if not create:
+        raise place.missing()
+    async with place.writing():
+        with place.translated(writing=True):
+            table = await opened(connection)
+            if table is None and place.path is not None and await place.standing() == "library":
+                raise LibraryCorrupt(f"the library at {place.uri} is damaged: its table has no readable version; restore it from a copy")
+            if table is None:
+                table = await _made(connection)
+            await upkeep.ensure_indexes(table)
+    return table
+
+
+async def _made(connection: AsyncConnection) -> AsyncTable:
+    try:
+        return await connection.create_table(TABLE, schema=schema.arrow_schema(uuid.uuid4().hex))
+    except ValueError as error:  # on object storage, where no lock keeps others out
+        if "already exists" not in str(error):
+            raise
+        return await connection.open_table(TABLE)
+
+
+def library_id(place: Place, found: pa.Schema) -> str:
+    said: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+    if schema.FORMAT_KEY not in said:
+        raise place.foreign()
+    if int(said[schema.FORMAT_KEY]) > schema.FORMAT:
+        raise LibraryTooNew(
+            f"the library at {place.uri} has format {said[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "
+            "update Outrider (pip install -U outrider) or name another library"
+        )
+    return said[schema.ID_KEY]

@@ -1,0 +1,104 @@
+"""Queries of the two text indexes, built from typed trees: the text of a request is never parsed.
+
+Ranking index: one stemmed column, BM25 (k1 1.2, b .75, fixed in Lance), English stemmer, ICU words, our stop words.
+Exact index: title, abstract, text and keywords apart; no stemming, stop words kept, positions, words of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from outrider.retrieval.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, RANKED, brief_records
+from outrider.retrieval.sql import to_sql
+from outrider.retrieval.words import STOP_WORDS, only_stop_words, searched, words
+from outrider.state.errors import BadRequest
+from outrider.state.filters import Filter
+from outrider.state.hits import Scored
+
+if TYPE_CHECKING:
+    from lancedb.query import FullTextQuery
+    from lancedb.table import AsyncTable
+
+ALL_ROWS = 2**31 - 1
+"""LanceDB gives 10 rows where no limit is named."""
+SLACK = 16
+"""Rows asked for beyond the limit, to see whether the cut goes through a group of equal scores."""
+
+
+def index_plan() -> list[tuple[str, Any]]:
+    """(column, index configuration) of every index that a library has."""
+    from lancedb.index import FTS, Bitmap, BTree
+
+    ranking = FTS(base_tokenizer="icu/split", stem=True, remove_stop_words=True, custom_stop_words=sorted(STOP_WORDS))
+    exact = FTS(base_tokenizer="icu/split", stem=False, remove_stop_words=False, with_position=True, max_token_length=None)
+    plan: list[tuple[str, Any]] = [(RANKED, ranking)]
+    plan += [(column, exact) for column in EXACT_FIELDS.values()]
+    plan += [(column, BTree()) for column in BTREE]
+    return plan + [(column, Bitmap()) for column in BITMAP]
+
+
+async def search(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[Scored]:
+    """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index."""
+    asked = searched(text)
+    if not asked or limit < 1:
+        return []
+    columns_asked = tuple(EXACT_FIELDS.values()) if only_stop_words(asked) else (RANKED,)
+    query = any_query([match_query(asked, column) for column in columns_asked])
+    columns = await _best(table, query, where, limit)
+    order = sorted(range(len(columns["doc_id"])), key=lambda row: (-columns["_score"][row], columns["doc_id"][row]))[:limit]
+    records = brief_records({"record": [columns["record"][row] for row in order]})
+    return [Scored(record=record, score=columns["_score"][row]) for record, row in zip(records, order, strict=True)]
+
+
+async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None, limit: int) -> list[str]:
+    """Ids, in their order, of records that hold the words of `phrase` one after another in `field`."""
+    if field != "any" and field not in EXACT_FIELDS:
+        raise BadRequest(f"unknown text field {field!r}; known: any, {', '.join(EXACT_FIELDS)}")
+    if limit < 1 or not any(words(phrase)):
+        return []
+    columns = list(EXACT_FIELDS.values()) if field == "any" else [EXACT_FIELDS[field]]
+    found = await _rows(table, any_query([phrase_query(phrase, column) for column in columns]), where, ["doc_id", "_score"], ALL_ROWS)
+    return sorted(found["doc_id"])[:limit]
+
+
+def match_query(text: str, column: str) -> FullTextQuery:
+    """Rows with any word of the text."""
+    from lancedb.query import MatchQuery
+
+    return MatchQuery(text, column)  # type: ignore[call-arg] # keyword defaults of a pydantic dataclass
+
+
+def phrase_query(text: str, column: str) -> FullTextQuery:
+    """Rows with the words of the text next to each other."""
+    from lancedb.query import PhraseQuery
+
+    return PhraseQuery(text, column)  # type: ignore[call-arg] # keyword defaults of a pydantic dataclass
+
+
+def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
+    """Rows that fit any of the queries."""
+    if len(queries) == 1:
+        return queries[0]
+    from lancedb.query import BooleanQuery, Occur
+
+    return BooleanQuery([(Occur.SHOULD, query) for query in queries])
+
+
+async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int) -> dict[str, list[Any]]:
+    """At least the best `limit` rows, with everything that ties with the last of them."""
+    asked = limit + SLACK
+    while True:
+        columns = await _rows(table, query, where, ["doc_id", "_score", *BRIEF], asked)
+        scores = sorted(columns["_score"], reverse=True)
+        if len(scores) < asked or scores[limit - 1] > scores[-1]:
+            return columns
+        asked *= 8
+
+
+async def _rows(table: AsyncTable, query: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> dict[str, list[Any]]:
+    asked = table.query().nearest_to_text(query).select(list(columns)).limit(limit)
+    if where is not None:
+        asked = asked.where(to_sql(where))
+    found: dict[str, list[Any]] = (await asked.to_arrow()).to_pydict()
+    return found

@@ -1,0 +1,285 @@
+"""The library: records on LanceDB, searched by rank and by exact words, read and written by several processes at once.
+
+Layout at its address: table `records` (see `schema`), table `files` (see `ledger`), and for a local folder a lock file.
+Reads see the latest committed version, whoever wrote it. Writes of local libraries take turns; on object storage LanceDB's
+commit protocol and the primary key keep them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outrider.retrieval import expansion, ledger, opening, reading, schema, search, upkeep
+from outrider.retrieval.ledger import IngestedFile
+from outrider.retrieval.place import TABLE, Place
+from outrider.retrieval.search import ALL_ROWS
+from outrider.retrieval.sql import any_of
+from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.filters import Compare, Filter
+from outrider.state.hits import Scored
+from outrider.state.records import Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+KINDS = ("paper", "repository", "page", "document")
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """How many distinct records of a batch were new, differed from what was there, or were there already."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryInfo:
+    library_id: str
+    uri: str
+    format: int
+    version: int
+    records: int
+    by_kind: dict[str, int]
+    size_bytes: int | None
+    """Of all files with old versions; None on object storage."""
+    indexes: tuple[str, ...]
+    unindexed_rows: int
+    tags: dict[str, int]
+    files: int
+
+
+class Library:
+    """Open one with `Library.open`. May be used from several event loops, one after another or at once."""
+
+    def __init__(self, place: Place, connection: AsyncConnection, table: AsyncTable, library_id: str) -> None:
+        self.uri = place.uri
+        self.library_id = library_id
+        self._place = place
+        self._connection = connection
+        self._table = table
+
+    @classmethod
+    async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
+        """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`."""
+        place = Place.of(uri)
+        standing = await place.standing()
+        if standing == "missing" and not create:
+            raise place.missing()
+        if standing == "foreign":
+            raise place.foreign()
+        lancedb = await asyncio.to_thread(import_module, "lancedb")  # 0.5 s: not on the event loop
+        with place.translated():
+            connection = await lancedb.connect_async(
+                place.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
+            )
+            table = await opening.opened(connection)
+        if table is None:
+            table = await opening.created(place, connection, create or place.path is not None)
+        return cls(place, connection, table, opening.library_id(place, await table.schema()))
+
+    def close(self) -> None:
+        self._table.close()  # type: ignore[no-untyped-call]
+        self._connection.close()  # type: ignore[no-untyped-call]
+
+    async def upsert(self, records: Sequence[Record]) -> Upserted:
+        """Add or replace by `doc_id` in one commit, unless the content hash says that nothing changed.
+
+        Of several records with one id the last counts. `BadRequest` for text that is no Unicode text.
+        """
+        latest = {record.doc_id: record for record in records}
+        if not latest:
+            return Upserted()
+        if "" in latest:
+            raise ValueError("a record without doc_id cannot be stored")
+        hashes = {doc_id: schema.content_hash(record) for doc_id, record in latest.items()}
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                held = await self.content_hashes(list(latest))
+                changed = [record for doc_id, record in latest.items() if held.get(doc_id) != hashes[doc_id]]
+                if not changed:
+                    return Upserted(unchanged=len(latest))
+                rows = await asyncio.to_thread(_rows, changed, hashes, await self._table.schema())
+                added, updated = await self._place.committed(lambda: self._merge(rows))
+        return Upserted(added, updated, len(latest) - len(changed))
+
+    async def search(self, text: str, where: Filter | None = None, limit: int = 100) -> list[Scored]:
+        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`."""
+        with self._place.translated():
+            return await search.search(self._table, text, where, limit)
+
+    async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:
+        """Ids, sorted, of records with exactly these words in this order in title, abstract, text, keywords or any of them.
+
+        `abstract` is abstract or description; `keywords` are tags and mesh, each a phrase of its own.
+        """
+        with self._place.translated():
+            return await search.match(self._table, phrase, field, where, limit)
+
+    async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
+        """Whole records in the order asked; ids that are not there are left out."""
+        with self._place.translated():
+            return await reading.fetch(self._table, doc_ids)
+
+    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        """`Record.full_text()` by id; ids that are not there are absent."""
+        return {record.doc_id: record.full_text() for record in await self.fetch(doc_ids)}
+
+    async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        """Of whole records, which a record from `search`, whose body is cut, cannot tell."""
+        with self._place.translated():
+            rows = reading.columns_of(self._table, doc_ids, ["doc_id", "content_hash"])
+            return {row["doc_id"]: row["content_hash"] async for row in rows}
+
+    async def scan(self, where: Filter | None = None, batch: int = 1_000) -> AsyncIterator[Record]:
+        """Every matching record once, by doc_id (code points), from the version current at the start, whatever is written meanwhile.
+
+        Holds the ids of all and the records of one batch.
+        """
+        with self._place.translated():
+            table = await self._pinned()
+            rows = await reading.addresses(table, where)
+        for start in range(0, rows.num_rows, batch):
+            with self._place.translated():
+                records = await reading.at(table, rows.slice(start, batch))
+            for record in records:
+                yield record
+
+    async def page(self, where: Filter | None = None, limit: int = 20, offset: int = 0) -> list[Record]:
+        """Matching records in the order of `scan`."""
+        with self._place.translated():
+            table = await self._pinned()
+            return await reading.at(table, (await reading.addresses(table, where)).slice(offset, max(limit, 0)))
+
+    async def count(self, where: Filter | None = None) -> int:
+        with self._place.translated():
+            return await reading.count(self._table, where)
+
+    async def remove(self, doc_ids: Sequence[str]) -> int:
+        """How many were there. The files that they came from are forgotten too, so that ingesting them again brings them back."""
+        if not doc_ids:
+            return 0
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                rows = [row async for row in reading.columns_of(self._table, doc_ids, ["doc_id", "origin"])]
+                if not rows:
+                    return 0
+                await ledger.forget(self._connection, sorted({row["origin"] for row in rows if row["origin"]}))
+                condition = any_of("doc_id", [row["doc_id"] for row in rows])
+                await self._place.committed(lambda: self._table.delete(condition))
+        return len(rows)
+
+    async def tag(self, name: str) -> int:
+        """Name the current version, which is kept from then on; returns its number."""
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                if name in await self.tags():
+                    raise BadRequest(f"the library has a tag {name!r} already; remove it first or choose another name")
+                version = int(await self._table.version())
+                try:
+                    await self._table.tags.create(name, version)
+                except RuntimeError as error:
+                    if "Ref is invalid" not in str(error):
+                        raise
+                    raise BadRequest(f"{name!r} is no tag name; use letters, digits, '.', '-' and '_'") from error
+        return version
+
+    async def untag(self, name: str) -> None:
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                known = await self.tags()
+                if name not in known:
+                    raise BadRequest(f"the library has no tag {name!r}; it has: {', '.join(known) or 'none'}")
+                await self._table.tags.delete(name)
+
+    async def tags(self) -> dict[str, int]:
+        """Version by tag, sorted by name."""
+        with self._place.translated():
+            return {name: int(tag["version"]) for name, tag in sorted((await self._table.tags.list()).items())}
+
+    async def info(self) -> LibraryInfo:
+        with self._place.translated():
+            counts = {kind: await self.count(Compare("kind", "$eq", kind)) for kind in KINDS}
+            return LibraryInfo(
+                library_id=self.library_id,
+                uri=self.uri,
+                format=schema.FORMAT,
+                version=int(await self._table.version()),
+                records=await self.count(),
+                by_kind={kind: count for kind, count in counts.items() if count},
+                size_bytes=await self._place.size_bytes(),
+                indexes=tuple(sorted(index.name for index in await self._table.list_indices())),
+                unindexed_rows=await upkeep.unindexed_rows(self._table),
+                tags=await self.tags(),
+                files=await ledger.count(self._connection),
+            )
+
+    async def check(self) -> tuple[str, ...]:
+        """What is wrong and what to do about it, reading every row; empty where all is sound."""
+        try:
+            with self._place.translated():
+                return await upkeep.problems(await self._pinned())
+        except LibraryError as error:
+            return (str(error),)
+
+    async def optimize(self, force: bool = False, keep: timedelta = upkeep.KEEP) -> None:
+        """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
+
+        A tagged version and all that came after it stay. Cheap where nothing is due: call it after every few hundred writes.
+        """
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                await upkeep.ensure_indexes(self._table)
+                if force or await upkeep.due(self._table):
+                    await upkeep.repair_indexes(self._table)
+                    await self._place.committed(lambda: upkeep.optimize(self._table, keep))
+                    await ledger.compact(self._connection)
+
+    async def snapshot(self) -> str:
+        """`<library id>@<version>` of what is read now."""
+        with self._place.translated():
+            return f"{self.library_id}@{await self._table.version()}"
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        """Terms that mark the first hits of `text` off from the later ones, best first."""
+        hits = await self.search(text, limit=expansion.POOL)
+        return await asyncio.to_thread(expansion.related_terms, text, [hit.record for hit in hits], limit)
+
+    async def ingested(self, fingerprint: str) -> IngestedFile | None:
+        """The file with this fingerprint, if it was ever read to its end."""
+        with self._place.translated():
+            return await ledger.find(self._connection, fingerprint)
+
+    async def remember(self, *files: IngestedFile) -> None:
+        """Call it only when all records of the files are in. What the same origins held before is forgotten."""
+        if not files:
+            return
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                await self._place.committed(lambda: ledger.remember(self._connection, files))
+
+    async def _merge(self, rows: pa.Table) -> tuple[int, int]:
+        merge = self._table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
+        done = await merge.execute(rows)
+        return done.num_inserted_rows, done.num_updated_rows
+
+    async def _pinned(self) -> AsyncTable:
+        """A handle that stays at the current version."""
+        table = await self._connection.open_table(TABLE)
+        await table.checkout(await table.version())
+        return table
+
+
+def _rows(records: Sequence[Record], hashes: Mapping[str, str], columns: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([schema.to_row(record, hashes[record.doc_id]) for record in records], schema=columns)

@@ -1,0 +1,174 @@
+"""Settings from five layers, strongest first: flag, environment, `search_config.yaml` in the working folder, the same in the
+user folder, defaults. Each value remembers its layer; whatever is wrong is named with the place where it stands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from outrider.settings.model import Settings
+from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
+from outrider.settings.yaml_file import plain_value, read_yaml
+from outrider.state.errors import SettingsError
+
+FILE_NAME = "search_config.yaml"
+PREFIX = "OUTRIDER_"
+LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
+LIBRARY_NAME = "library.uri"
+FLAG = "flag"
+DEFAULT = "default"
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+EXPECTED: dict[type[Any], str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+Layer = dict[str, Given]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and for each dotted name the place its value came from: `flag`, `default`, a variable, or `file:line`."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user_dir: Path | None = None,
+) -> Loaded:
+    """Read all layers. `flags` maps dotted names to values, None for a flag that was not given. Raises `SettingsError` only."""
+    environ = os.environ if environ is None else environ
+    folder = _working_folder() if cwd is None else cwd
+    user = platformdirs.user_config_path("outrider", appauthor=False) if user_dir is None else user_dir
+    merged: Layer = {}
+    for layer in (_file(user, environ), _file(folder, environ), _environment(environ), _flags(flags or {})):
+        merged.update(layer)
+    settings = _checked(merged)
+    return Loaded(settings, {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})})
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise SettingsError("the working folder is gone; change into one that exists") from error
+
+
+def _file(folder: Path, environ: Mapping[str, str]) -> Layer:
+    path = folder / FILE_NAME
+    try:
+        if not path.is_file():
+            return {}
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be looked for: {error.strerror or error}") from error
+    layer = read_yaml(path, environ)
+    library = layer.get(LIBRARY_NAME)
+    if library is not None and isinstance(library.value, str):
+        layer[LIBRARY_NAME] = Given(_beside(folder, library.value), library.where)
+    return layer
+
+
+def _beside(folder: Path, uri: str) -> str:
+    """A relative library in a file lies beside the file, wherever the command is started."""
+    return uri if ADDRESS.match(uri) or not uri else str(folder / _home(uri))
+
+
+def _home(uri: str) -> str:
+    """`~/` is the home folder also where no shell has read it."""
+    return str(Path.home() / uri[2:]) if uri.startswith("~/") else uri
+
+
+def _environment(environ: Mapping[str, str]) -> Layer:
+    layer: Layer = {}
+    for variable in sorted(environ):
+        if variable.startswith(PREFIX) and "__" in variable:
+            name = variable.removeprefix(PREFIX).lower().replace("__", ".")
+            layer.update(_variable(variable, name, environ[variable]))
+    short = environ.get(LIBRARY_VARIABLE)
+    if short:
+        _agree(layer.get(LIBRARY_NAME), short)
+        layer[LIBRARY_NAME] = Given(_home(short), _named(LIBRARY_VARIABLE))
+    return layer
+
+
+def _variable(variable: str, name: str, text: str) -> Layer:
+    where = _named(variable)
+    leaf = owner(name)
+    if leaf is None:
+        what = f"sets the group {name!r}, not one setting" if name in sections() else f"names the unknown setting {name!r}{nearest(name)}"
+        raise SettingsError(f"{where} {what}")
+    if not leaf.free or name not in leaves():
+        value = _home(text) if name == LIBRARY_NAME else text if leaf.kind is str else plain_value(text)
+        return {name: Given(value, where)}
+    mapping = plain_value(text)
+    if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
+        raise SettingsError(f'{where}: {name} takes a mapping such as {{"key": "value"}}')
+    return {f"{name}.{key}": Given(_option(value), where) for key, value in mapping.items()}
+
+
+def _option(value: object) -> object:
+    """Object stores take texts: `true` and `3` mean "true" and "3"."""
+    return str(value).lower() if isinstance(value, bool | int) else value
+
+
+def _agree(long: Given | None, short: str) -> None:
+    if long is not None and long.value != _home(short):
+        raise SettingsError(f"{LIBRARY_VARIABLE} and OUTRIDER_LIBRARY__URI name different libraries; set one of them")
+
+
+def _flags(flags: Mapping[str, object]) -> Layer:
+    layer: Layer = {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        if owner(name) is None:
+            raise SettingsError(f"flag for the unknown setting {name!r}{nearest(name)}")
+        layer[name] = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, FLAG)
+    return layer
+
+
+def _checked(merged: Layer) -> Settings:
+    tree: dict[str, Any] = {}
+    for name, given in merged.items():
+        *groups, key = split(name)
+        level = tree
+        for group in groups:
+            level = level.setdefault(group, {})
+        level[key] = given.value
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_complaint(detail, merged) for detail in error.errors())) from None  # the cause shows inputs
+
+
+def _complaint(detail: ErrorDetails, merged: Layer) -> str:
+    name = ".".join(str(part) for part in detail["loc"])
+    leaf = owner(name)
+    if leaf is None:  # a rule over a whole group
+        places = sorted({given.where for known, given in merged.items() if known.startswith(f"{name}.")})
+        return f"{', '.join(places)}: {name}: {detail['msg'].removeprefix('Value error, ')}"
+    where = merged[name].where
+    rule = detail["msg"].removeprefix("Input should be ") if "_type" not in detail["type"] else ""
+    expected = EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
+    given = "" if leaf.secret else f", not {_shown(detail['input'])}"
+    return f"{where}: {name} takes {expected}{given}"
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _named(variable: str) -> str:
+    return f"environment variable {variable}"

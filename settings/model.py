@@ -1,0 +1,127 @@
+"""Every setting as a type: its meaning, default and bounds. `search_config.yaml` documents the same, and a test compares them.
+
+Values are checked strictly: `"100"` is not a number and `1` is not a flag, so that a slip in a file is seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+from pydantic import ConfigDict, Field, SecretStr, model_validator
+
+from outrider.state.model import Model
+
+MEBIBYTE = 2**20
+
+
+class Section(Model):
+    model_config = ConfigDict(strict=True)
+
+
+def default_library() -> str:
+    """`library` in the platform's data folder, for example `~/.local/share/outrider/library`."""
+    return str(Path(platformdirs.user_data_dir("outrider", appauthor=False)) / "library")
+
+
+class LibrarySettings(Section):
+    """Where the records are kept."""
+
+    uri: str = Field(
+        default_factory=default_library,
+        min_length=1,
+        description="Folder or s3:// address of the library; also OUTRIDER_LIBRARY or --library. By default in the platform's data folder.",
+    )
+    storage_options: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Options of the object store, such as aws_access_key_id; never shown."
+    )
+
+
+class RunSettings(Section):
+    """What one search may take."""
+
+    run_timeout_s: float = Field(25.0, gt=0, le=600, description="Seconds a search may take.")
+    candidates: int = Field(100, ge=1, le=10_000, description="Results asked of each source and strategy.")
+    concurrency: int = Field(10, ge=1, le=100, description="Searches that run at the same time.")
+
+
+class RankingSettings(Section):
+    """How ranked lists are fused, and how rules order candidates while no model scores them."""
+
+    rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; larger flattens the ranks.")
+    text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25Plus over the candidates.")
+    fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank of the searches.")
+    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of how new a work is.")
+    citations_weight: float = Field(0.05, ge=0, le=1, description="Weight of citations or stars, on a logarithmic scale.")
+    recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Years after which a work counts half as new.")
+
+    @model_validator(mode="after")
+    def _weighs_something(self) -> RankingSettings:
+        if self.text_weight + self.fused_weight + self.recency_weight + self.citations_weight == 0:
+            raise ValueError("all four weights are 0, which orders nothing; give at least one more than 0")
+        return self
+
+
+class OrganizerSettings(Section):
+    """Threshold and facets."""
+
+    relevance_threshold: float = Field(0.3, ge=0, le=1, description="A model's score below this is dropped; rules drop nothing.")
+    themes: int = Field(8, ge=0, le=100, description="Key themes in the facets.")
+    authors: int = Field(10, ge=0, le=1_000, description="Authors in the facets.")
+    theme_threshold: float = Field(0.5, ge=0, le=1, description="Model-scored hits below this give no themes.")
+
+
+class DistillerSettings(Section):
+    """Which sentences are kept."""
+
+    max_context_tokens: int = Field(2_000, ge=0, le=1_000_000, description="Token budget of the distilled context.")
+    min_score: float = Field(0.1, ge=0, le=1, description="A sentence below this score is left out.")
+    max_sentences_per_hit: int = Field(5, ge=1, le=1_000, description="Sentences kept of one hit.")
+
+
+class StarsSettings(Section):
+    """What words such as "popular" mean in stars of a repository."""
+
+    default_min: int = Field(50, ge=0, description="Fewest stars where the request says nothing about them.")
+    popular_min: int = Field(1_000, ge=0, description='Fewest stars of "popular".')
+    mature_min: int = Field(5_000, ge=0, description='Fewest stars of "mature".')
+    emerging_min: int = Field(10, ge=0, description='Fewest stars of "emerging".')
+    emerging_max: int = Field(1_000, ge=0, description='Most stars of "emerging".')
+    lightweight_max: int = Field(500, ge=0, description='Most stars of "lightweight".')
+
+    @model_validator(mode="after")
+    def _ordered(self) -> StarsSettings:
+        if self.emerging_min > self.emerging_max:
+            raise ValueError(f"emerging_min ({self.emerging_min}) is above emerging_max ({self.emerging_max})")
+        return self
+
+
+class IngestSettings(Section):
+    """Bounds on what is read into the library."""
+
+    max_bytes: int = Field(512 * MEBIBYTE, ge=1, description="Largest file that is read, unpacked, in bytes.")
+    max_pages: int = Field(10_000, ge=1, description="Pages of a PDF that are read; the record says where it stopped.")
+    batch_records: int = Field(500, ge=1, le=100_000, description="Records written to the library at once.")
+
+
+class LibrarySourceSettings(Section):
+    enabled: bool = Field(True, description="Whether searches ask the library.")
+
+
+class SourcesSettings(Section):
+    """Who is asked."""
+
+    library: LibrarySourceSettings = LibrarySourceSettings()
+
+
+class Settings(Section):
+    """All settings. Immutable; read by `services` and handed to nodes as plain values."""
+
+    library: LibrarySettings = Field(default_factory=LibrarySettings)
+    run: RunSettings = RunSettings()
+    ranking: RankingSettings = RankingSettings()
+    organizer: OrganizerSettings = OrganizerSettings()
+    distiller: DistillerSettings = DistillerSettings()
+    stars: StarsSettings = StarsSettings()
+    ingest: IngestSettings = IngestSettings()
+    sources: SourcesSettings = SourcesSettings()

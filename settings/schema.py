@@ -1,0 +1,106 @@
+"""The settings as a flat list of dotted names, so that files, variables and flags are checked against one thing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from outrider.settings.model import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value and where it stands, for example `search_config.yaml:12` or `environment variable OUTRIDER_RUN__CANDIDATES`."""
+
+    value: object
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One setting that takes a value; `free` where it is a mapping whose keys are the user's."""
+
+    name: str
+    field: FieldInfo
+
+    @property
+    def free(self) -> bool:
+        return get_origin(self.field.annotation) is dict
+
+    @property
+    def kind(self) -> type[Any]:
+        """`str`, `int`, `float` or `bool`; of a free mapping, that of its values."""
+        found: Any = get_args(self.field.annotation)[1] if self.free else self.field.annotation
+        return str if found is SecretStr else found
+
+    @property
+    def secret(self) -> bool:
+        return SecretStr in (self.field.annotation, *get_args(self.field.annotation))
+
+
+@cache
+def leaves() -> Mapping[str, Leaf]:
+    """Every setting by dotted name, in the order of the model."""
+    return {leaf.name: leaf for leaf in _walk(Settings, "")}
+
+
+@cache
+def sections() -> Mapping[str, type[BaseModel]]:
+    """Every group of settings by dotted name, in the order of the model."""
+    return dict(_sections(Settings, ""))
+
+
+def _walk(model: type[BaseModel], prefix: str) -> Iterator[Leaf]:
+    for key, field in model.model_fields.items():
+        section = _section(field)
+        if section:
+            yield from _walk(section, f"{prefix}{key}.")
+        else:
+            yield Leaf(f"{prefix}{key}", field)
+
+
+def _sections(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    for key, field in model.model_fields.items():
+        section = _section(field)
+        if section:
+            yield f"{prefix}{key}", section
+            yield from _sections(section, f"{prefix}{key}.")
+
+
+def _section(field: FieldInfo) -> type[BaseModel] | None:
+    found = field.annotation
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def owner(name: str) -> Leaf | None:
+    """The setting that a dotted name belongs to: itself, or the free mapping around it."""
+    around = (leaf for leaf in leaves().values() if leaf.free and name.startswith(f"{leaf.name}."))
+    return leaves().get(name) or next(around, None)
+
+
+def split(name: str) -> list[str]:
+    """The parts of a known dotted name; a key of a free mapping may hold dots of its own."""
+    leaf = owner(name)
+    if leaf is None or leaf.name == name:
+        return name.split(".")
+    return [*leaf.name.split("."), name.removeprefix(f"{leaf.name}.")]
+
+
+def nearest(name: str) -> str:
+    """`; did you mean 'run.candidates'?`, or nothing where no known name is like it.
+
+    A right last part in the wrong section counts as near: `candidates` for `run.candidates`.
+    """
+    names = [*leaves(), *sections()]
+    same_key = [known for known in names if known.rpartition(".")[2] == name.rpartition(".")[2]]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    close_key = difflib.get_close_matches(name.rpartition(".")[2], [known.rpartition(".")[2] for known in names], n=1, cutoff=0.7)
+    by_key = [known for known in names if known.rpartition(".")[2] in close_key]
+    best = (close or same_key or by_key or difflib.get_close_matches(name, names, n=1))[:1]
+    return f"; did you mean {best[0]!r}?" if best else f"; known groups: {', '.join(Settings.model_fields)}"

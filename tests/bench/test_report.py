@@ -1,0 +1,78 @@
+"""The harness itself: collections, scores and tables, without the collections of the benchmarks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import data, quality, report
+from bench.__main__ import NAMES
+
+TITLES = ("Soil bacteria", "Wing flutter", "Flutter of wings and tails")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> data.Collection:
+    """Three documents, two queries of which one is judged."""
+    folder = tmp_path / "ir" / "tiny"
+    folder.mkdir(parents=True)
+    documents = [{"id": str(place), "title": title} for place, title in enumerate(TITLES, start=1)]
+    queries = [{"id": "a", "text": "flutter of a wing"}, {"id": "b", "text": "nothing judged"}]
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(row) + "\n" for row in rows)
+    (folder / "qrels.tsv").write_text("query\tdoc\trelevance\na\t2\t1\na\t3\t1\n", encoding="utf-8")
+    monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
+    return data.collection("tiny")
+
+
+def test_only_judged_queries_are_measured(tiny: data.Collection) -> None:
+    """A query without a judgement would count as a failure of both."""
+    assert list(tiny.queries) == ["a"]
+    assert tiny.qrels == {"a": {"2": 1, "3": 1}}
+
+
+def test_a_collection_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The message says which file is missing and what to set; a run goes on with the others."""
+    monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
+    with pytest.raises(data.Absent, match=r"ir/scifact/corpus\.jsonl\.gz is not there; set OUTRIDER_DATA"):
+        data.collection("scifact")
+    skipped = quality.run()
+    assert skipped.rows == ()
+    assert [note.split(" ")[0] for note in skipped.notes] == list(data.COLLECTIONS)
+
+
+def test_scores_follow_the_order_given(tiny: data.Collection) -> None:
+    """Both found first: 1 and 1. The second of two found second: DCG 1/log2(3) over 1 + 1/log2(3); a lost query counts as 0."""
+    assert quality.scores(tiny, {"a": ["3", "2", "1"]}) == (1.0, 1.0)
+    ndcg, recall = quality.scores(tiny, {"a": ["1", "2"]})
+    assert ndcg == pytest.approx(0.6309 / 1.6309, abs=1e-4)
+    assert recall == 0.5
+    assert quality.scores(tiny, {}) == (0.0, 0.0)
+
+
+def test_both_engines_find_what_is_there(tiny: data.Collection) -> None:
+    """The same words, stemmed alike, find the same two documents."""
+    name, documents, queries, *figures = quality.row(tiny)
+    assert (name, documents, queries) == ("tiny", 3, 1)
+    assert figures == [1.0, 1.0, 0.0, 1.0, 1.0]
+
+
+def test_a_report_is_a_markdown_table_and_json(tmp_path: Path) -> None:
+    """Numbers are rounded for people and whole for programs; versions and cores stand beside them."""
+    found = report.Report("sample", ("what", "ms"), (("a", 1234.56), ("b", 0.12345), ("c", None), ("d", 12345)), ("a note",))
+    assert report.table(found).splitlines()[2:] == [
+        "| what | ms |", "|---|---|", "| a | 1,234.6 |", "| b | 0.123 |", "| c | - |", "| d | 12,345 |", "", "- a note",
+    ]  # fmt: skip
+    said = json.loads(report.write(found, tmp_path).read_text(encoding="utf-8"))
+    assert said["rows"][1] == ["b", 0.12345]
+    assert {"python", "cores", "lancedb", "outrider"} <= set(said["surroundings"])
+
+
+def test_every_benchmark_is_documented() -> None:
+    """Its name is a heading of the page that explains it."""
+    page = (data.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(f"## `{name}`" in page for name in NAMES)

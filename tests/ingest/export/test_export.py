@@ -1,0 +1,221 @@
+"""Records written and read again are the same records, as far as a format carries them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import bibtexparser
+import pytest
+import rispy
+from bibtexparser.middlewares import LatexDecodingMiddleware
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.export import FORMATS, write, writer
+from outrider.ingest.readers import bibtex, json_lines, ris, tables
+from outrider.state.errors import BadRequest
+from outrider.state.records import RECORD, BaseRecord, Document, Edge, Identifiers, Page, Paper, Record, Repository
+
+READERS = {
+    "bibtex": (bibtex, "x.bib"),
+    "ris": (ris, "x.ris"),
+    "csv": (tables, "x.csv"),
+    "json": (json_lines, "x.json"),
+    "jsonl": (json_lines, "x.jsonl"),
+}
+CARRIED = ("title", "authors", "abstract", "year", "venue", "volume", "issue", "pages", "url", "tags", "language")
+FEW = settings(max_examples=50, deadline=None)
+
+characters = st.characters(exclude_categories=("Cs",), exclude_characters="\x00")
+awkward = st.sampled_from([*"{}\\%&$#_~^[\"'\né中", "--", "``", "''", "?`", "; ", ", ", "=1+1", "@a{", "TY  - ", " and "])
+texts = st.lists(awkward | st.text(characters, max_size=6), max_size=6).map("".join)
+somes = texts.filter(lambda text: bool(text.split()))
+ranges = st.from_regex(r"[A-Za-z]?[0-9]{1,4}(-[0-9]{1,4})?", fullmatch=True) | st.none()
+identifiers = st.builds(
+    Identifiers,
+    doi=st.none()
+    | st.from_regex(r"10\.[0-9]{4}/[a-z0-9._()-]{0,8}[a-z0-9]", fullmatch=True).filter(lambda doi: "(" not in doi and ")" not in doi),
+    pmid=st.none() | st.integers(1, 10**8).map(str),
+)
+urls = st.none() | st.from_regex(r"https://example\.org/[a-z0-9_%;&=?#~.-]{0,10}", fullmatch=True)
+papers = st.builds(
+    Paper, doc_id=st.just("d"), title=somes, authors=st.lists(texts, max_size=3).map(tuple), abstract=texts, venue=somes | st.none(),
+    year=st.integers(1000, 2199) | st.none(), volume=somes | st.none(), issue=somes | st.none(), pages=ranges, url=urls, identifiers=identifiers,
+    tags=st.lists(texts, max_size=3).map(tuple), language=somes | st.none(),
+)  # fmt: skip
+metadata = st.dictionaries(
+    texts,
+    st.recursive(st.none() | st.booleans() | st.integers() | texts, lambda inner: st.lists(inner, max_size=2), max_leaves=3),
+    max_size=2,
+)
+common = {
+    "doc_id": st.text("abc0", min_size=1), "title": texts, "description": texts, "abstract": texts, "text": texts,
+    "authors": st.lists(texts).map(tuple),
+    "tags": st.lists(texts, max_size=3).map(tuple), "year": st.none() | st.integers(), "stars": st.none() | st.integers(0),
+    "metadata": metadata,
+    "identifiers": st.builds(Identifiers, doi=somes | st.none(), openalex=somes | st.none(), pypi=somes | st.none()),
+    "edges": st.lists(st.builds(Edge, relation=texts, target=texts), max_size=2).map(tuple), "origin": somes | st.none(),
+    "venue": somes | st.none(),
+}  # fmt: skip
+records = st.one_of(
+    st.builds(Paper, volume=somes | st.none(), mesh=st.lists(texts, max_size=2).map(tuple), **common),
+    st.builds(Repository, licence=somes | st.none(), archived=st.none() | st.booleans(), updated_at=somes | st.none(), **common),
+    st.builds(Page, **common),
+    st.builds(Document, **common),
+)
+
+
+def written(form: str, given: Iterable[BaseRecord]) -> str:
+    stream = io.StringIO(newline="")
+    write(given, form, stream)
+    return stream.getvalue()
+
+
+def read_again(form: str, text: str) -> list[Record]:
+    module, name = READERS[form]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_text(text, encoding="utf-8", newline="")
+        parsed = list(module.read(path, ReadOptions()))
+    assert all(isinstance(one, Entry) for one in parsed), parsed
+    return [one.record for one in parsed if isinstance(one, Entry)]
+
+
+def line(text: str | None) -> str | None:
+    return " ".join(text.split()) or None if text is not None else None
+
+
+def normal(record: BaseRecord, **changed: object) -> dict[str, object]:
+    """What a format of one-line fields can say of a record."""
+    said = {name: getattr(record, name) for name in CARRIED}
+    for name in ("title", "abstract", "venue", "volume", "issue", "language"):
+        said[name] = line(said[name])
+    for name in ("authors", "tags"):
+        said[name] = tuple(one for text in said[name] if (one := line(text)))
+    return said | {"doi": record.identifiers.doi, "pmid": record.identifiers.pmid} | changed
+
+
+@FEW
+@given(st.lists(records, min_size=1, max_size=3))
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_our_own_formats_lose_nothing(form: str, given: list[Record]) -> None:
+    """JSON, JSON Lines and CSV give back every record whole, `doc_id` and metadata included."""
+    assert read_again(form, written(form, given)) == given
+
+
+@FEW
+@given(papers)
+def test_ris_gives_back_what_it_carries(paper: Paper) -> None:
+    """Any text survives RIS but for its line ends; rispy reads the same title, authors and keywords."""
+    text = written("ris", [paper, paper])
+    assert [normal(read) for read in read_again("ris", text)] == [normal(paper)] * 2
+    first, _ = rispy.loads(text)
+    assert first["title"] == normal(paper)["title"]
+    assert tuple(first.get("authors", [])) == normal(paper)["authors"]
+    assert tuple(first.get("keywords", [])) == normal(paper)["tags"]
+    assert first.get("doi") == paper.identifiers.doi
+
+
+@FEW
+@given(papers)
+def test_bibtex_gives_back_what_it_carries(paper: Paper) -> None:
+    """Any text survives BibTeX but for line ends and semicolons in keywords; bibtexparser finds the same fields, nothing failed."""
+    text = written("bibtex", [paper, paper])
+    tags = tuple(re.sub(" +", " ", tag.replace(";", ",")) for tag in normal(paper)["tags"])  # type: ignore[attr-defined]
+    read = [normal(one) for one in read_again("bibtex", text)]
+    assert [one | {"tags": ()} for one in read] == [normal(paper, tags=())] * 2
+    assert read[0]["tags"] == tags
+    library = bibtexparser.parse_string(text, append_middleware=[LatexDecodingMiddleware()])
+    assert not library.failed_blocks
+    assert len(library.entries) == 2
+    assert text.count("{") == text.count("}")
+
+
+def test_bibtex_keys(tmp_path: Path) -> None:
+    """The record's own key is kept, a made one says author, year and title; no key comes twice."""
+    own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})
+    made = Paper(doc_id="", title="The Größe of things", authors=("van Müller, J.",), year=2020)
+    text = written("bibtex", [own, own, made, Paper(doc_id="")])
+    assert re.findall(r"@(\w+)\{([^,\s]*)", text) == [
+        ("book", "Own:2019"),
+        ("book", "Own:2019-2"),
+        ("misc", "muller2020groe"),
+        ("misc", "record"),
+    ]
+    (tmp_path / "x.bib").write_text(text)
+    first = next(bibtex.read(tmp_path / "x.bib", ReadOptions()))
+    assert isinstance(first, Entry)
+    assert first.record.metadata == own.metadata
+
+
+def test_metadata_that_ris_has_tags_for_survives() -> None:
+    """Notes and other tags read from RIS are written back; the rest of the metadata is not."""
+    paper = Paper(doc_id="d", title="T", metadata={"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P", "other": "x"})
+    (read,) = read_again("ris", written("ris", [paper]))
+    assert read.metadata == {"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P"}
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "'=x", "''=x", "'x", "= "])
+def test_cells_are_no_formulas(cell: str) -> None:
+    """A cell that a spreadsheet would run gets an apostrophe, and reading takes it off again, also without our header."""
+    text = written("csv", [Paper(doc_id="d", title=cell)])
+    row = next(csv.DictReader(io.StringIO(text)))
+    assert row["title"][0] not in "=+-@\t"
+    assert [read.title for read in read_again("csv", text)] == [cell]
+
+
+def test_an_edited_csv_still_reads() -> None:
+    """With its columns in another order the file is anyone's: known names fill fields."""
+    paper = Paper(doc_id="d", title="-T", authors=("A, B", "C"), tags=("x, y",), venue="J", year=2019, mesh=("M, N",))
+    rows = list(csv.reader(io.StringIO(written("csv", [paper]))))
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([row[::-1] for row in rows])
+    (read,) = read_again("csv", stream.getvalue())
+    assert (read.doc_id, read.title, read.authors, read.tags, read.venue) == ("", "-T", ("A, B", "C"), ("x, y",), "J")
+    assert isinstance(read, Paper)
+    assert read.mesh == ("M, N",)
+
+
+def test_json_rows_say_their_schema() -> None:
+    """Programs can rely on the schema's name, and an empty export is still JSON."""
+    assert json.loads(written("json", [])) == []
+    (row,) = json.loads(written("json", [Paper(doc_id="d", title="T", metadata={"x": float("nan")})]))
+    assert (row["schema"], row["doc_id"], row["kind"], row["metadata"]) == ("outrider.record/1", "d", "paper", {"x": None})
+    assert RECORD.validate_python({name: value for name, value in row.items() if name != "schema"}).title == "T"
+
+
+def test_markdown_is_for_people() -> None:
+    """Title, authors, place, links and abstract; nothing in them is markup."""
+    paper = Paper(
+        doc_id="d", title="A *b* <script>", authors=("X, Y",), venue="J", year=2019, volume="1", issue="2", pages="3-4",
+        identifiers=Identifiers(doi="10.1000/x"), abstract="One\n# two", url="https://e.org",
+    )  # fmt: skip
+    assert written("markdown", [paper]) == (
+        "## 1. A \\*b\\* \\<script\\>\n\nX, Y. J, 2019, 1(2):3-4\n\n<https://doi.org/10.1000/x> · <https://e.org>\n\nOne \\# two\n\n"
+    )
+
+
+def test_records_are_written_one_at_a_time() -> None:
+    """Each record is on the stream before the next one is asked for; `write` says how many there were."""
+    for form in FORMATS:
+        stream = io.StringIO(newline="")
+        out = writer(form, stream)
+        out.begin()
+        before = stream.tell()
+        out.record(Paper(doc_id="d", title="T"))
+        assert stream.tell() > before, form
+        out.end()
+        assert write((Paper(doc_id=str(n)) for n in range(3)), form, io.StringIO()) == 3
+
+
+def test_an_unknown_format_is_refused_by_name() -> None:
+    """The message names the nearest known one."""
+    with pytest.raises(BadRequest, match="did you mean 'bibtex'"):
+        writer("bibtx", io.StringIO())

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import gc
+import io
+import os
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from minimal_pdf import pdf
+
+from outrider.ingest.entry import Entry, ReadOptions
+from outrider.ingest.readers.pdf import clean, read
+from outrider.state.errors import UnreadableFile
+from outrider.state.records import Document, Paper, Record
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
+
+
+def record(path: Path, options: ReadOptions | None = None) -> Record:
+    (entry,) = read(path, options or ReadOptions())
+    assert isinstance(entry, Entry)
+    return entry.record
+
+
+def written(path: Path, *pages: str, **information: str) -> Path:
+    path.write_bytes(pdf(list(pages), information))
+    return path
+
+
+def encrypted(path: Path, password: str) -> Path:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(["secret"]))))
+    writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
+    writer.write(path)
+    return path
+
+
+def test_text_title_and_authors(tmp_path: Path) -> None:
+    """All pages are one text; the document information names title and authors."""
+    found = record(
+        written(tmp_path / "a.pdf", "First page.", "Second page.", Title="Lysis", Author="Ann Smith and Bo Lee", Keywords="phage; lysis")
+    )
+    assert (found.title, found.authors, found.tags) == ("Lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"))
+    assert found.text == "First page.\n\nSecond page."
+    assert isinstance(found, Document)
+    assert found.metadata == {"pages_read": 2, "pages_total": 2}
+
+
+@pytest.mark.parametrize(
+    ("author", "names"),
+    [
+        ("Smith, Ann", ("Smith, Ann",)),
+        ("Ann Smith, Bo Lee, and Cy Day", ("Ann Smith", "Bo Lee", "Cy Day")),
+        ("Smith, Ann; Lee, Bo", ("Smith, Ann", "Lee, Bo")),
+        ("Ann Smith, Bo Lee", ("Ann Smith", "Bo Lee")),
+    ],
+)
+def test_authors_are_told_apart(tmp_path: Path, author: str, names: tuple[str, ...]) -> None:
+    assert record(written(tmp_path / "a.pdf", "x", Author=author)).authors == names
+
+
+@pytest.mark.parametrize("title", ["", "untitled", "Microsoft Word - draft3.doc", "draft.dvi", "1234"])
+def test_a_title_that_is_none_gives_way_to_the_file_name(tmp_path: Path, title: str) -> None:
+    assert record(written(tmp_path / "phage lysis.pdf", "x", Title=title)).title == "phage lysis"
+
+
+def test_a_labelled_doi_makes_a_paper(tmp_path: Path) -> None:
+    """Printed as the document's own on the first pages; a bare one in the text, or a later one, is someone else's."""
+    own = record(written(tmp_path / "a.pdf", "Intro", "https://doi.org/10.1000/ABC.1, 2020"))
+    assert isinstance(own, Paper)
+    assert own.identifiers.doi == "10.1000/abc.1"
+    other = record(written(tmp_path / "b.pdf", "see 10.1000/other", "two", "doi: 10.1000/cited"))
+    assert other.identifiers.doi is None
+    assert record(written(tmp_path / "c.pdf", "arXiv:2101.00001v2 [cs.CL]")).identifiers.arxiv == "2101.00001"
+
+
+def test_an_image_only_document_asks_for_ocr(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match=r"no text layer \(scanned\); OCR it first"):
+        record(written(tmp_path / "a.pdf", "", ""))
+
+
+@pytest.mark.parametrize("content", [b"", b"%PDF-1.4\n", b"not a pdf at all", b"\x00" * 5000, pdf(["one", "two"])[:200]])
+def test_an_empty_or_truncated_file_is_unreadable(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.pdf").write_bytes(content)
+    with pytest.raises(UnreadableFile, match=r"a\.pdf: (is empty|not a readable PDF|no text layer|has no pages)"):
+        record(tmp_path / "a.pdf")
+
+
+def test_an_encrypted_document_says_so(tmp_path: Path) -> None:
+    """One that opens without a password is read."""
+    with pytest.raises(UnreadableFile, match="encrypted; save a copy without its password first"):
+        record(encrypted(tmp_path / "a.pdf", "password"))
+    assert record(encrypted(tmp_path / "b.pdf", "")).text == "secret"
+
+
+def test_pages_beyond_the_bound_are_counted_not_read(tmp_path: Path) -> None:
+    found = record(written(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
+    assert found.text == "page 0\n\npage 1\n\npage 2"
+    assert found.metadata == {"pages_read": 3, "pages_total": 9}
+
+
+def test_ten_thousand_pages_take_bounded_time(tmp_path: Path) -> None:
+    """Opening takes about 0.1 ms a page, reading 1 ms; here a part of it is read."""
+    path = written(tmp_path / "a.pdf", *(f"page {number} of many" for number in range(10_000)))
+    started = time.perf_counter()
+    found = record(path, ReadOptions(max_pages=1_500))
+    assert time.perf_counter() - started < 60
+    assert found.metadata == {"pages_read": 1_500, "pages_total": 10_000}
+    assert found.text.endswith("page 1499 of many")
+
+
+def test_memory_does_not_grow_with_the_pages_read(tmp_path: Path) -> None:
+    """What pypdf caches of a page is dropped: 200 more pages cost little more than their text."""
+    path = written(tmp_path / "a.pdf", *(f"page {number} " + "words " * 50 for number in range(300)))
+    peaks = []
+    for pages in (100, 300):
+        gc.collect()
+        tracemalloc.start()
+        record(path, ReadOptions(max_pages=pages))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 2**20
+
+
+def test_text_is_made_fit_to_store() -> None:
+    """Half characters and controls go, words hyphenated at a line's end are joined."""
+    assert clean("re-\nsearch\ud835 a\x00b\u00adc\r\nA-\nB") == "research abc\nA-\nB"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+def test_a_real_paper() -> None:
+    found = record(DATA / "fulltext/acl_pdf/N18-3011.pdf")
+    assert found.title == "Construction of the Literature Graph in Semantic Scholar"
+    assert found.authors[:2] == ("Waleed Ammar", "Dirk Groeneveld")
+    assert "heterogeneous graph" in found.text
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+def test_odd_real_files_are_read() -> None:
+    """Right to left, rotated, forms, attachments, PDF/A, two columns."""
+    texts = {path.name: record(path).text for path in sorted((DATA / "fulltext/pdf_pypdf_samples").rglob("*.pdf"))}
+    assert len(texts) >= 15
+    assert all(texts.values())
+    assert "habibi" in texts["habibi-rotated.pdf"]

@@ -1,0 +1,228 @@
+"""CSV, TSV and XLSX."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import os
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.readers import tables
+from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.records import Paper, Repository
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no shared data at {DATA}")
+
+
+def entries(tmp_path: Path, text: str | bytes, name: str = "some.csv", **columns: str) -> list[Parsed]:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return list(tables.read(path, ReadOptions(columns=columns)))
+
+
+def paper(parsed: Parsed) -> Paper:
+    assert isinstance(parsed, Entry)
+    assert isinstance(parsed.record, Paper)
+    return parsed.record
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", "%"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_separators_and_encodings(tmp_path: Path, separator: str, encoding: str) -> None:
+    """The separator and the encoding are found; quoted cells may hold both separators and line ends."""
+    text = 'id;Title ;AUTHORS;Publication Year;some column\n1;"Köln; a, b\n%|";"Müller, J; Curie, M";2019/08/01;x\n'
+    lines = re.sub(r";(?! )", separator, text)
+    (only,) = entries(tmp_path, lines.encode(encoding))
+    assert paper(only).title.startswith("Köln")
+    assert paper(only).authors == ("Müller, J", "Curie, M")
+    assert (paper(only).year, paper(only).metadata) == (2019, {"id": "1", "Publication Year": "2019/08/01", "some column": "x"})
+    assert isinstance(only, Entry)
+    assert only.own_id == "1"
+
+
+def test_every_known_name(tmp_path: Path) -> None:
+    """The names of the documentation, each into its field; an `NA` of R's is nothing."""
+    header = "id,title,abstract,text,authors,journal,year,volume,issue,pages,doi,pmid,url,keywords,mesh,language"
+    (only,) = entries(tmp_path, f'{header}\n7,T,A,B,"X, Y; Z",J,2019,1,2,3-4,10.1000/x,12,https://e.org,"a; b","Pain, Acute; Child",en\n')
+    read = paper(only)
+    assert (read.title, read.abstract, read.text, read.authors, read.venue, read.year) == ("T", "A", "B", ("X, Y", "Z"), "J", 2019)
+    assert (read.volume, read.issue, read.pages, read.url, read.language) == ("1", "2", "3-4", "https://e.org", "en")
+    assert (read.tags, read.mesh) == (("a", "b"), ("Pain, Acute", "Child"))
+    assert (read.identifiers.doi, read.identifiers.pmid, read.metadata) == ("10.1000/x", "12", {"id": "7"})
+    (missing,) = entries(tmp_path, "title,volume,note\nT,NA,NA\n")
+    assert (paper(missing).volume, paper(missing).metadata) == (None, {"note": "NA"})
+
+
+def test_mapped_columns(tmp_path: Path) -> None:
+    """`--map title=Heading` goes before what has the name itself, which then stays in the metadata."""
+    (only,) = entries(tmp_path, "Heading,title,Nr\nH,T,5\n", title="Heading", id="nr")
+    assert (paper(only).title, paper(only).metadata) == ("H", {"id": "5", "title": "T"})
+    assert isinstance(only, Entry)
+    assert only.own_id == "5"
+
+
+def test_a_mapped_column_that_is_not_there(tmp_path: Path) -> None:
+    """The message names the column asked for and those there are."""
+    with pytest.raises(UnreadableFile, match=r"no column 'Heading' \(for title\); the columns are: title, b"):
+        entries(tmp_path, "title,b\nT,5\n", title="Heading")
+    with pytest.raises(BadRequest, match="unknown field 'titel'; did you mean 'title'"):
+        entries(tmp_path, "title,b\nT,5\n", titel="b")
+
+
+def test_a_table_without_a_known_column_is_refused(tmp_path: Path) -> None:
+    """A table of judgements is no bibliography; the message says how to name its columns."""
+    with pytest.raises(UnreadableFile, match=r"none of its columns is known \(query, doc, relevance\); name them with --map"):
+        entries(tmp_path, "query\tdoc\trelevance\n1\t2\t3\n", "qrels.tsv")
+
+
+def test_ragged_rows(tmp_path: Path) -> None:
+    """Cells beyond the header are kept by their place, missing ones are missing, blank rows are nothing."""
+    long, short, last = entries(tmp_path, "title,abstract,,abstract\nA,B,C,D,E,\n\n  \nF\n,,,\n , ,\n,x,,\n")
+    assert paper(long).metadata == {"column_3": "C", "abstract_4": "D", "column_5": "E"}
+    assert (paper(short).title, paper(short).abstract) == ("F", "")
+    assert paper(last).abstract == "x"
+
+
+def test_a_row_that_says_nothing_is_reported_with_its_line(tmp_path: Path) -> None:
+    """Neither title nor text nor anything else: no record, and the line is named."""
+    first, empty = entries(tmp_path, 'id,title,abstract\n1,"a\nb",\n2,,\n')
+    assert paper(first).title == "a b"
+    assert isinstance(empty, BadEntry)
+    assert empty.where == "line 4"
+
+
+def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
+    """It swallows the rest of the file: the rows before stand, the loss is reported."""
+    first, lost = entries(tmp_path, 'title,abstract\nA,B\nC,"D\nE,F\nG,H\n')
+    assert paper(first).title == "A"
+    assert isinstance(lost, BadEntry)
+    assert (lost.where, "3 lines" in lost.why) == ("line 3", True)
+
+
+def test_huge_fields_and_null_bytes(tmp_path: Path) -> None:
+    """A cell beyond the csv module's usual limit is read; a stray null byte is dropped."""
+    (only,) = entries(tmp_path, f"title,text\na\x00b,{'x' * 300_000}\n")
+    assert (paper(only).title, len(paper(only).text)) == ("ab", 300_000)
+
+
+def test_a_repository_row(tmp_path: Path) -> None:
+    """`kind` picks the class; its own fields are filled, others stay."""
+    (only,) = entries(tmp_path, "kind,title,stars,archived,license,volume\nRepository,httpx,1200,True,BSD,3\n")
+    assert isinstance(only, Entry)
+    assert isinstance(only.record, Repository)
+    assert (only.record.stars, only.record.archived, only.record.licence, only.record.metadata) == (1200, True, "BSD", {"volume": "3"})
+
+
+def test_an_unknown_kind_stays(tmp_path: Path) -> None:
+    """A kind that is none of ours says nothing to us."""
+    assert paper(entries(tmp_path, "kind,title\nthesis,T\n")[0]).metadata == {"kind": "thesis"}
+
+
+def test_the_issue_number_of_reference_managers(tmp_path: Path) -> None:
+    """`number` is the issue beside a journal or volume, else a number."""
+    assert paper(entries(tmp_path, "title,journal,number\nT,J,4\n")[0]).issue == "4"
+    assert paper(entries(tmp_path, "title,number\nT,4\n")[0]).metadata == {"number": "4"}
+
+
+def test_repeated_and_nameless_columns(tmp_path: Path) -> None:
+    """Each column keeps its values."""
+    assert paper(entries(tmp_path, "title,note,note,\nT,a,b,c\n")[0]).metadata == {"note": "a", "note_3": "b", "column_4": "c"}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"title\n", b"PK\x03\x04\x00\x00\x00\xff" * 40])
+def test_no_table_in_it(tmp_path: Path, content: bytes) -> None:
+    """An empty file, a header alone and a binary file are refused."""
+    with pytest.raises(UnreadableFile):
+        entries(tmp_path, content)
+
+
+def workbook(tmp_path: Path, sheets: dict[str, list[list[object]]]) -> Path:
+    book = Workbook()
+    book.remove(book.active)  # type: ignore[arg-type]
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    path = tmp_path / "some.xlsx"
+    book.save(path)
+    return path
+
+
+def test_a_workbook(tmp_path: Path) -> None:
+    """Cells of any type; each sheet has its own header; own ids of a second sheet are set apart; others are reported."""
+    rows = [["id", "Title", "Year", "Seen", "Authors"], [1, "T", 2019.0, dt.datetime(2020, 1, 2, tzinfo=None), "A; B"], [], [2, None, "NA"]]
+    path = workbook(tmp_path, {"one": rows, "two": [[], ["id", "title"], [1, "U"]], "three": [["x"], ["y"]], "four": []})
+    first, empty, second, unknown = tables.read(path, ReadOptions())
+    assert (paper(first).title, paper(first).year, paper(first).authors) == ("T", 2019, ("A", "B"))
+    assert paper(first).metadata == {"id": 1, "Seen": "2020-01-02"}
+    assert isinstance(empty, BadEntry)
+    assert empty.where == "sheet 'one', row 4"
+    assert isinstance(first, Entry)
+    assert isinstance(second, Entry)
+    assert (first.own_id, second.own_id) == ("1", "two!1")
+    assert isinstance(unknown, BadEntry)
+    assert "three" in unknown.why
+
+
+def test_an_archive_bomb_is_refused(tmp_path: Path) -> None:
+    """The sizes in the archive's directory are summed before anything is unpacked."""
+    path = workbook(tmp_path, {"one": [["title"], ["T"]]})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/media/bomb", b"\0" * 5_000_000)
+    with pytest.raises(UnreadableFile, match="when unpacked, more than the limit"):
+        list(tables.read(path, ReadOptions(max_bytes=1_000_000)))
+
+
+def test_entities_in_a_workbook_are_not_expanded(tmp_path: Path) -> None:
+    """A sheet that declares entities is refused."""
+    path = workbook(tmp_path, {"one": [["title"], ["T"]]})
+    packed = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(packed) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                data = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' + data.replace(b"</sheetData>", b"&a;</sheetData>")
+            new.writestr(name, data)
+    with pytest.raises(UnreadableFile):
+        list(tables.read(path, ReadOptions()))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"\xd0\xcf\x11\xe0old", b"title\nT\n"])
+def test_no_workbook(tmp_path: Path, content: bytes) -> None:
+    """An old .xls, a broken archive, a CSV with the wrong name: refused, each with its reason."""
+    with pytest.raises(UnreadableFile):
+        entries(tmp_path, content, "some.xlsx")
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [
+        ("dedup/asysd_diabetes.csv", 1845), ("dedup/dblp_acm/acm.csv", 2294), ("dedup/cora/cora.csv", 1295),
+        ("reviews/ADHD.csv", 851), ("reviews/Antihistamines.csv", 310), ("reviews/Kitchenham_2010.csv", 1704),
+        ("reviews/NSAIDS.csv", 393), ("reviews/Triptans.csv", 671),
+        ("bibliographies/asreview_demo/embase_newpage.csv", 6), ("bibliographies/asreview_demo/generic_tab.tab", 2),
+        ("bibliographies/asreview_demo/generic_semicolon.csv", 2), ("bibliographies/asreview_demo/record_id.csv", 10),
+    ],
+)  # fmt: skip
+def test_real_tables_give_all_their_rows(name: str, records: int) -> None:
+    """Every row of a real export is a record with a title."""
+    read = list(tables.read(DATA / name, ReadOptions()))
+    assert len(read) == records
+    assert all(isinstance(parsed, Entry) and parsed.record.title for parsed in read)
+
+
+@needs_data
+def test_every_table_of_a_reference_tool_has_records() -> None:
+    """All CSV, TSV and TAB files in their dialects: no row is lost, none is without title and abstract but where the file says so."""
+    for path in sorted(path for path in (DATA / "bibliographies").rglob("*.[ct]*") if path.suffix in (".csv", ".tsv", ".tab")):
+        read = list(tables.read(path, ReadOptions()))
+        assert read, path.name
+        assert all(isinstance(parsed, Entry) for parsed in read), path.name

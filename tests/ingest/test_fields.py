@@ -1,0 +1,125 @@
+"""Values as files give them become the values of a record, or stay as they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.identity.identifiers import normal_doi, normal_isbn
+from outrider.ingest.fields import MAX_DEPTH, Draft, TooDeep, clean, count_of, listed, year_of
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2019, (2019, True)),
+        (2019.0, (2019, True)),
+        ("2019", (2019, True)),
+        (" 2019 ", (2019, True)),
+        ("2019.0", (2019, True)),
+        ("2019//", (2019, True)),
+        ("2019/08/01", (2019, False)),
+        ("c2019", (2019, False)),
+        ("20190801", (2019, False)),
+        ("Dec 1998", (1998, False)),
+        ({"date-parts": [[2019, 8]]}, (2019, False)),
+        ({"date-parts": [[2019]]}, (2019, True)),
+        ("10 15", (None, False)),
+        ("99999", (None, False)),
+        (3, (None, False)),
+        (True, (None, False)),
+        ("in press", (None, False)),
+        ({"date-parts": [[]]}, (None, False)),
+    ],
+)
+def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:
+    """A year comes out of the common ways to write a date; whatever says more is marked so that it can be kept."""
+    assert year_of(value) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["A, B", "C"], ("A, B", "C")),
+        ("A, B; C", ("A, B", "C")),
+        ("A, B;", ("A, B",)),
+        ("['Marx, Karl', \"O'Neil, T\"]", ("Marx, Karl", "O'Neil, T")),
+        ('["Marx, Karl", "b; c"]', ("Marx, Karl", "b; c")),
+        ("[unfinished", ("[unfinished",)),
+        ([{"family": "Curie", "given": "M"}, {"name": "WHO"}, {"LN": "Last", "FN": "F"}], ("Curie, M", "WHO", "Last, F")),
+        ("Adeli K.Lewis G. F.", ("Adeli K.Lewis G. F.",)),
+        ([None, "", {}, 7], ("7",)),
+        ("[" * 200_000 + "]", ("[" * 200_000 + "]",)),
+    ],
+)
+def test_lists_in_any_dress(value: object, expected: tuple[str, ...]) -> None:
+    """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never taken apart."""
+    assert listed(value) == expected  # type: ignore[arg-type]
+
+
+def test_keywords_split_at_commas_only_without_semicolons() -> None:
+    """`Administration, Oral; Child` are two keywords, `a, b` are two as well."""
+    assert listed("Administration, Oral; Child", commas=True) == ("Administration, Oral", "Child")
+    assert listed("a, b", commas=True) == ("a", "b")
+
+
+def test_counts_are_whole_numbers() -> None:
+    """`12`, `12.0` count; `1,234`, `-3` and `many` are left alone."""
+    assert [count_of(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
+
+
+def test_cleaning_drops_what_no_store_takes() -> None:
+    """Null characters go, lone surrogates become U+FFFD, NaN becomes null, in keys too."""
+    assert clean({"a\x00": ["\ud800x", float("nan"), 1.5, None, True]}) == {"a": ["\ufffdx", None, 1.5, None, True]}
+
+
+def test_cleaning_refuses_deep_nesting() -> None:
+    """A value nested deeper than the bound is refused instead of recursing."""
+    value: object = "x"
+    for _ in range(MAX_DEPTH + 1):
+        value = [value]
+    with pytest.raises(TooDeep, match="levels deep"):
+        clean(value)
+
+
+def test_what_is_taken_leaves_and_what_is_not_stays() -> None:
+    """The first usable name wins; equal twins go with it; others stay under their own name."""
+    draft = Draft({"TI": "", "T1": "A\n title", "ST": "A", "JF": "Nature", "JO": "Nature", "J2": "Nat."})
+    assert draft.line("TI", "T1") == "A title"
+    assert draft.line("JF", "JO", "J2") == "Nature"
+    assert draft.rest == {"TI": "", "ST": "A", "J2": "Nat."}
+
+
+def test_an_identifier_that_is_none_stays() -> None:
+    """A faulty DOI is no DOI and stays; one with a resolver in front is one and goes; one with more around it does both."""
+    faulty, dressed, more = Draft({"doi": "10.4"}), Draft({"doi": "https://doi.org/10.1000/X"}), Draft({"doi": "10.1000/x [doi] S01 [pii]"})
+    assert (faulty.identifier(normal_doi, "doi"), faulty.rest) == (None, {"doi": "10.4"})
+    assert (dressed.identifier(normal_doi, "doi"), dressed.rest) == ("10.1000/x", {})
+    assert (more.identifier(normal_doi, "doi"), more.rest) == ("10.1000/x", {"doi": "10.1000/x [doi] S01 [pii]"})
+
+
+def test_of_several_values_the_valid_one_is_taken() -> None:
+    """An ISBN beside an ISSN: the ISSN stays."""
+    draft = Draft({"SN": ["0893-8512", "978-3-0346-0479-6"]})
+    assert draft.identifier(normal_isbn, "SN") == "9783034604796"
+    assert draft.rest == {"SN": "0893-8512"}
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+json_values = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=2), max_leaves=4
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.text(max_size=4), json_values, max_size=4))
+def test_no_value_makes_a_reader_fail(raw: dict[str, object]) -> None:
+    """Whatever JSON holds, every accessor answers, and a value is either taken or still there."""
+    cleaned = {str(clean(name)): clean(value) for name, value in raw.items()}
+    names = tuple(cleaned)
+    for ask in ("text", "line", "lines", "year", "count", "flag"):
+        draft = Draft(cleaned)
+        taken = getattr(draft, ask)(*names)
+        assert taken or taken in (0, False) or draft.rest == cleaned
+    assert Draft(cleaned).identifier(normal_doi, *names) is None or True

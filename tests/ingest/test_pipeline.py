@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from memory_shelves import MemoryShelves
+from minimal_pdf import pdf
+
+from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.feeding import Bounds, fed, grouped
+from outrider.ingest.naming import Named, Namer, Outcome, Repeated
+from outrider.ingest.pipeline import IngestProgress, ingest
+from outrider.ingest.readers import KnownReader
+from outrider.ingest.report import FileReport, IngestReport
+from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.records import Document, Identifiers
+
+ROWS = [{"id": f"r{number}", "title": f"Title {number}", "abstract": "words " * 5} for number in range(10)]
+
+
+def jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def by_name(report: IngestReport) -> dict[str, FileReport]:
+    return {Path(file.path).name: file for file in report.files}
+
+
+def entry(text: str, own_id: str | None = None, **fields: object) -> Entry:
+    return Entry(Document.model_validate({"doc_id": "", "text": text, **fields}), own_id)
+
+
+def ids(namer: Namer, *entries: Parsed) -> list[str]:
+    return [outcome.record.doc_id if isinstance(outcome, Named) else type(outcome).__name__ for outcome in namer.named(entries)]
+
+
+# Naming
+
+
+def test_own_ids_are_scoped_to_their_file() -> None:
+    """Different own ids are different records even with equal texts; one own id in two files is two records."""
+    one = ids(Namer("/a", single=False), entry("same", "1"), entry("same", "2"))
+    two = ids(Namer("/b", single=False), entry("same", "1"), entry("same", "2"))
+    assert len({*one, *two}) == 4
+    assert one == ids(Namer("/a", single=False), entry("edited", "1"), entry("too", "2"))
+
+
+def test_entries_without_id_are_one_where_they_are_equal() -> None:
+    first, second, third = ids(Namer("/a", single=False), entry("x"), entry("x"), entry("y"))
+    assert second == "Repeated"
+    assert first != third
+
+
+def test_a_repeated_id_loses_nothing() -> None:
+    """Other contents under the same id get a suffix; a repeat of either is a repeat; an id that looks like one is kept apart."""
+    named = ids(Namer("/a", single=False), entry("x", "1"), entry("y", "1"), entry("x", "1"), entry("y", "1"), entry("z", "1#2"))
+    assert named.count("Repeated") == 2
+    assert len({*named}) == 4
+
+
+def test_identifiers_name_what_has_no_id() -> None:
+    """A corrected abstract is the same record; another title under the same DOI is not."""
+    work = {"title": "On Lysis", "identifiers": Identifiers(doi="10.1/x")}
+    (before,) = ids(Namer("/a", single=False), entry("", **work, abstract="teh"))
+    (after,) = ids(Namer("/a", single=False), entry("", **work, abstract="the"))
+    (other,) = ids(Namer("/a", single=False), entry("", **{**work, "title": "Another"}))
+    assert before == after != other
+
+
+def test_a_doc_id_of_ours_is_kept() -> None:
+    """Our own export comes back under its own name; only the origin is new."""
+    (named,) = Namer("/a", single=False).named([entry("x", doc_id="pypi:x", origin="installed")])
+    assert isinstance(named, Named)
+    assert (named.record.doc_id, named.record.origin) == ("pypi:x", "/a")
+
+
+def test_half_a_character_is_a_failed_entry() -> None:
+    """It cannot be hashed or stored; its neighbours go on."""
+    bad, good = Namer("/a", single=False).named([entry("\ud800"), entry("x")])
+    assert isinstance(bad, BadEntry)
+    assert isinstance(good, Named)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["1", "1#2", "1#3", None])), max_size=12))
+def test_no_two_contents_share_a_name(pairs: list[tuple[str, str | None]]) -> None:
+    """Whatever ids and texts a file holds: each distinct (id, text) is one record, under a name of its own, every time."""
+    entries = [entry(text, own_id) for text, own_id in pairs]
+    names = [name for name in ids(Namer("/a", single=False), *entries) if name != "Repeated"]
+    assert len(set(names)) == len(names) == len(set(pairs))
+    assert names == [name for name in ids(Namer("/a", single=False), *entries) if name != "Repeated"]
+
+
+# Feeding
+
+
+def named(*texts: str) -> list[Outcome]:
+    return list(Namer("/a", single=False).named([entry(text) for text in texts]))
+
+
+def test_groups_are_bounded_by_count_and_bytes() -> None:
+    assert [len(group) for group in grouped(named(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
+    assert [len(group) for group in grouped(named(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
+    assert isinstance(next(iter(named("a"))), Named)
+    assert isinstance(named("a", "a")[1], Repeated)
+
+
+async def test_a_reader_never_runs_far_ahead() -> None:
+    """A consumer that stops taking stops the reader: few groups wait, whatever the file's size."""
+    read: list[int] = []
+
+    def outcomes() -> Iterator[Outcome]:
+        for number in range(1_000):
+            read.append(number)
+            yield named(str(number))[0]
+
+    groups = fed(outcomes, Bounds(10, 10**6))
+    await anext(groups)
+    await asyncio.sleep(0.1)
+    assert len(read) <= 60
+    await groups.aclose()
+    await asyncio.sleep(0.05)
+    assert len(read) < 100
+
+
+async def test_what_was_read_before_a_break_arrives_before_it() -> None:
+    def outcomes() -> Iterator[Outcome]:
+        yield from named("a", "b")
+        raise UnreadableFile("breaks off")
+
+    groups = fed(outcomes, Bounds(100, 10**6))
+    assert len(await anext(groups)) == 2
+    with pytest.raises(UnreadableFile, match="breaks off"):
+        await anext(groups)
+
+
+# The pipeline, on a library in memory
+
+
+async def test_every_file_is_accounted_for(tmp_path: Path) -> None:
+    """Read, passed over, empty or broken: each file stands in the report, in order, with a reason where it is not simply read."""
+    jsonl(tmp_path / "a.jsonl", [*ROWS])
+    (tmp_path / "b.md").write_text("# Note")
+    (tmp_path / "c.vec").write_bytes(b"\x00")
+    (tmp_path / "d.pdf").write_bytes(b"")
+    (tmp_path / "e.pdf").write_bytes(pdf([""]))
+    (tmp_path / "f.xml").write_text('<!DOCTYPE a [<!ENTITY b "c">]><article>&b;</article>')
+    (tmp_path / "g.md").symlink_to(tmp_path / "gone.md")
+    (tmp_path / "h.txt").write_bytes(bytes(range(32)) * 9)
+    report = await ingest(MemoryShelves(), [tmp_path])
+    assert [Path(file.path).name for file in report.files] == ["a.jsonl", "b.md", "c.vec", "d.pdf", "e.pdf", "f.xml", "g.md", "h.txt"]
+    assert [file.status for file in report.files] == ["added", "added", "skipped", *["failed"] * 5]
+    assert [file.reasons[0].partition(";")[0] for file in report.files[2:]] == [
+        "no reader for .vec", "is empty", "no text layer (scanned)",
+        "refused, its XML declares entities or refers to other files (EntitiesForbidden)",
+        f"a link to {tmp_path / 'gone.md'}, which is not there", "binary, not text (234 control characters)",
+    ]  # fmt: skip
+    assert (report.added, report.skipped, report.failed) == (11, 1, 5)
+
+
+async def test_a_second_run_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered is not even opened by its reader."""
+    jsonl(tmp_path / "a.jsonl", ROWS)
+    shelves = MemoryShelves()
+    await ingest(shelves, [tmp_path])
+    monkeypatch.setattr(KnownReader, "read", lambda *args: pytest.fail("read again"))
+    report = await ingest(shelves, [tmp_path])
+    assert (report.added, report.updated, report.unchanged) == (0, 0, 10)
+    assert report.files[0].status == "unchanged"
+
+
+async def test_an_edited_file_updates_what_changed(tmp_path: Path) -> None:
+    """One record of ten; and set back to what it was, it is read again."""
+    path = jsonl(tmp_path / "a.jsonl", ROWS)
+    shelves = MemoryShelves()
+    await ingest(shelves, [path])
+    jsonl(path, [{**ROWS[0], "title": "Edited"}, *ROWS[1:]])
+    report = await ingest(shelves, [path])
+    assert (report.added, report.updated, report.unchanged, report.files[0].status) == (0, 1, 9, "updated")
+    jsonl(path, ROWS)
+    assert (await ingest(shelves, [path])).updated == 1
+    assert {record.title for record in shelves.records.values()} == {row["title"] for row in ROWS}
+
+
+async def test_an_edited_note_stays_one_record(tmp_path: Path) -> None:
+    """A format with one record a file: the file is the name, also when the title changes."""
+    path = tmp_path / "a.md"
+    shelves = MemoryShelves()
+    for text in ("# One\n\ndoi 10.1000/x", "# Two"):
+        path.write_text(text)
+        await ingest(shelves, [path])
+    assert [record.title for record in shelves.records.values()] == ["Two"]
+
+
+async def test_the_same_content_elsewhere_is_not_a_new_record(tmp_path: Path) -> None:
+    """A copy, a renamed file: unchanged, and the report says where it was read; in one run and over two."""
+    (tmp_path / "a.md").write_text("# Note")
+    (tmp_path / "b.md").write_text("# Note")
+    shelves = MemoryShelves()
+    report = await ingest(shelves, [tmp_path])
+    assert by_name(report)["b.md"].reasons == (f"same content as {tmp_path / 'a.md'}",)
+    (tmp_path / "a.md").rename(tmp_path / "c.md")
+    assert (await ingest(shelves, [tmp_path])).unchanged == 2
+    assert len(shelves.records) == 1
+
+
+async def test_other_columns_read_the_file_again(tmp_path: Path) -> None:
+    """The fingerprint holds the options that decide what is read."""
+    (tmp_path / "a.csv").write_text("id,title,Summary\n1,A,about a\n")
+    shelves = MemoryShelves()
+    await ingest(shelves, [tmp_path])
+    report = await ingest(shelves, [tmp_path], ReadOptions(columns={"abstract": "Summary"}))
+    assert report.updated == 1
+    assert [record.abstract for record in shelves.records.values()] == ["about a"]
+
+
+async def test_batches_span_files_and_are_bounded(tmp_path: Path) -> None:
+    """Many notes go in together, a large file in parts."""
+    for number in range(25):
+        (tmp_path / f"{number:02}.md").write_text(f"# Note {number}")
+    shelves = MemoryShelves()
+    await ingest(shelves, [tmp_path], batch_records=10)
+    assert shelves.batches == [10, 10, 5]
+    assert len(shelves.files) == 25
+    jsonl(tmp_path / "z.jsonl", ROWS)
+    await ingest(shelves, [tmp_path / "z.jsonl"], batch_bytes=1_200)
+    assert max(shelves.batches[3:]) <= 3
+
+
+async def test_a_bad_entry_makes_the_file_partial_every_time(tmp_path: Path) -> None:
+    """It is read again by the next run, so that its failures are reported again; the good records are unchanged then."""
+    path = jsonl(tmp_path / "a.jsonl", ROWS[:3])
+    path.write_text(path.read_text() + "{broken\n")
+    shelves = MemoryShelves()
+    first, second = await ingest(shelves, [path]), await ingest(shelves, [path])
+    assert (first.files[0].status, first.added, first.failed) == ("partial", 3, 1)
+    assert (second.files[0].status, second.unchanged, second.failed) == ("partial", 3, 1)
+    assert second.files[0].reasons[0].startswith("line 4")
+
+
+async def test_many_reasons_are_cut(tmp_path: Path) -> None:
+    """The first ones, and how many more."""
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "title": "T"}\n' + "{broken\n" * 50)
+    (file,) = (await ingest(MemoryShelves(), [tmp_path])).files
+    assert (file.failed, len(file.reasons), file.reasons[-1]) == (50, 20, "and 31 more")
+
+
+async def test_a_file_changed_while_it_is_read_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its fingerprint would be of other bytes than its records."""
+    path = jsonl(tmp_path / "a.jsonl", ROWS)
+    read = KnownReader.read
+
+    def touched(self: KnownReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
+        yield from read(self, path, options)
+        os.utime(path, ns=(1, 1))
+
+    monkeypatch.setattr(KnownReader, "read", touched)
+    shelves = MemoryShelves()
+    report = await ingest(shelves, [path])
+    assert report.files[0].reasons == ("changed while it was read; ingest it again",)
+    assert not shelves.files
+
+
+async def test_a_file_without_permission_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.md").write_text("# A")
+    (tmp_path / "b.md").write_text("# B")
+    opened = Path.open
+
+    def closed(path: Path, *args: object, **kwargs: object) -> object:
+        if path.name == "a.md":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", closed)
+    report = by_name(await ingest(MemoryShelves(), [tmp_path]))
+    assert (report["a.md"].status, report["a.md"].reasons) == ("failed", ("Permission denied",))
+    assert report["b.md"].status == "added"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+async def test_a_file_that_really_has_no_permission(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A")
+    (tmp_path / "a.md").chmod(0)
+    assert (await ingest(MemoryShelves(), [tmp_path])).files[0].reasons == ("Permission denied",)
+
+
+async def test_an_archive_bomb_is_refused(tmp_path: Path) -> None:
+    """A small archive that unpacks beyond the limit fails alone, in bounded memory; so does a file above it."""
+    with gzip.open(tmp_path / "bomb.jsonl.gz", "wb") as archive:
+        for _ in range(64):
+            archive.write(b" " * 2**20)
+    (tmp_path / "large.txt").write_bytes(b"x" * (2**20 + 1))
+    (tmp_path / "note.md").write_text("# Note")
+    report = by_name(await ingest(MemoryShelves(), [tmp_path], ReadOptions(max_bytes=2**20)))
+    assert {name: file.status for name, file in report.items()} == {"bomb.jsonl.gz": "failed", "large.txt": "failed", "note.md": "added"}
+    assert "limit" in report["large.txt"].reasons[0]
+
+
+async def test_installed_packages_are_one_line_of_the_report() -> None:
+    """Added once, then unchanged."""
+    shelves = MemoryShelves()
+    first, second = await ingest(shelves, [], installed=True), await ingest(shelves, [], installed=True)
+    assert first.added == len(shelves.records) > 20
+    assert (second.added, second.updated, second.unchanged) == (0, 0, first.added)
+    assert [(file.path, file.reader) for file in first.files] == [("installed", "installed")]
+    assert shelves.records["pypi:pydantic"].origin == "installed"
+
+
+async def test_nothing_to_ingest_and_a_missing_path_are_refused(tmp_path: Path) -> None:
+    """Before anything is read."""
+    (tmp_path / "a.md").write_text("# A")
+    shelves = MemoryShelves()
+    with pytest.raises(BadRequest, match="nothing to ingest"):
+        await ingest(shelves, [])
+    with pytest.raises(BadRequest, match="absent"):
+        await ingest(shelves, [tmp_path, tmp_path / "absent"])
+    assert not shelves.records
+
+
+async def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+    """It never goes back, and names the file being read."""
+    jsonl(tmp_path / "a.jsonl", ROWS)
+    (tmp_path / "b.md").write_text("# B")
+    seen: list[IngestProgress] = []
+    await ingest(MemoryShelves(), [tmp_path], progress=seen.append, batch_records=3)
+    assert (seen[-1].files_done, seen[-1].files_total, seen[-1].records, seen[-1].current) == (2, 2, 11, None)
+    assert seen[-1].bytes_done == seen[-1].bytes_total > 0
+    assert [now.records for now in seen] == sorted(now.records for now in seen)
+    assert {now.current.name for now in seen if now.current} == {"a.jsonl", "b.md"}
+
+
+async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for a reader that takes its time; what was stored stays."""
+    path = jsonl(tmp_path / "a.jsonl", ROWS)
+    read = KnownReader.read
+
+    def slow(self: KnownReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
+        for place, item in enumerate(read(self, path, options)):
+            if place == 5:
+                time.sleep(3)
+            yield item
+
+    shelves = MemoryShelves()
+    with monkeypatch.context() as patched:
+        patched.setattr(KnownReader, "read", slow)
+        run = asyncio.create_task(ingest(shelves, [path], batch_records=2))
+        await asyncio.sleep(0.5)
+        started = time.perf_counter()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert time.perf_counter() - started < 1
+    assert len(shelves.records) == 4
+    assert not shelves.files
+    report = await ingest(shelves, [path])
+    assert (report.added, report.unchanged) == (6, 4)
+
+
+FILES = st.dictionaries(
+    st.sampled_from(["a.md", "b.md", "c.txt", "d.jsonl", "sub/e.jsonl", "sub/f.txt"]),
+    st.lists(st.tuples(st.sampled_from(["1", "2", None]), st.text(st.characters(codec="utf-8"), max_size=8)), max_size=4),
+    max_size=4,
+)
+
+
+def write_files(root: Path, files: dict[str, list[tuple[str | None, str]]]) -> None:
+    for name, rows in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        if name.endswith(".jsonl"):
+            jsonl(root / name, [{"title": text, "abstract": "x"} | ({"id": own} if own else {}) for own, text in rows])
+        else:
+            (root / name).write_text("\n".join(text for _, text in rows), encoding="utf-8", newline="")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(FILES, st.integers(1, 4))
+def test_ingestion_twice_equals_once(files: dict[str, list[tuple[str | None, str]]], batch: int) -> None:
+    """Whatever the files and the size of batches: a second run adds and changes nothing, and the batches do not show."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), files)
+        shelves, whole = MemoryShelves(), MemoryShelves()
+        first = asyncio.run(ingest(shelves, [Path(folder)], batch_records=batch))
+        once = dict(shelves.records)
+        second = asyncio.run(ingest(shelves, [Path(folder)]))
+        asyncio.run(ingest(whole, [Path(folder)]))
+    assert shelves.records == once == whole.records
+    assert (second.added, second.updated, second.failed) == (0, 0, first.failed)
+    assert first.added == len(once)
+    assert len(first.files) == len(second.files) == len(files)

@@ -1,0 +1,101 @@
+"""Several processes at one library, and one that dies in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from outrider.retrieval.store import Library
+from outrider.state.records import Paper
+
+WRITER = """
+import asyncio, sys
+from outrider.retrieval.store import Library
+from outrider.state.records import Paper
+
+async def write(path, first, last, size):
+    library = await Library.open(path, create=True)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for start in range(first, last, size):
+        await library.upsert([Paper(doc_id=str(n), title=f"fox {n}", origin="x") for n in range(start, start + size)])
+        print(start + size, flush=True)
+
+asyncio.run(write(sys.argv[1], *map(int, sys.argv[2:])))
+"""
+
+
+def writer(path: Path, *numbers: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(path), *map(str, numbers)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+async def test_another_handle_sees_a_write_at_once(tmp_path: Path) -> None:
+    one, two = await Library.open(tmp_path / "l", create=True), await Library.open(tmp_path / "l")
+    await one.upsert([Paper(doc_id="a", title="fox")])
+    assert len(await two.search("fox")) == 1
+    assert await one.snapshot() == await two.snapshot()
+    await two.remove(["a"])
+    assert await one.search("fox") == []
+
+
+async def test_two_processes_that_write_the_same_ids_make_no_duplicates(tmp_path: Path) -> None:
+    processes = [writer(tmp_path / "l", 0, 60, 5), writer(tmp_path / "l", 30, 90, 5)]
+    assert [line(process) for process in processes] == ["ready", "ready"]
+    for process in processes:
+        go(process)
+    outputs = await asyncio.gather(*(asyncio.to_thread(process.communicate) for process in processes))
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    library = await Library.open(tmp_path / "l")
+    assert [record.doc_id async for record in library.scan()] == sorted(map(str, range(90)))
+    assert await library.check() == ()
+
+
+async def test_two_tasks_that_write_at_once_take_turns(tmp_path: Path) -> None:
+    handles = [await Library.open(tmp_path / "l", create=True) for _ in range(4)]
+    done = await asyncio.gather(*(handle.upsert([Paper(doc_id="a"), Paper(doc_id=str(n))]) for n, handle in enumerate(handles)))
+    assert sum(upserted.added for upserted in done) == 5
+    assert await handles[0].count() == 5
+
+
+async def test_without_the_lock_the_primary_key_keeps_writers_apart(tmp_path: Path) -> None:
+    """As on object storage, where there is no lock."""
+    from outrider.retrieval.place import Place
+
+    await Library.open(tmp_path, create=True)
+    handles = [await Library.open(tmp_path) for _ in range(4)]
+    for handle in handles:
+        handle._place = Place(str(tmp_path), None)
+    batches = [[Paper(doc_id=str(n), title=f"by {writer}") for n in range(20)] for writer in range(4)]
+    await asyncio.gather(*(handle.upsert(batch) for handle, batch in zip(handles, batches, strict=True)))
+    assert await handles[0].count() == 20
+    assert await handles[0].check() == ()
+
+
+async def test_a_killed_writer_leaves_a_sound_library(tmp_path: Path) -> None:
+    process = writer(tmp_path / "l", 0, 100_000, 50)
+    assert line(process) == "ready"
+    go(process)
+    written = [int(line(process)) for _ in range(5)][-1]
+    process.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(process.communicate)
+    library = await Library.open(tmp_path / "l")
+    assert await library.count() >= written
+    assert await library.check() == ()
+    again = await asyncio.wait_for(library.upsert([Paper(doc_id=str(n), title=f"fox {n}", origin="x") for n in range(written + 1_000)]), 20)
+    assert again.unchanged >= written
+    assert await library.count() == written + 1_000

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrider.serve.cli import run
+from outrider.state.response import SearchResponse
+
+
+def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "library/lance_fts #1"):
+        assert part in shown
+    assert "│ Aspirin harms the liver at high doses." in shown
+
+
+def test_programs_get_one_response(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin", "--json", "--top-k", "1", "--filters", '{"year": {"$gt": 2010}}', "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    answer = SearchResponse.model_validate_json(out)
+    assert [hit.doc_id for hit in answer.hits] == ["a"]
+    assert err == ""
+
+
+def test_explain_shows_the_plan_and_what_was_left_out(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin statins since 2010", "--explain", "--search-mode", "focused", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    assert '"years":{"min":2010}' in err
+    assert "Statins" not in out
+
+
+def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An escape sequence or markup in a title is shown as text."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "evil.jsonl").write_text(
+        json.dumps({"id": "1", "title": "\x1b]0;owned\x07 zebra [bold]x[/bold] \u202e", "text": "zebra"}) + "\n"
+    )
+    library = str(tmp_path / "library")
+    assert run(["ingest", str(notes), "-l", library]) == 0
+    capsys.readouterr()
+    assert run(["search", "zebra", "-l", library]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b]" not in out
+    assert "\u202e" not in out
+    assert "[bold]x[/bold]" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["search", ""], 2, "no letter or digit"),
+        (["search", "😀"], 2, "no letter or digit"),
+        (["search", "x" * 100_000], 2, "100,000 characters"),
+        (["search", "x", "--top-k", "0"], 2, "top_k"),
+        (["search", "x", "--top-k", "1000000000"], 2, "top_k"),
+        (["search", "x", "--top-k", "many"], 2, "--top-k"),
+        (["search", "x", "--filters", "{"], 2, "--filters is no JSON"),
+        (["search", "x", "--filters", "[]"], 2, "JSON object"),
+        (["search", "x", "--filters", '{"year": {"$gtt": 1}}'], 2, "$gtt"),
+        (["search", "x", "--filters", '{"year": "1"}'], 2, "whole number"),
+        (["search", "x", "--source", "githup"], 2, "githup"),
+        (["search", "x", "--source", "github"], 2, "not built yet"),
+        (["search", "x", "--strategy", "dense"], 2, "not built yet"),
+        (["search", "x", "--mode", "systematic"], 2, "not built yet"),
+        (["search", "x", "--rerank"], 2, "reranker"),
+        (["search", "x", "--timeout", "0"], 2, "--timeout"),
+        (["search", "x", "--search-mode", "wide"], 2, "focused"),
+        (["search"], 2, "QUERY"),
+        (["serch", "x"], 2, "serch"),
+        (["search", "x", "--libary", "y"], 2, "--libary"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    library = ["-l", str(shelved)] if arguments[:2] == ["search", arguments[-1]] or len(arguments) > 2 else []
+    assert run([*arguments, *library]) == code
+    out, err = capsys.readouterr()
+    assert says in err.replace("\n", " ")
+    assert "Traceback" not in err
+    assert out == ""
+
+
+@pytest.mark.parametrize("query", ["the of and", "a\x00b\x1b liver", "肝", "naïve café 😀"])
+def test_odd_queries_are_answered(shelved: Path, query: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", query, "--json", "-l", str(shelved)]) == 0
+    assert json.loads(capsys.readouterr().out)["sources"]
+
+
+def test_a_missing_library_ends_with_3_and_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "x", "-l", str(tmp_path / "none")]) == 3
+    assert "outrider ingest" in capsys.readouterr().err
+
+
+def test_an_empty_library_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run(["search", "liver", "-l", str(tmp_path / "empty")]) == 0
+    assert "Nothing was found" in capsys.readouterr().out
+
+
+def test_the_query_can_come_from_standard_input(shelved: Path) -> None:
+    command = [sys.executable, "-m", "outrider", "search", "-", "--json", "-l", str(shelved)]
+    done = subprocess.run(command, input="aspirin", capture_output=True, text=True, check=True, env={**os.environ, "NO_COLOR": "1"})
+    assert json.loads(done.stdout)["hits"][0]["doc_id"] == "a"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(shelved: Path) -> None:
+    command = f"{sys.executable} -m outrider search aspirin --json -l {shelved} | head -c 1 > /dev/null"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr

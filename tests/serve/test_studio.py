@@ -1,0 +1,88 @@
+"""LangGraph Studio's server, started for real on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="langgraph-cli[inmem] is not installed")
+QUIET = {
+    "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+    "LANGGRAPH_NO_VERSION_CHECK": "true",
+    "LANGSMITH_TRACING": "false",
+    "LANGGRAPH_DISABLE_FILE_PERSISTENCE": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def studio(shelved: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("studio")
+    shutil.copy(ROOT / "langgraph.json", folder)
+    command = [
+        sys.executable,
+        "-m",
+        "langgraph_cli",
+        "dev",
+        "--no-browser",
+        "--no-reload",
+        "--server-log-level",
+        "ERROR",
+        "--port",
+        str(port),
+    ]
+    log = (folder / "log").open("w")
+    process = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **QUIET, "OUTRIDER_LIBRARY": str(shelved)}, stdout=log, stderr=subprocess.STDOUT
+    )
+    try:
+        _wait(f"http://127.0.0.1:{port}/ok", process, folder / "log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        log.close()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(600):
+        if process.poll() is not None:
+            pytest.fail(f"langgraph dev ended: {log.read_text()[-2000:]}")
+        try:
+            if httpx.get(url, timeout=1).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    pytest.fail(f"langgraph dev did not answer: {log.read_text()[-2000:]}")
+
+
+async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        (assistant,) = await client.assistants.search()
+        assert (assistant["graph_id"], assistant["description"][:11]) == ("search", "One request")
+        schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+        assert "filters" in schemas["input_schema"]["properties"]
+        assert "run_timeout_s" in schemas["context_schema"]["properties"]
+        drawing = await client.assistants.get_graph(assistant["assistant_id"])
+        assert {"translator", "scout", "distiller"} <= {node["id"] for node in drawing["nodes"]}
+        answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 10})
+        assert answer["hits"][0]["doc_id"] == "a"
+        thread = await client.threads.create()
+        for query, first in (("aspirin liver", "a"), ("statins cholesterol", "b")):
+            answer = await client.runs.wait(thread["thread_id"], "search", input={"query": query})
+            assert (answer["hits"][0]["doc_id"], answer["failures"]) == (first, [])
