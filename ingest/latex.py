@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 MARKUP = re.compile(r"[\\{}$~]|--|``|''|!`|\?`")
+ESCAPED = re.compile(r"(?<!\\)\\([%&#_])")
 BARE = re.compile(r"(?<!\\)([%#])")
 MAX_BRACES = 50
 ESCAPES = {
@@ -27,7 +28,10 @@ NAMED = {
 
 def decode(text: str) -> str:
     """The text that LaTeX would set; as it is where the markup cannot be read."""
-    if not MARKUP.search(text) or _depth(text) > MAX_BRACES:
+    plain = ESCAPED.sub(r"\1", text)
+    if not MARKUP.search(plain):
+        return plain  # pylatexenc takes milliseconds for an abstract, and most hold no more than `\%`
+    if _depth(text) > MAX_BRACES:
         return text
     try:
         return _decoder()(BARE.sub(r"\\\1", text))

@@ -8,6 +8,8 @@ from collections import Counter
 from outrider.text.words import STOP_WORDS
 
 TOKEN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*|[^\s\w]")
+ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
+"""Words of the asking rather than of what is asked for; they end a phrase as stop words do."""
 MAX_CONCEPTS = 8
 MAX_WORDS = 4
 """A longer run of content words is a sentence without stop words rather than a concept; it is cut."""
@@ -34,7 +36,7 @@ def _phrases(text: str) -> list[list[str]]:
     phrases: list[list[str]] = [[]]
     seen: set[str] = set()
     for token in TOKEN.findall(text):
-        if not token[0].isalnum() or token.lower() in STOP_WORDS:
+        if not token[0].isalnum() or token.lower() in STOP_WORDS | ASKING:
             phrases.append([])
         elif token.lower() not in seen:
             seen.add(token.lower())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 AGREEING_TITLES = 0.85
-"""Least likeness (difflib ratio) of two titles under one identifier; the bound that `docs/reference/identity.md` gives figures for."""
+"""Least likeness (difflib ratio) of two titles under one identifier."""
 
 
 async def dedup(state: PipelineState, runtime: Runtime[RunContext]) -> Update:

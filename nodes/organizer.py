@@ -33,9 +33,9 @@ class Organizer:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
         kept = organized(state.candidates, threshold)
-        first = kept[: state.top_k]
-        bodies = await self.shelf.full_texts([one.record.doc_id for one in first if one.record.source == "library"])
-        hits = tuple(to_hit(one, rank, bodies.get(one.record.doc_id)) for rank, one in enumerate(first, start=1))
+        whole = await self.shelf.records([one.record.doc_id for one in kept[: state.top_k] if one.record.source == "library"])
+        first = [one.model_copy(update={"record": whole.get(one.record.doc_id, one.record)}) for one in kept[: state.top_k]]
+        hits = tuple(to_hit(one, rank) for rank, one in enumerate(first, start=1))
         contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
         return {
             "hits": hits,
@@ -76,8 +76,7 @@ def key_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[s
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
 
 
-def to_hit(one: Candidate, rank: int, original_text: str | None) -> Hit:
-    """A hit from a candidate; `original_text` overrides the record's own text where the library holds more."""
+def to_hit(one: Candidate, rank: int) -> Hit:
     record = one.record
     same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
     best = min(one.found_by, key=lambda place: place.rank, default=None)
@@ -91,7 +90,7 @@ def to_hit(one: Candidate, rank: int, original_text: str | None) -> Hit:
         found_by=one.found_by,
         duplicates=one.duplicates,
         content=record.abstract or record.description,
-        original_text=record.full_text() if original_text is None else original_text,
+        original_text=record.full_text(),
         source_strategy=best.strategy if best else "",
     )
 

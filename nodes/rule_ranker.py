@@ -41,10 +41,13 @@ class RuleRanker:
 def ranked(candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int) -> tuple[Candidate, ...]:
     """Candidates with rule scores in [0, 1], best first; ties by title, then id."""
     query_stems = list(dict.fromkeys(stems(query)))
-    documents = [stems(_ranking_text(candidate.record)) for candidate in candidates]
+    asked = set(query_stems)
+    titles = [stems(candidate.record.title) for candidate in candidates]
+    documents = [2 * title + stems(_said(candidate.record)) for title, candidate in zip(titles, candidates, strict=True)]
+    matched = [(asked & set(title), asked & set(document)) for title, document in zip(titles, documents, strict=True)]
     scored = [
-        _scored(candidate, bm25, set(query_stems) & set(document), weights, this_year)
-        for candidate, bm25, document in zip(candidates, bm25_plus(query_stems, documents), documents, strict=True)
+        _scored(candidate, bm25, found, weights, this_year)
+        for candidate, bm25, found in zip(candidates, bm25_plus(query_stems, documents), matched, strict=True)
     ]
     return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
@@ -55,9 +58,10 @@ def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
         return [0.0] * len(documents)
     from rank_bm25 import BM25Plus
 
-    present = set(query)
-    raw = BM25Plus(documents).get_scores(query).tolist()
-    hit = [score if present & set(document) else 0.0 for score, document in zip(raw, documents, strict=True)]  # its floor is not zero
+    asked = set(query)
+    lean = [[word if word in asked else "" for word in document] for document in documents]  # same lengths, same scores, less to count
+    raw = BM25Plus(lean).get_scores(query).tolist()
+    hit = [score if asked & set(document) else 0.0 for score, document in zip(raw, lean, strict=True)]  # its floor is not 0
     best = max(hit)
     return [score / best if best > 0 else 0.0 for score in hit]
 
@@ -73,7 +77,8 @@ def renown(record: Record) -> float:
     return min(1.0, math.log10(1 + count) / 4)
 
 
-def _scored(candidate: Candidate, bm25: float, matched: set[str], weights: RankingSettings, this_year: int) -> Candidate:
+def _scored(candidate: Candidate, bm25: float, matched: tuple[set[str], set[str]], weights: RankingSettings, this_year: int) -> Candidate:
+    """`matched` holds the stems of the query in the title and anywhere."""
     record = candidate.record
     parts = {
         "text": (weights.text_weight, bm25),
@@ -84,13 +89,12 @@ def _scored(candidate: Candidate, bm25: float, matched: set[str], weights: Ranki
     total = sum(weight for weight, _ in parts.values()) or 1.0
     score = sum(weight * value for weight, value in parts.values()) / total
     scores = {**candidate.scores, "bm25": bm25, "rules": score}
-    update = {"score": min(1.0, max(0.0, score)), "scored_by": "rules", "scores": scores, "reason": _reason(record, matched)}
+    update = {"score": min(1.0, max(0.0, score)), "scored_by": "rules", "scores": scores, "reason": _reason(record, *matched)}
     return candidate.model_copy(update=update)
 
 
-def _reason(record: Record, matched: set[str]) -> str:
-    in_title = matched & set(stems(record.title))
-    elsewhere = matched - in_title
+def _reason(record: Record, in_title: set[str], anywhere: set[str]) -> str:
+    elsewhere = anywhere - in_title
     said = [f"{where}: {', '.join(sorted(found))}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
     if record.citations:
         said.append(f"{record.citations:,} citations")
@@ -99,7 +103,7 @@ def _reason(record: Record, matched: set[str]) -> str:
     return "; ".join(said) or "matches in the full text"
 
 
-def _ranking_text(record: Record) -> str:
-    """What a record says it is. A README mentions too much beside, so a repository speaks by name, description and topics."""
+def _said(record: Record) -> str:
+    """What a record says it is, beside its title. A README mentions too much beside, so a repository speaks by name, description and topics."""
     body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
-    return " ".join((record.title, record.title, record.description, record.description, record.abstract, " ".join(record.tags), body))
+    return " ".join((record.description, record.description, record.abstract, " ".join(record.tags), body))

@@ -10,8 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from outrider.retrieval.words import STOP_WORDS, WORD, words
+from outrider.retrieval.words import WORD, words
 from outrider.state.records import Record
+from outrider.text.words import STOP_WORDS
 
 FIRST = 10
 POOL = 100

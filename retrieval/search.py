@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, RANKED, brief_records
 from outrider.retrieval.sql import to_sql
-from outrider.retrieval.words import STOP_WORDS, only_stop_words, searched, words
+from outrider.retrieval.words import only_stop_words, searched, words
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
+from outrider.text.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from lancedb.query import FullTextQuery

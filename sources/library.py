@@ -10,6 +10,7 @@ from outrider.state.errors import LibraryMissing
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.records import Record
 from outrider.state.request import RetrieverType
 
 
@@ -18,7 +19,7 @@ class Engine(Protocol):
 
     async def search(self, text: str, where: Filter | None = None, limit: int = 100) -> list[Scored]: ...
 
-    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]: ...
+    async def fetch(self, doc_ids: Sequence[str]) -> list[Record]: ...
 
     async def snapshot(self) -> str: ...
 
@@ -37,8 +38,8 @@ class LibrarySource:
         found = await (await self.opened()).search(query.text, query.where, query.limit)
         return SourceAnswer(tuple(found))
 
-    async def full_texts(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
-        return await (await self.opened()).full_texts(doc_ids) if doc_ids else {}
+    async def records(self, doc_ids: Sequence[str]) -> Mapping[str, Record]:
+        return {record.doc_id: record for record in await (await self.opened()).fetch(doc_ids)} if doc_ids else {}
 
     async def snapshot(self) -> str | None:
         try:

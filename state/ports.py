@@ -8,6 +8,7 @@ from typing import Protocol
 
 from outrider.state.filters import Filter
 from outrider.state.hits import RankedList, Scored
+from outrider.state.records import Record
 from outrider.state.request import RetrieverType
 
 
@@ -47,8 +48,8 @@ class Source(Protocol):
 class Shelf(Protocol):
     """What the pipeline needs of the library beyond searching it."""
 
-    async def full_texts(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
-        """Bodies by doc_id; ids that the library does not hold are absent."""
+    async def records(self, doc_ids: Sequence[str]) -> Mapping[str, Record]:
+        """Whole records by doc_id, where a search gave only the beginning of the body; ids that are not held are absent."""
         ...
 
     async def snapshot(self) -> str | None:

@@ -33,7 +33,7 @@ def doi(value: str) -> Identifiers:
 class Shelf:
     """A library in memory: `search` counts shared stems, ties by id."""
 
-    records: list[Record] = field(default_factory=list)
+    held: list[Record] = field(default_factory=list)
     name: str = "library"
     strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
     asked: list[SourceQuery] = field(default_factory=list)
@@ -46,12 +46,12 @@ class Shelf:
         if self.error:
             raise self.error
         wanted = set(stems(query.text))
-        scored = [(len(wanted & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.records]
+        scored = [(len(wanted & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.held]
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
 
-    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {one.doc_id: one.full_text() for one in self.records if one.doc_id in doc_ids}
+    async def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
+        return {one.doc_id: one for one in self.held if one.doc_id in doc_ids}
 
     async def snapshot(self) -> str | None:
         return "shelf@1"

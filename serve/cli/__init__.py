@@ -6,10 +6,11 @@ must appear at once.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,7 @@ from outrider.serve.cli.search import search
 from outrider.serve.cli.server import serve
 from outrider.state.errors import SearchError
 
+BAD_INPUT = 2
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -55,11 +57,13 @@ def _main(
 
 def run(arguments: list[str]) -> int:
     """Run the command and return its exit code; what a user can mend is one line, never a traceback."""
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
     try:
         returned = app(arguments, prog_name="outrider", standalone_mode=False)
-    except typer.BadParameter.__mro__[2] as error:
-        error.show()
-        return error.exit_code
+    except typer.TyperException as error:
+        usage: Any = error  # the public base of what typer raises for a wrong command line; each can show itself
+        usage.show()
+        return BAD_INPUT
     except SearchError as error:
         sys.stderr.write(f"Error: {error}\n")
         return error.exit_code

@@ -93,5 +93,5 @@ async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None
 
 def test_a_hit_says_where_it_was_ranked_best() -> None:
     one = candidate(paper("a", description="D"), found_by=[found(3, strategy="lance_dense"), found(1)])
-    hit = to_hit(one, 1, None)
+    hit = to_hit(one, 1)
     assert (hit.source_strategy, hit.content, hit.original_text) == ("lance_fts", "D", "D")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,7 @@ def test_boundaries(text: str, sentences: list[str]) -> None:
 def test_spans_are_ordered_trimmed_and_lose_nothing(text: str) -> None:
     spans = sentence_spans(text)
     assert all(start < end for start, end in spans)
-    assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
     assert all(text[start:end] == text[start:end].strip() for start, end in spans)
 

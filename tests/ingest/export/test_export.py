@@ -47,7 +47,8 @@ identifiers = st.builds(
 urls = st.none() | st.from_regex(r"https://example\.org/[a-z0-9_%;&=?#~.-]{0,10}", fullmatch=True)
 papers = st.builds(
     Paper, doc_id=st.just("d"), title=somes, authors=st.lists(texts, max_size=3).map(tuple), abstract=texts, venue=somes | st.none(),
-    year=st.integers(1000, 2199) | st.none(), volume=somes | st.none(), issue=somes | st.none(), pages=ranges, url=urls, identifiers=identifiers,
+    year=st.integers(1000, 2199) | st.none(),
+    volume=somes | st.none(), issue=somes | st.none(), pages=ranges, url=urls, identifiers=identifiers,
     tags=st.lists(texts, max_size=3).map(tuple), language=somes | st.none(),
 )  # fmt: skip
 metadata = st.dictionaries(
