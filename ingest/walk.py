@@ -1,8 +1,9 @@
 """Which files stand under the paths that were given: in a fixed order, each once, without following a loop.
 
-Folders are walked depth first, their entries by name. Hidden entries (a leading dot) inside a folder are left out and not
-reported, as are folders reached a second time; a path that is given by name is taken even if hidden. Everything else is
-found: also what cannot be read, with the reason, so that a report accounts for it.
+Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot) inside a
+folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder) and folders reached a second time; a path
+that is given by name is taken even if hidden. Everything else is found: also what cannot be read, with the reason, so that a
+report accounts for it.
 """
 
 from __future__ import annotations
@@ -70,11 +71,15 @@ def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
         elif (status.st_dev, status.st_ino) not in folders:
             folders.add((status.st_dev, status.st_ino))
             try:
-                names = sorted((entry.name for entry in path.iterdir() if not entry.name.startswith(".")), reverse=True)
+                names = sorted((entry.name for entry in path.iterdir() if not _left_out(entry.name)), reverse=True)
             except OSError as closed:
                 yield Found(path.absolute(), problem=_why(path, closed))
                 continue
             todo.extend(path / name for name in names)
+
+
+def _left_out(name: str) -> bool:
+    return name.startswith(".") or name.endswith(".lance")
 
 
 def _file(path: Path, status: os.stat_result) -> Found:

@@ -50,7 +50,7 @@ def token_bound(text: str) -> int:
 
     English averages over four characters a token in the common byte-pair vocabularies, Chinese about one character.
     """
-    ascii_chars = sum(char.isascii() for char in text)
+    ascii_chars = len(text.encode("ascii", "ignore"))
     return math.ceil(ascii_chars / 3 + (len(text.encode("utf-8", "surrogatepass")) - ascii_chars) / 2)
 
 

@@ -33,8 +33,8 @@ class Organizer:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
         kept = organized(state.candidates, threshold)
-        whole = await self.shelf.records([one.record.doc_id for one in kept[: state.top_k] if one.record.source == "library"])
-        first = [one.model_copy(update={"record": whole.get(one.record.doc_id, one.record)}) for one in kept[: state.top_k]]
+        whole = await self.shelf.whole([one.record for one in kept[: state.top_k]])
+        first = [one.model_copy(update={"record": record}) for one, record in zip(kept, whole, strict=False)]
         hits = tuple(to_hit(one, rank) for rank, one in enumerate(first, start=1))
         contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
         return {

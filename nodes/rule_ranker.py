@@ -6,6 +6,7 @@ BM25+ (Lv and Zhai 2011) rather than BM25: on a few dozen candidates a term foun
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,12 +17,14 @@ from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
-from outrider.text.words import stems
+from outrider.text.words import stem, stems, words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-BODY_CHARS = 2_000
+TEXT_DEPTH = 50
+"""How many of the first candidates are compared by their texts, or `top_k` if that is more."""
+BODY_CHARS = 1_200
 """How much of a text counts beside its abstract; the fused rank already knows the rest."""
 
 
@@ -35,21 +38,31 @@ class RuleRanker:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
-        return {"candidates": ranked(state.candidates, text, self.weights, this_year)}
+        depth = max(TEXT_DEPTH, state.top_k)
+        return {"candidates": ranked(state.candidates, text, self.weights, this_year, depth)}
 
 
-def ranked(candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int) -> tuple[Candidate, ...]:
-    """Candidates with rule scores in [0, 1], best first; ties by title, then id."""
+def ranked(
+    candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int, depth: int = TEXT_DEPTH
+) -> tuple[Candidate, ...]:
+    """Candidates with rule scores in [0, 1], best first; ties by title, then id.
+
+    `candidates` come in fused order. The first `depth` are compared by their texts; the tail scores by its other parts.
+    """
+    tail = [_scored(candidate, 0.0, (set(), set()), weights, this_year) for candidate in candidates[depth:]]
+    return tuple(sorted([*_compared(candidates[:depth], query, weights, this_year), *tail], key=_order))
+
+
+def _compared(candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int) -> list[Candidate]:
     query_stems = list(dict.fromkeys(stems(query)))
     asked = set(query_stems)
-    titles = [stems(candidate.record.title) for candidate in candidates]
-    documents = [2 * title + stems(_said(candidate.record)) for title, candidate in zip(titles, candidates, strict=True)]
+    titles = _as_asked([candidate.record.title for candidate in candidates], asked)
+    documents = _as_asked([_said(candidate.record) for candidate in candidates], asked)
     matched = [(asked & set(title), asked & set(document)) for title, document in zip(titles, documents, strict=True)]
-    scored = [
+    return [
         _scored(candidate, bm25, found, weights, this_year)
         for candidate, bm25, found in zip(candidates, bm25_plus(query_stems, documents), matched, strict=True)
     ]
-    return tuple(sorted(scored, key=lambda candidate: (-candidate.score, candidate.record.title, candidate.record.doc_id)))
 
 
 def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
@@ -58,12 +71,27 @@ def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
         return [0.0] * len(documents)
     from rank_bm25 import BM25Plus
 
+    raw = BM25Plus(documents).get_scores(query).tolist()
     asked = set(query)
-    lean = [[word if word in asked else "" for word in document] for document in documents]  # same lengths, same scores, less to count
-    raw = BM25Plus(lean).get_scores(query).tolist()
-    hit = [score if asked & set(document) else 0.0 for score, document in zip(raw, lean, strict=True)]  # its floor is not 0
+    hit = [score if asked & set(document) else 0.0 for score, document in zip(raw, documents, strict=True)]  # no floor
     best = max(hit)
     return [score / best if best > 0 else 0.0 for score in hit]
+
+
+def _as_asked(texts: Sequence[str], asked: set[str]) -> list[list[str]]:
+    """Each text as the stems that are asked for and, for every other word, an empty string: all that BM25+ looks at.
+
+    Words are counted and stemmed once over all texts, not once a place.
+    """
+    counts = [Counter(words(text)) for text in texts]
+    initials = {wanted[0] for wanted in asked}  # a stem begins as its word does
+    likely = sorted(word for word in set().union(*counts) if word[0] in initials)
+    forms = {word: stemmed for word in likely if (stemmed := stem(word)) in asked}
+    documents: list[list[str]] = []
+    for count in counts:
+        found = [stemmed for word, stemmed in forms.items() for _ in range(count[word])]
+        documents.append(found + [""] * (count.total() - len(found)))
+    return documents
 
 
 def recency(year: int | None, this_year: int, half_life_years: float) -> float:
@@ -93,6 +121,10 @@ def _scored(candidate: Candidate, bm25: float, matched: tuple[set[str], set[str]
     return candidate.model_copy(update=update)
 
 
+def _order(candidate: Candidate) -> tuple[float, str, str]:
+    return (-candidate.score, candidate.record.title, candidate.record.doc_id)
+
+
 def _reason(record: Record, in_title: set[str], anywhere: set[str]) -> str:
     elsewhere = anywhere - in_title
     said = [f"{where}: {', '.join(sorted(found))}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
@@ -104,6 +136,10 @@ def _reason(record: Record, in_title: set[str], anywhere: set[str]) -> str:
 
 
 def _said(record: Record) -> str:
-    """What a record says it is, beside its title. A README mentions too much beside, so a repository speaks by name, description and topics."""
+    """What a record says it is, its title and description doubled.
+
+    A README mentions too much beside, so a repository speaks by name, description and topics.
+    """
     body = "" if isinstance(record, Repository) else record.text[:BODY_CHARS]
-    return " ".join((record.description, record.description, record.abstract, " ".join(record.tags), body))
+    twice = (record.title, record.description) * 2
+    return " ".join((*twice, record.abstract, " ".join(record.tags), body))

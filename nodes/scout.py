@@ -23,18 +23,15 @@ from outrider.state.response import Failure, SourceReport
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-EXPANDED_WEIGHT = 0.3
-"""How much a list found with expanded keywords counts beside one found with the request's own words."""
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One search to run: who, by what strategy, with which words, and how much its list counts."""
+    """One search to run: who, by what strategy, with which words."""
 
     source: Source
     strategy: RetrieverType
     text: str
-    weight: float = 1.0
+    widened: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +63,15 @@ class Scout:
 
 
 def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
-    """One task a source, strategy and query; one more with expanded keywords where there are any."""
-    tasks: list[Task] = []
-    for source in sources:
-        if source.name not in strategy.sources:
-            continue
-        for kind in (kind for kind in source.strategies if kind in strategy.strategies):
-            tasks.extend(Task(source, kind, query.text) for query in strategy.queries)
-            if strategy.expanded_keywords:
-                widened = " ".join((strategy.queries[0].text, *strategy.expanded_keywords))
-                tasks.append(Task(source, kind, widened, EXPANDED_WEIGHT))
-    return tuple(tasks)
+    """One task a source, strategy and query."""
+    return tuple(
+        Task(source, kind, query.text, strategy.expanded_keywords)
+        for source in sources
+        if source.name in strategy.sources
+        for kind in source.strategies
+        if kind in strategy.strategies
+        for query in strategy.queries
+    )
 
 
 async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) -> tuple[SourceReport, SourceAnswer | None]:
@@ -90,7 +85,7 @@ async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) ->
 
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit))
+            answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit, task.widened))
     except TimeoutError:
         return report("timeout", message=f"{task.source.name} did not answer within {timeout_s:g} s"), None
     except LibraryMissing as error:
@@ -117,7 +112,7 @@ def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
 
 def ranked_list(task: Task, answer: SourceAnswer) -> RankedList:
     results = tuple(Ranked(doc_id=scored.record.doc_id, score=scored.score) for scored in answer.results)
-    return RankedList(source=task.source.name, strategy=task.strategy, query=task.text, weight=task.weight, results=results)
+    return RankedList(source=task.source.name, strategy=task.strategy, query=task.text, results=results)
 
 
 def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:

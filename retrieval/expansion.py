@@ -10,17 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from outrider.retrieval.words import WORD, words
 from outrider.state.records import Record
-from outrider.text.words import STOP_WORDS
+from outrider.text.words import STOP_WORDS, words
 
 FIRST = 10
-POOL = 100
+POOL = 30
 MIN_HITS = 3
 """A term must stand in this many of the first hits, or in two where they are fewer than `FIRST`: one document's habits are no topic."""
 MIN_LETTERS = 3
 MAX_LETTERS = 30
-MAX_CHARS = 2_000
+MAX_CHARS = 600
 """Of each hit's title, abstract and body: the topic stands at the beginning, and time counts."""
 
 
@@ -53,11 +52,11 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
 
 def _plain_words(record: Record) -> list[str]:
     text = "\n".join((record.title, record.abstract or record.description, record.text))
-    return WORD.findall(text[:MAX_CHARS].casefold())
+    return words(text[:MAX_CHARS])
 
 
 def _headline(record: Record) -> list[str]:
-    return WORD.findall(f"{record.title}\n{record.description}".casefold())
+    return words(f"{record.title}\n{record.description}")
 
 
 def _says_something(word: str) -> bool:

@@ -8,11 +8,11 @@ from outrider.state.hits import RankedList
 
 
 def reciprocal_rank_fusion(lists: Sequence[RankedList], k: int = 60) -> Mapping[str, float]:
-    """`sum over lists of weight / (k + rank)` by doc_id, rank from 1; the order of the lists does not matter beyond rounding."""
+    """`sum over lists of 1 / (k + rank)` by doc_id, rank from 1; the order of the lists does not matter beyond rounding."""
     fused: dict[str, float] = {}
     for listed in lists:
         for rank, place in enumerate(listed.results, start=1):
-            fused[place.doc_id] = fused.get(place.doc_id, 0.0) + listed.weight / (k + rank)
+            fused[place.doc_id] = fused.get(place.doc_id, 0.0) + 1 / (k + rank)
     return fused
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ALL_ROWS = 2**31 - 1
 """LanceDB gives 10 rows where no limit is named."""
+WIDENED_WEIGHT = 0.2
+"""Weight of expansion terms beside the words of the query; chosen on the development collections (docs/benchmarks.md)."""
 SLACK = 16
 """Rows asked for beyond the limit, to see whether the cut goes through a group of equal scores."""
 
@@ -39,13 +41,19 @@ def index_plan() -> list[tuple[str, Any]]:
     return plan + [(column, Bitmap()) for column in BITMAP]
 
 
-async def search(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[Scored]:
-    """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index."""
+async def search(table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = ()) -> list[Scored]:
+    """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index.
+
+    `widened` are terms that help without being asked for: their BM25 counts `WIDENED_WEIGHT` times.
+    """
     asked = searched(text)
     if not asked or limit < 1:
         return []
     columns_asked = tuple(EXACT_FIELDS.values()) if only_stop_words(asked) else (RANKED,)
-    query = any_query([match_query(asked, column) for column in columns_asked])
+    parts = [match_query(asked, column) for column in columns_asked]
+    if widened:
+        parts.append(match_query(" ".join(widened), RANKED, WIDENED_WEIGHT))
+    query = any_query(parts)
     columns = await _best(table, query, where, limit)
     order = sorted(range(len(columns["doc_id"])), key=lambda row: (-columns["_score"][row], columns["doc_id"][row]))[:limit]
     records = brief_records({"record": [columns["record"][row] for row in order]})
@@ -63,11 +71,11 @@ async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None
     return sorted(found["doc_id"])[:limit]
 
 
-def match_query(text: str, column: str) -> FullTextQuery:
-    """Rows with any word of the text."""
+def match_query(text: str, column: str, weight: float = 1.0) -> FullTextQuery:
+    """Rows with any word of the text; their score is multiplied by `weight`."""
     from lancedb.query import MatchQuery
 
-    return MatchQuery(text, column)  # type: ignore[call-arg] # keyword defaults of a pydantic dataclass
+    return MatchQuery(text, column, boost=weight)  # type: ignore[call-arg] # keyword defaults of a pydantic dataclass
 
 
 def phrase_query(text: str, column: str) -> FullTextQuery:

@@ -112,10 +112,13 @@ class Library:
                 added, updated = await self._place.committed(lambda: self._merge(rows))
         return Upserted(added, updated, len(latest) - len(changed))
 
-    async def search(self, text: str, where: Filter | None = None, limit: int = 100) -> list[Scored]:
-        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`."""
+    async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
+        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`.
+
+        The terms of `widened` count less than the words of `text`.
+        """
         with self._place.translated():
-            return await search.search(self._table, text, where, limit)
+            return await search.search(self._table, text, where, limit, widened)
 
     async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:
         """Ids, sorted, of records with exactly these words in this order in title, abstract, text, keywords or any of them.
@@ -129,6 +132,12 @@ class Library:
         """Whole records in the order asked; ids that are not there are left out."""
         with self._place.translated():
             return await reading.fetch(self._table, doc_ids)
+
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        """What `search` gave, with whole bodies; a record that has gone since stays as it was given."""
+        cut = [record.doc_id for record in records if len(record.text) >= schema.LEAD_CHARS]
+        held = {record.doc_id: record for record in await self.fetch(cut)} if cut else {}
+        return [held.get(record.doc_id, record) for record in records]
 
     async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """`Record.full_text()` by id; ids that are not there are absent."""

@@ -74,13 +74,13 @@ async def aexecute(
 
     engine = await (services or services_for(library)).library()
     found = await engine.search(str(asked.query), parse_filter(asked.filters or {}), top_k)
-    whole = {record.doc_id: record for record in await engine.fetch([scored.record.doc_id for scored in found])}
+    records = await engine.whole([scored.record for scored in found])
     best = max((scored.score for scored in found), default=1.0)
     name = str((asked.strategies or ("",))[0])
     return [
         to_hit(
             Candidate(
-                record=whole.get(scored.record.doc_id, scored.record),
+                record=record,
                 found_by=(FoundBy(source="library", strategy=name, query=str(asked.query), rank=rank),),
                 scores={name: scored.score},
                 score=scored.score / best if best > 0 else 0.0,
@@ -88,7 +88,7 @@ async def aexecute(
             ),
             rank,
         )
-        for rank, scored in enumerate(found, start=1)
+        for rank, (scored, record) in enumerate(zip(found, records, strict=True), start=1)
     ]
 
 

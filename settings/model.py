@@ -42,7 +42,6 @@ class RunSettings(Section):
 
     run_timeout_s: float = Field(25.0, gt=0, le=600, description="Seconds a search may take.")
     candidates: int = Field(100, ge=1, le=10_000, description="Results asked of each source and strategy.")
-    concurrency: int = Field(10, ge=1, le=100, description="Searches that run at the same time.")
 
 
 class RankingSettings(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,9 +17,9 @@ from outrider.state.request import RetrieverType
 class Engine(Protocol):
     """What an opened library offers for searching."""
 
-    async def search(self, text: str, where: Filter | None = None, limit: int = 100) -> list[Scored]: ...
+    async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]: ...
 
-    async def fetch(self, doc_ids: Sequence[str]) -> list[Record]: ...
+    async def whole(self, records: Sequence[Record]) -> list[Record]: ...
 
     async def snapshot(self) -> str: ...
 
@@ -35,11 +35,13 @@ class LibrarySource:
     strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        found = await (await self.opened()).search(query.text, query.where, query.limit)
+        found = await (await self.opened()).search(query.text, query.where, query.limit, query.widened)
         return SourceAnswer(tuple(found))
 
-    async def records(self, doc_ids: Sequence[str]) -> Mapping[str, Record]:
-        return {record.doc_id: record for record in await (await self.opened()).fetch(doc_ids)} if doc_ids else {}
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        mine = [record for record in records if record.source == self.name]
+        held = {record.doc_id: record for record in await (await self.opened()).whole(mine)} if mine else {}
+        return [held.get(record.doc_id, record) for record in records]
 
     async def snapshot(self) -> str | None:
         try:

@@ -41,7 +41,6 @@ class RankedList(Model):
     source: str
     strategy: str
     query: str
-    weight: float = Field(1.0, ge=0, description="How much the list counts in fusion.")
     results: tuple[Ranked, ...]
 
 

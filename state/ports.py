@@ -20,6 +20,8 @@ class SourceQuery:
     strategy: RetrieverType
     where: Filter | None
     limit: int
+    widened: tuple[str, ...] = ()
+    """Terms that help without being asked for; they count less than the words of `text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Source(Protocol):
 class Shelf(Protocol):
     """What the pipeline needs of the library beyond searching it."""
 
-    async def records(self, doc_ids: Sequence[str]) -> Mapping[str, Record]:
-        """Whole records by doc_id, where a search gave only the beginning of the body; ids that are not held are absent."""
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        """The same records with their whole bodies, where a search gave only the beginning."""
         ...
 
     async def snapshot(self) -> str | None:

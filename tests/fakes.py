@@ -50,8 +50,9 @@ class Shelf:
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
 
-    async def records(self, doc_ids: Sequence[str]) -> dict[str, Record]:
-        return {one.doc_id: one for one in self.held if one.doc_id in doc_ids}
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        held = {one.doc_id: one for one in self.held}
+        return [held.get(one.doc_id, one) for one in records]
 
     async def snapshot(self) -> str | None:
         return "shelf@1"

@@ -8,6 +8,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 WORD = re.compile(r"[^\W_]+")
+ASCII_WORDS = bytes(byte if chr(byte).isalnum() else 32 for byte in range(128)) + bytes(128)
+"""For `bytes.translate`: letters and digits stay, everything else becomes a space."""
 CONTINUOUS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
 """Scripts written without spaces: Han, kana, Thai. Their runs are cut into overlapping pairs of characters."""
 
@@ -37,8 +39,13 @@ _stemming = threading.Lock()
 
 def words(text: str) -> list[str]:
     """Lower-case words in order; a run of Han, kana or Thai becomes its overlapping character pairs."""
+    if text.isascii():  # several times as fast as the regular expression, which it equals there
+        return text.lower().encode("ascii").translate(ASCII_WORDS).decode("ascii").split()
+    runs: list[str] = WORD.findall(text.lower())
+    if not CONTINUOUS.search(text):
+        return runs
     found: list[str] = []
-    for run in WORD.findall(text.lower()):
+    for run in runs:
         found.extend(_pairs(run) if CONTINUOUS.search(run) else (run,))
     return found
 

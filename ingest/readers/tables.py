@@ -159,13 +159,11 @@ def _workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     from openpyxl import load_workbook
 
     _refuse_bomb(path, options)
-    with _whole_workbook(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what openpyxl does not support (styles, validation) is not read anyway
-        book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-    try:
+    with path.open("rb") as stream:  # ours to close: a sheet that was not read to its end would keep openpyxl's own open
+        with _whole_workbook(path), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what openpyxl does not support (styles, validation) is not read anyway
+            book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
         yield from _sheets(path, book, options)
-    finally:
-        book.close()
 
 
 def _sheets(path: Path, book: object, options: ReadOptions) -> Iterator[Parsed]:

@@ -67,12 +67,10 @@ async def test_searches_run_at_once() -> None:
     assert alone < time.perf_counter() - started
 
 
-async def test_expanded_keywords_make_a_second_lighter_list() -> None:
-    shelf = Shelf([paper("a", "liver"), paper("b", "hepatic")])
-    update = await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
-    assert [query.text for query in shelf.asked] == ["liver", "liver hepatic"]
-    assert [listed.weight for listed in update["lists"]] == [1.0, 0.3]
-    assert [one.record.doc_id for one in update["candidates"]] == ["a", "b"]
+async def test_expanded_keywords_go_beside_the_words_of_the_request() -> None:
+    shelf = Shelf([paper("a", "liver")])
+    await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
+    assert [(query.text, query.widened) for query in shelf.asked] == [("liver", ("hepatic",))]
 
 
 async def test_lists_are_interleaved_without_fusion() -> None:

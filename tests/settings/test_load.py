@@ -51,16 +51,16 @@ def test_without_any_file_everything_is_a_default(tmp_path: Path) -> None:
 def test_each_layer_wins_over_the_one_below(place: Place) -> None:
     """flag > environment > working folder > user folder > default, key by key."""
     text = "run:\n  candidates: 2\n"
-    user = "run:\n  candidates: 1\n  concurrency: 3\n"
+    user = "run:\n  candidates: 1\nranking:\n  rrf_k: 3\n"
     assert place.load(user=user).settings.run.candidates == 1
     from_file = place.load(text, user=user)
-    assert (from_file.settings.run.candidates, from_file.settings.run.concurrency) == (2, 3)
+    assert (from_file.settings.run.candidates, from_file.settings.ranking.rrf_k) == (2, 3)
     assert from_file.origins["run.candidates"] == f"{place.cwd}/search_config.yaml:2"
-    assert from_file.origins["run.concurrency"] == f"{place.user}/search_config.yaml:3"
+    assert from_file.origins["ranking.rrf_k"] == f"{place.user}/search_config.yaml:4"
     from_variable = place.load(text, user=user, OUTRIDER_RUN__CANDIDATES="4")
     assert from_variable.settings.run.candidates == 4
     assert from_variable.origins["run.candidates"] == "environment variable OUTRIDER_RUN__CANDIDATES"
-    from_flag = place.load(text, user=user, flags={"run.candidates": 5, "run.concurrency": None}, OUTRIDER_RUN__CANDIDATES="4")
+    from_flag = place.load(text, user=user, flags={"run.candidates": 5, "ranking.rrf_k": None}, OUTRIDER_RUN__CANDIDATES="4")
     assert (from_flag.settings.run.candidates, from_flag.origins["run.candidates"]) == (5, "flag")
 
 
@@ -173,9 +173,9 @@ def test_a_wrong_value_names_place_key_and_what_is_expected(place: Place, text: 
 
 def test_a_wrong_variable_names_itself(place: Place) -> None:
     """The same message with the variable as the place; all wrong values are named at once."""
-    message = place.refusal(OUTRIDER_RUN__CANDIDATES="many", OUTRIDER_RUN__CONCURRENCY="0")
+    message = place.refusal(OUTRIDER_RUN__CANDIDATES="many", OUTRIDER_RANKING__RRF_K="0")
     assert "environment variable OUTRIDER_RUN__CANDIDATES: run.candidates takes a whole number, not 'many'" in message
-    assert "OUTRIDER_RUN__CONCURRENCY" in message
+    assert "OUTRIDER_RANKING__RRF_K" in message
 
 
 def test_a_file_that_is_not_utf8_or_too_large_is_refused(place: Place) -> None:

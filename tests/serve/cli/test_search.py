@@ -72,7 +72,7 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
         (["search", "x", "--rerank"], 2, "reranker"),
         (["search", "x", "--timeout", "0"], 2, "--timeout"),
         (["search", "x", "--search-mode", "wide"], 2, "focused"),
-        (["search"], 2, "QUERY"),
+        (["search"], 2, "Missing argument 'query'"),
         (["serch", "x"], 2, "serch"),
         (["search", "x", "--libary", "y"], 2, "--libary"),
     ],
