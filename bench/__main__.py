@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench.report import surroundings, table, write
 
-NAMES = ("quality", "latency", "ingestion", "startup")
+NAMES = ("quality", "stages", "latency", "ingestion", "startup")
 
 
 def main() -> None:

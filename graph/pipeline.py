@@ -29,7 +29,7 @@ from outrider.state.provenance import provenance_hash
 from outrider.state.request import SearchRequest, checked
 from outrider.state.response import SearchResponse
 
-SearchGraph = CompiledStateGraph[PipelineState, RunContext, SearchRequest, SearchResponse]
+SearchGraph = CompiledStateGraph[PipelineState, RunContext, Any, Any]
 
 DESCRIPTIONS = {
     "translator": "Request -> intent and search strategy, by rules.",

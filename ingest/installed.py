@@ -33,6 +33,11 @@ NO_VALUE = frozenset({"", "unknown", "none"})
 BADGE = re.compile(
     r"^\s*(?:(?:\[?!\[[^\]]*\]\([^)]*\)(?:\]\([^)]*\))?|\[?!\[[^\]]*\]\[[^\]]*\](?:\]\[[^\]]*\]|\]\([^)]*\))?|<a\b[^>]*>\s*<img\b[^>]*>\s*</a>|<img\b[^>]*>)\s*)+$"
 )
+LAYOUT = re.compile(
+    r"</?(?:a|b|br|center|div|em|h[1-6]|i|img|p|picture|source|span|strong|sub|sup|table|tbody|td|th|thead|tr)\b[^<>]{0,1000}>",
+    re.IGNORECASE,
+)
+FENCE = re.compile(r"\s*(?:```|~~~)")
 RST_IMAGE = re.compile(r"^\s*\.\.\s+(?:\|[^|]+\|\s+)?image::")
 RST_OPTION = re.compile(r"^\s+:[a-z-]+:")
 PERSON = re.compile(r'"?([^"<,]*?)"?\s*(?:<[^>]*>)?\s*(?:,|$)')
@@ -104,13 +109,14 @@ def _readme(metadata: PackageMetadata) -> str:
 
 
 def without_badges(readme: str) -> str:
-    """A README without the lines that hold images only, and without characters that cannot be stored."""
+    """A README without lines that hold images only, HTML layout outside code, and characters that cannot be stored."""
     kept: list[str] = []
-    in_image = False
+    in_image = in_code = False
     for line in readme.encode("utf-8", "replace").decode().replace("\r\n", "\n").split("\n"):
         in_image = bool(RST_IMAGE.match(line)) or (in_image and bool(RST_OPTION.match(line)))
         if not in_image and not (len(line) < 4_000 and BADGE.match(line)):
-            kept.append(line)
+            in_code ^= bool(FENCE.match(line))
+            kept.append(line if in_code else LAYOUT.sub("", line))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
     return "" if text.lower() in NO_VALUE else text
 

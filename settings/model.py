@@ -74,7 +74,7 @@ class DistillerSettings(Section):
     """Which sentences are kept."""
 
     max_context_tokens: int = Field(2_000, ge=0, le=1_000_000, description="Token budget of the distilled context.")
-    min_score: float = Field(0.1, ge=0, le=1, description="A sentence below this score is left out.")
+    min_score: float = Field(0.2, ge=0, le=1, description="A sentence below this score is left out.")
     max_sentences_per_hit: int = Field(5, ge=1, le=1_000, description="Sentences kept of one hit.")
 
 

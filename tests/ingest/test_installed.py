@@ -77,6 +77,11 @@ def test_old_metadata_keeps_the_readme_in_a_header(tmp_path: Path) -> None:
     assert found.tags == ("one", "two")
 
 
+def test_layout_is_dropped_but_not_in_code() -> None:
+    readme = '<p align="center"><strong>HTTPX</strong> - a client.</p>\n\n```html\n<p>kept</p>\n```\na < b and <T> stay'
+    assert without_badges(readme) == "HTTPX - a client.\n\n```html\n<p>kept</p>\n```\na < b and <T> stay"
+
+
 @pytest.mark.parametrize(
     ("readme", "text"),
     [

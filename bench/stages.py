@@ -1,0 +1,89 @@
+"""What each stage adds on the development collections: the ranking index, the widened index, the whole graph in its modes.
+
+These figures chose the weight of added terms (`retrieval.search.WIDENED_WEIGHT`) and the weights of the rule ranker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bench.data import COLLECTIONS, Absent, Collection, collection
+from bench.library import library_of
+from bench.quality import DEPTH, scores
+from bench.report import Cell, Report
+from outrider.graph.pipeline import build
+from outrider.retrieval.store import Library
+from outrider.services import Services
+from outrider.settings.load import load
+from outrider.state.request import SearchMode
+
+MAX_QUERIES = 200
+COLUMNS = ("stage", *(f"{name} {measure}" for name in COLLECTIONS for measure in ("nDCG@10", "R@100")), "mean nDCG@10")
+Stage = Callable[[str], Awaitable[list[str]]]
+
+
+def run() -> Report:
+    found: dict[str, list[float]] = {}
+    notes = [
+        f"At most {MAX_QUERIES} queries a collection, evenly spread; the graph is asked for {DEPTH} hits, all compared by their texts."
+    ]
+    for name in COLLECTIONS:
+        try:
+            source = _thinned(collection(name))
+        except Absent as absent:
+            return Report("stages", COLUMNS, (), (f"skipped: {absent}",))
+        for stage, figures in asyncio.run(_measured(source)).items():
+            found.setdefault(stage, []).extend(figures)
+    return Report("stages", COLUMNS, tuple(_row(stage, figures) for stage, figures in found.items()), tuple(notes))
+
+
+def _thinned(source: Collection) -> Collection:
+    step = -(-len(source.queries) // MAX_QUERIES)
+    kept = dict(list(source.queries.items())[::step])
+    return replace(source, queries=kept, qrels={key: source.qrels[key] for key in kept})
+
+
+async def _measured(source: Collection) -> dict[str, tuple[float, float]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "library"
+        library = await library_of(source, path)
+        try:
+            return {
+                name: scores(source, {key: await stage(text) for key, text in source.queries.items()})
+                for name, stage in _stages(library, path)
+            }
+        finally:
+            library.close()
+
+
+def _stages(library: Library, path: Path) -> list[tuple[str, Stage]]:
+    graph = build(Services(load({"library.uri": str(path)}).settings))
+
+    def widened(terms: int) -> Stage:
+        async def search(text: str) -> list[str]:
+            added = await library.related_terms(text, terms) if terms else ()
+            return [hit.record.doc_id for hit in await library.search(text, None, DEPTH, added)]
+
+        return search
+
+    def whole_graph(mode: SearchMode) -> Stage:
+        async def search(text: str) -> list[str]:
+            answer = await graph.ainvoke({"query": text, "search_mode": mode, "top_k": DEPTH, "distill_enabled": False})
+            return [hit.doc_id for hit in answer["hits"]]
+
+        return search
+
+    return [
+        ("ranking index", widened(0)),
+        ("index, 3 terms added", widened(3)),
+        ("index, 8 terms added", widened(8)),
+        *((f"whole graph, {mode}", whole_graph(mode)) for mode in SearchMode),
+    ]
+
+
+def _row(stage: str, figures: list[float]) -> tuple[Cell, ...]:
+    return (stage, *figures, sum(figures[::2]) / len(figures[::2]))
