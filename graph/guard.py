@@ -21,6 +21,8 @@ from outrider.state.response import Failure
 
 Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
 Fallback = Callable[[PipelineState], Update]
+GRACE_S = 1.0
+"""What a node may take beyond the run's limit. The scout keeps the limit itself; what it brought is still ranked and shown."""
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 
 
@@ -70,11 +72,12 @@ class Guard:
         self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None
     ) -> dict[str, Any]:
         limit_s = run_setting(runtime, "run_timeout_s", self.timeout_s)
+        left_s = limit_s - (self.clock() - state.started_at)
         try:
-            async with asyncio.timeout(limit_s * 1.1):  # adapters keep the limit themselves; this catches what does not
+            async with asyncio.timeout(max(left_s, 0.0) + GRACE_S):
                 update: dict[str, Any] = dict(await node(state, runtime))
         except (SearchError, TimeoutError) as error:
-            message = str(error) or f"{name} took longer than {limit_s:g} s"
+            message = str(error) or f"{name} was not done when the {limit_s:g} s of the run were over"
             failure = Failure(node=name, error=type(error).__name__, message=message)
             update = {"failures": (*state.failures, failure)}
         if fallback and any(failure.node == name for failure in update.get("failures", ())):

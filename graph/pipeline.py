@@ -51,7 +51,7 @@ def build(services: Services) -> SearchGraph:
 
     guard = Guard(services.clock, settings.run.run_timeout_s)
     translator = Translator(services.shelf, services.source_names, settings.stars, services.clock)
-    scout = Scout(services.sources, services.fuse, services.interleave, settings.run)
+    scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {
         "translator": guard("translator", translator, fallback=nothing_found, first=True),
         "scout": guard("scout", scout, fallback=nothing_found),

@@ -30,15 +30,16 @@ STAR_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
     """The constraints, and the query without its year phrases. Star words stay: "stable diffusion" is not about stars alone."""
     years, rest = _years(query, this_year)
-    return Constraints(years=years, stars=star_range(query, bounds)), rest
+    stars = star_range(query, bounds)
+    return Constraints(years=years, stars=stars or NumberRange(min=bounds.default_min), stars_named=stars is not None), rest
 
 
-def star_range(query: str, bounds: StarsSettings) -> NumberRange:
-    """The first of popular, mature, new, lightweight that the words name; else the default minimum."""
+def star_range(query: str, bounds: StarsSettings) -> NumberRange | None:
+    """The range of the first of popular, mature, new, lightweight that the words name."""
     for word, pattern in STAR_WORDS:
         if pattern.search(query):
             return _named(word, bounds)
-    return NumberRange(min=bounds.default_min)
+    return None
 
 
 def _named(word: str, bounds: StarsSettings) -> NumberRange:

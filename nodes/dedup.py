@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 AGREEING_TITLES = 0.85
-"""Least likeness (difflib ratio) of two titles under one identifier."""
+"""Least likeness (Indel similarity, which is difflib's ratio) of two titles under one identifier."""
 
 
 async def dedup(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
     """Reads candidates; writes candidates, total_candidates."""
-    works = deduplicated(state.candidates)
+    works = await asyncio.to_thread(deduplicated, state.candidates)
     return {"candidates": works, "total_candidates": len(works)}
 
 
@@ -41,10 +41,15 @@ def same_work(one: Record, other: Record) -> str | None:
 
 def titles_agree(one: str, other: str) -> bool:
     """Both have a title, and they are alike; a missing title is unknown, not agreement."""
-    first, second = normal_title(one), normal_title(other)
+    return _alike(normal_title(one), normal_title(other))
+
+
+def _alike(first: str, second: str) -> bool:
     if not first or not second:
         return False
-    return first == second or difflib.SequenceMatcher(None, first, second, autojunk=False).ratio() >= AGREEING_TITLES
+    from rapidfuzz.distance import Indel
+
+    return first == second or Indel.normalized_similarity(first, second, score_cutoff=AGREEING_TITLES) > 0
 
 
 def richness(record: Record) -> tuple[int, bool, int, int, str]:
@@ -60,6 +65,7 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
     for at, candidate in enumerate(candidates):
         for pair in candidate.record.identifiers.pairs():
             by_identifier.setdefault(pair, []).append(at)
+    titles = [normal_title(candidate.record.title) for candidate in candidates]
     leader = list(range(len(candidates)))
 
     def root(at: int) -> int:
@@ -71,7 +77,7 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
     for members in by_identifier.values():
         for place, first in enumerate(members):
             for second in members[place + 1 :]:
-                if root(first) != root(second) and same_work(candidates[first].record, candidates[second].record):
+                if root(first) != root(second) and _alike(titles[first], titles[second]):
                     leader[max(root(first), root(second))] = min(root(first), root(second))
     groups: dict[int, list[int]] = {}
     for at in range(len(candidates)):

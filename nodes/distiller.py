@@ -6,6 +6,7 @@ the sum for all of them, idf taken over the sentences at hand. It is in [0, 1] a
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +40,8 @@ class Distiller:
         if not state.distill_enabled:
             return {"bypassed": (*state.bypassed, Bypass(step="distiller", why="distill_enabled is false"))}
         query = state.strategy.queries[0].text if state.strategy else str(state.query)
-        units = best_units(query, state.hits[: state.distill_top], self.settings.min_score, self.settings.max_sentences_per_hit)
+        read = state.hits[: state.distill_top]
+        units = await asyncio.to_thread(best_units, query, read, self.settings.min_score, self.settings.max_sentences_per_hit)
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
         context = assembled(self.frame, query, units, budget)
         return {"hits": with_spans(state.hits, context.units), "context": context}

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import OrganizerSettings
+from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Shelf
 from outrider.state.provenance import provenance_hash
-from outrider.state.response import Facets
+from outrider.state.records import Record
+from outrider.state.response import Facets, Failure
 from outrider.text.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ MIN_THEME_LETTERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Organizer:
-    """Reads candidates, strategy, snapshot; writes hits, facets, total_found, provenance_hash."""
+    """Reads candidates, strategy, snapshot; writes hits, facets, total_found, provenance_hash, and a failure where texts are cut."""
 
     shelf: Shelf
     settings: OrganizerSettings
@@ -33,13 +35,19 @@ class Organizer:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
         kept = organized(state.candidates, threshold)
-        whole = await self.shelf.whole([one.record for one in kept[: state.top_k]])
+        failures = state.failures
+        whole: Sequence[Record] = [one.record for one in kept[: state.top_k]]
+        try:
+            whole = await self.shelf.whole(whole)
+        except SearchError as error:  # the hits stand, with the beginning of their texts
+            failures = (*failures, Failure(node="organizer", error=type(error).__name__, message=str(error)))
         first = [one.model_copy(update={"record": record}) for one, record in zip(kept, whole, strict=False)]
         hits = tuple(to_hit(one, rank) for rank, one in enumerate(first, start=1))
         contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
         return {
             "hits": hits,
             "facets": facets(kept, self.settings),
+            "failures": failures,
             "total_found": len(kept),
             "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, self.versions, contents),
         }

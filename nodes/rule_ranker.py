@@ -1,13 +1,14 @@
-"""The order of works where no model scored them: BM25+ over the candidates, the fused rank, recency and citations.
+"""The order of works where no model scored them: BM25+ over the first candidates, the fused rank, recency and citations.
 
 BM25+ (Lv and Zhai 2011) rather than BM25: on a few dozen candidates a term found in half of them must not count as nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Record, Repository
-from outrider.text.words import stem, stems, words
+from outrider.text.words import content_words, stem, words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -39,7 +40,7 @@ class RuleRanker:
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
         depth = max(TEXT_DEPTH, state.top_k)
-        return {"candidates": ranked(state.candidates, text, self.weights, this_year, depth)}
+        return {"candidates": await asyncio.to_thread(ranked, state.candidates, text, self.weights, this_year, depth)}
 
 
 def ranked(
@@ -49,19 +50,20 @@ def ranked(
 
     `candidates` come in fused order. The first `depth` are compared by their texts; the tail scores by its other parts.
     """
-    tail = [_scored(candidate, 0.0, (set(), set()), weights, this_year) for candidate in candidates[depth:]]
+    tail = [_scored(candidate, None, "by its place in the lists", weights, this_year) for candidate in candidates[depth:]]
     return tuple(sorted([*_compared(candidates[:depth], query, weights, this_year), *tail], key=_order))
 
 
 def _compared(candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int) -> list[Candidate]:
-    query_stems = list(dict.fromkeys(stems(query)))
-    asked = set(query_stems)
+    asked: dict[str, str] = {}
+    for word in content_words(query):
+        asked.setdefault(stem(word), word)
     titles = _as_asked([candidate.record.title for candidate in candidates], asked)
     documents = _as_asked([_said(candidate.record) for candidate in candidates], asked)
-    matched = [(asked & set(title), asked & set(document)) for title, document in zip(titles, documents, strict=True)]
+    scores = bm25_plus(list(asked), documents)
     return [
-        _scored(candidate, bm25, found, weights, this_year)
-        for candidate, bm25, found in zip(candidates, bm25_plus(query_stems, documents), matched, strict=True)
+        _scored(candidate, bm25, _reason(candidate.record, asked, set(title), set(document)), weights, this_year)
+        for candidate, bm25, title, document in zip(candidates, scores, titles, documents, strict=True)
     ]
 
 
@@ -78,7 +80,7 @@ def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
     return [score / best if best > 0 else 0.0 for score in hit]
 
 
-def _as_asked(texts: Sequence[str], asked: set[str]) -> list[list[str]]:
+def _as_asked(texts: Sequence[str], asked: Collection[str]) -> list[list[str]]:
     """Each text as the stems that are asked for and, for every other word, an empty string: all that BM25+ looks at.
 
     Words are counted and stemmed once over all texts, not once a place.
@@ -105,34 +107,35 @@ def renown(record: Record) -> float:
     return min(1.0, math.log10(1 + count) / 4)
 
 
-def _scored(candidate: Candidate, bm25: float, matched: tuple[set[str], set[str]], weights: RankingSettings, this_year: int) -> Candidate:
-    """`matched` holds the stems of the query in the title and anywhere."""
+def _scored(candidate: Candidate, bm25: float | None, reason: str, weights: RankingSettings, this_year: int) -> Candidate:
+    """`bm25` is None for a candidate that was not compared by its text; it then counts as 0 and stands in no score."""
     record = candidate.record
     parts = {
-        "text": (weights.text_weight, bm25),
+        "bm25": (weights.text_weight, bm25),
         "fused": (weights.fused_weight, candidate.scores.get("fused", 0.0)),
         "recency": (weights.recency_weight, recency(record.year, this_year, weights.recency_half_life_years)),
         "citations": (weights.citations_weight, renown(record)),
     }
-    total = sum(weight for weight, _ in parts.values()) or 1.0
-    score = sum(weight * value for weight, value in parts.values()) / total
-    scores = {**candidate.scores, "bm25": bm25, "rules": score}
-    update = {"score": min(1.0, max(0.0, score)), "scored_by": "rules", "scores": scores, "reason": _reason(record, *matched)}
-    return candidate.model_copy(update=update)
+    total = sum(weight for weight, _ in parts.values())
+    score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
+    scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}
+    return candidate.model_copy(update={"score": score, "scored_by": "rules", "scores": scores, "reason": reason})
 
 
 def _order(candidate: Candidate) -> tuple[float, str, str]:
     return (-candidate.score, candidate.record.title, candidate.record.doc_id)
 
 
-def _reason(record: Record, in_title: set[str], anywhere: set[str]) -> str:
-    elsewhere = anywhere - in_title
-    said = [f"{where}: {', '.join(sorted(found))}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
+def _reason(record: Record, asked: Mapping[str, str], title: set[str], text: set[str]) -> str:
+    """Which words of the query (`asked`: stem -> word) the title has, and which the rest has."""
+    in_title = [word for stemmed, word in asked.items() if stemmed in title]
+    elsewhere = [word for stemmed, word in asked.items() if stemmed in text - title]
+    said = [f"{where}: {', '.join(found)}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
     if record.citations:
         said.append(f"{record.citations:,} citations")
     if record.stars:
         said.append(f"{record.stars:,} stars")
-    return "; ".join(said) or "matches in the full text"
+    return "; ".join(said) or "by its place in the lists"
 
 
 def _said(record: Record) -> str:

@@ -15,13 +15,16 @@ from outrider.state.filters import Compare, Filter, Not, Or, both, parse_filter
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList
 from outrider.state.intent import NumberRange, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.ports import Clock, Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
+
+
+NOBODY = "no source runs any of the strategies that were asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,18 @@ class Scout:
     fuse: Fusion
     interleave: Fusion
     settings: RunSettings
+    clock: Clock
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
         where = both(parse_filter(state.filters or {}), constraint_filter(state.strategy))
         tasks = planned(state.strategy, self.sources)
         limit = max(self.settings.candidates, state.top_k)
-        timeout_s = run_setting(runtime, "run_timeout_s", self.settings.run_timeout_s)
-        outcomes = await asyncio.gather(*(ask(task, where, limit, timeout_s) for task in tasks))
+        left_s = run_setting(runtime, "run_timeout_s", self.settings.run_timeout_s) - (self.clock() - state.started_at)
+        outcomes = await asyncio.gather(*(ask(task, where, limit, max(0.0, left_s)) for task in tasks))
         reports = tuple(report for report, _ in outcomes)
-        if tasks and all(report.status in ("unavailable", "off", "timeout") for report in reports):
-            why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports))
+        if all(report.status in ("unavailable", "off", "timeout") for report in reports):
+            why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
@@ -87,7 +91,7 @@ async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) ->
         async with asyncio.timeout(timeout_s):
             answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit, task.widened))
     except TimeoutError:
-        return report("timeout", message=f"{task.source.name} did not answer within {timeout_s:g} s"), None
+        return report("timeout", message=f"{task.source.name} did not answer within the {timeout_s:.3g} s that were left"), None
     except LibraryMissing as error:
         return report("off", message=str(error)), None
     except SearchError as error:
@@ -97,10 +101,14 @@ async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) ->
 
 
 def constraint_filter(strategy: SearchStrategy) -> Filter | None:
-    """Years and stars from the request's words, asked before the cut; a record without the field passes."""
-    years = _range_or_missing("year", strategy.constraints.years)
-    stars = _range_or_missing("stars", strategy.constraints.stars)
-    return both(years, stars)
+    """Years and stars that the words of the request name, asked before the cut; a record without the field passes.
+
+    The default minimum of stars is left to the coarse filter, which says whom it left out.
+    """
+    asked = strategy.constraints
+    years = _range_or_missing("year", asked.years)
+    stars = _range_or_missing("stars", asked.stars) if asked.stars_named else None
+    return both(years, Or((Not(Compare("kind", "$eq", "repository")), stars)) if stars else None)
 
 
 def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from outrider.nodes.concepts import concepts
 from outrider.nodes.constraints import read_constraints
 from outrider.settings.model import StarsSettings
-from outrider.state.errors import NothingSearchable
+from outrider.state.errors import NothingSearchable, SearchError
 from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Shelf
 from outrider.state.request import BUILT_STRATEGIES, RetrieverType, SearchMode, SearchRequest, searchable
 from outrider.state.response import Bypass
+from outrider.text.control import without_control
 from outrider.text.words import words
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
     ),
     ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
 )
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,22 @@ class Translator:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         intent, rest = understand(str(state.query), self.stars, datetime.fromtimestamp(self.clock(), UTC).year)
-        expanded = await self.shelf.related_terms(rest, EXPANSION[state.search_mode]) if EXPANSION[state.search_mode] else ()
+        expanded: tuple[str, ...] = ()
+        snapshot: str | None = None
+        bypassed = not_built(state)
+        try:
+            snapshot = await self.shelf.snapshot()
+            if count := EXPANSION[state.search_mode]:
+                expanded = await self.shelf.related_terms(rest, count)
+        except SearchError as error:  # the scout will say what it means for the search itself
+            bypassed = (*bypassed, Bypass(step="expansion", why=str(error)))
         strategy = plan(state, intent, rest, self.configured, expanded)
-        return {"intent": intent, "strategy": strategy, "bypassed": not_built(state), "snapshot": await self.shelf.snapshot()}
+        return {"intent": intent, "strategy": strategy, "bypassed": bypassed, "snapshot": snapshot}
 
 
 def understand(query: str, stars: StarsSettings, this_year: int) -> tuple[ParsedIntent, str]:
     """The intent, and the words to search with: without control characters and year phrases."""
-    clean = " ".join(CONTROL.sub(" ", query).split())
+    clean = " ".join(without_control(query).split())
     constraints, rest = read_constraints(clean, stars, this_year)
     rest = rest if searchable(rest) else clean  # "2022" alone is a search, not a constraint
     intent = ParsedIntent(topic=rest, concepts=concepts(rest), intent_type=_intent_type(rest), constraints=constraints)

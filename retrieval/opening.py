@@ -32,7 +32,7 @@ async def created(place: Place, connection: AsyncConnection, create: bool) -> As
         with place.translated(writing=True):
             table = await opened(connection)
             if table is None and place.path is not None and await place.standing() == "library":
-                raise LibraryCorrupt(f"the library at {place.uri} is damaged: its table has no readable version; restore it from a copy")
+                raise LibraryCorrupt(f"the library at {place.shown} is damaged: its table has no readable version; restore it from a copy")
             if table is None:
                 table = await _made(connection)
             await upkeep.ensure_indexes(table)
@@ -54,7 +54,7 @@ def library_id(place: Place, found: pa.Schema) -> str:
         raise place.foreign()
     if int(said[schema.FORMAT_KEY]) > schema.FORMAT:
         raise LibraryTooNew(
-            f"the library at {place.uri} has format {said[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "
+            f"the library at {place.shown} has format {said[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "
             "update Outrider (pip install -U outrider) or name another library"
         )
     return said[schema.ID_KEY]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from outrider.state.addresses import without_password
 from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
 
 T = TypeVar("T")
@@ -51,11 +52,16 @@ class Place:
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         return cls(str(path), path)
 
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return without_password(self.uri)
+
     def missing(self) -> LibraryMissing:
-        return LibraryMissing(f"no library at {self.uri}; create one with: outrider ingest PATH... --library {self.uri}")
+        return LibraryMissing(f"no library at {self.shown}; create one with: outrider ingest PATH... --library {self.shown}")
 
     def foreign(self) -> LibraryMissing:
-        return LibraryMissing(f"{self.uri} is no Outrider library and is not empty; choose an empty or a new folder with --library")
+        return LibraryMissing(f"{self.shown} is no Outrider library and is not empty; choose an empty or a new folder with --library")
 
     async def standing(self) -> Standing:
         """What is there; of an object store only that it is not known before it is opened ("library")."""
@@ -71,7 +77,7 @@ class Place:
         except NotADirectoryError as error:
             raise self.foreign() from error
         except PermissionError as error:
-            raise LibraryError(f"the library at {self.uri} may not be read by this user") from error
+            raise LibraryError(f"the library at {self.shown} may not be read by this user") from error
         return "library" if f"{TABLE}.lance" in names else "foreign" if names else "empty"
 
     async def size_bytes(self) -> int | None:
@@ -95,7 +101,7 @@ class Place:
             while not await asyncio.to_thread(self._locked, lock.acquire):
                 if time.monotonic() > deadline:
                     raise LibraryError(
-                        f"the library at {self.uri} has been written by another process for {LOCK_TIMEOUT_S:.0f} s; try later"
+                        f"the library at {self.shown} has been written by another process for {LOCK_TIMEOUT_S:.0f} s; try later"
                     )
                 await asyncio.sleep(LOCK_POLL_S)
             yield
@@ -114,7 +120,7 @@ class Place:
         return True
 
     def read_only(self) -> LibraryReadOnly:
-        return LibraryReadOnly(f"the library at {self.uri} cannot be written by this user; searching it works")
+        return LibraryReadOnly(f"the library at {self.shown} cannot be written by this user; searching it works")
 
     @contextmanager
     def translated(self, *, writing: bool = False) -> Iterator[None]:
@@ -133,15 +139,17 @@ class Place:
         if OURS.search(said):
             return None
         if READ_ONLY.search(said):
-            return self.read_only() if writing else LibraryError(f"the library at {self.uri} may not be read by this user ({first})")
+            return self.read_only() if writing else LibraryError(f"the library at {self.shown} may not be read by this user ({first})")
         if RESOURCES.search(said):
-            return LibraryError(f"the library at {self.uri} could not be used: {first}")
+            return LibraryError(f"the library at {self.shown} could not be used: {first}")
         if CONFLICT.search(said):
-            return LibraryError(f"the library at {self.uri} is being written by other processes; try again ({first})")
+            return LibraryError(f"the library at {self.shown} is being written by other processes; try again ({first})")
         if self.path is None:
-            return LibraryError(f"the library at {self.uri} could not be reached or read; check the address and the credentials ({first})")
+            return LibraryError(
+                f"the library at {self.shown} could not be reached or read; check the address and the credentials ({first})"
+            )
         return LibraryCorrupt(
-            f"the library at {self.uri} is damaged: {first}. 'outrider library check' says how far; "
+            f"the library at {self.shown} is damaged: {first}. 'outrider library check' says how far; "
             "restore the folder from a copy, or ingest the files again into a new one"
         )
 

@@ -220,7 +220,7 @@ class Library:
             counts = {kind: await self.count(Compare("kind", "$eq", kind)) for kind in KINDS}
             return LibraryInfo(
                 library_id=self.library_id,
-                uri=self.uri,
+                uri=self._place.shown,
                 format=schema.FORMAT,
                 version=int(await self._table.version()),
                 records=await self.count(),

@@ -6,7 +6,6 @@ Documented at https://python.langchain.com/docs/langserve. A key missing from an
 from __future__ import annotations
 
 import ipaddress
-import logging
 from typing import TYPE_CHECKING
 
 from outrider import __version__
@@ -20,19 +19,23 @@ if TYPE_CHECKING:
 
     from outrider.services import Services
 
-log = logging.getLogger(__name__)
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def application(services: Services) -> FastAPI:
     """The ASGI application. Raises `MissingExtra` where FastAPI or LangServe is not installed."""
     try:
         from fastapi import FastAPI, Request
+        from fastapi.middleware.trustedhost import TrustedHostMiddleware
         from fastapi.responses import JSONResponse
         from langserve import add_routes
     except ImportError as error:
         raise MissingExtra("outrider serve", "serve") from error
 
+    # Without a check of the Host header a web page could reach a loopback server through a name of its own (DNS rebinding).
     app = FastAPI(title="Outrider", version=__version__, description="One request, searched everywhere at once.")
+
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES))
 
     @app.exception_handler(SearchError)
     async def refused(request: Request, error: SearchError) -> JSONResponse:

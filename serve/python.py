@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 
 from outrider.graph.background import run_in_background
@@ -11,8 +13,10 @@ from outrider.graph.pipeline import build
 from outrider.nodes.organizer import to_hit
 from outrider.services import Services
 from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, FoundBy, Hit
 from outrider.state.pipeline import RunContext
+from outrider.state.records import Record
 from outrider.state.request import MAX_TOP_K, checked
 from outrider.state.response import SearchResponse
 
@@ -31,7 +35,7 @@ OVID_FIELD = re.compile(
 async def asearch(
     query: str | dict[str, str],
     *,
-    library: str | None = None,
+    library: str | PathLike[str] | None = None,
     services: Services | None = None,
     context: RunContext | None = None,
     **request: Any,
@@ -42,8 +46,8 @@ async def asearch(
     reason in `failures`.
     """
     asked = checked({"query": query, **request})
-    graph = build(services or services_for(library))
-    state = await graph.ainvoke(asked, context=context or RunContext())
+    with _services(services, library) as made:
+        state = await build(made).ainvoke(asked, context=context or RunContext())
     return SearchResponse.model_validate(state)
 
 
@@ -58,7 +62,7 @@ async def aexecute(
     *,
     filters: Mapping[str, Any] | None = None,
     top_k: int = 10,
-    library: str | None = None,
+    library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> list[Hit]:
     """The library's engine without the graph: the first `top_k` hits of one strategy, scores divided by the best.
@@ -70,26 +74,21 @@ async def aexecute(
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
     asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": [strategy], "filters": filters})
     refuse_boolean(str(asked.query))
-    from outrider.state.filters import parse_filter
+    with _services(services, library) as made:
+        engine = await made.library()
+        found = await engine.search(str(asked.query), parse_filter(asked.filters or {}), top_k)
+        records = await engine.whole([scored.record for scored in found])
+    best = max((scored.score for scored in found), default=1.0) or 1.0
+    by = str(next(iter(asked.strategies or ())))
+    places = [FoundBy(source="library", strategy=by, query=str(asked.query), rank=rank) for rank in range(1, len(found) + 1)]
+    return [_hit(record, place, scored.score, best) for record, place, scored in zip(records, places, found, strict=True)]
 
-    engine = await (services or services_for(library)).library()
-    found = await engine.search(str(asked.query), parse_filter(asked.filters or {}), top_k)
-    records = await engine.whole([scored.record for scored in found])
-    best = max((scored.score for scored in found), default=1.0)
-    name = str((asked.strategies or ("",))[0])
-    return [
-        to_hit(
-            Candidate(
-                record=record,
-                found_by=(FoundBy(source="library", strategy=name, query=str(asked.query), rank=rank),),
-                scores={name: scored.score},
-                score=scored.score / best if best > 0 else 0.0,
-                reason=f"rank {rank} by {name}",
-            ),
-            rank,
-        )
-        for rank, (scored, record) in enumerate(zip(found, records, strict=True), start=1)
-    ]
+
+def _hit(record: Record, place: FoundBy, score: float, best: float) -> Hit:
+    reason = f"rank {place.rank} by {place.strategy}"
+    return to_hit(
+        Candidate(record=record, found_by=(place,), scores={place.strategy: score}, score=score / best, reason=reason), place.rank
+    )
 
 
 def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list[Hit]:
@@ -107,6 +106,19 @@ def refuse_boolean(query: str) -> None:
             )
 
 
-def services_for(library: str | None) -> Services:
+def services_for(library: str | PathLike[str] | None) -> Services:
     """Services from the settings, with another library where one is named."""
     return Services.from_file({"library.uri": None if library is None else str(library)})
+
+
+@contextmanager
+def _services(given: Services | None, library: str | PathLike[str] | None) -> Iterator[Services]:
+    """The caller's own services, which stay open, or new ones for this call."""
+    if given is not None:
+        yield given
+        return
+    made = services_for(library)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -36,10 +35,10 @@ class Services:
         self.settings = settings
         self.clock = clock
         self._library: Library | None = None
-        self._opening = threading.Lock()
         library = LibrarySource(self.library)
-        self.shelf: Shelf = shelf or library
-        self.sources: tuple[Source, ...] = sources or ((library,) if settings.sources.library.enabled else ())
+        self.shelf: Shelf = library if shelf is None else shelf
+        own = (library,) if settings.sources.library.enabled else ()
+        self.sources: tuple[Source, ...] = own if sources is None else sources
         self.fuse: Fusion = partial(reciprocal_rank_fusion, k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
@@ -59,14 +58,19 @@ class Services:
         return {"outrider": __version__, "prompt:context": self.context_frame.version}
 
     async def library(self) -> Library:
-        """The library of the settings, opened once; `LibraryMissing` where there is none yet."""
+        """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
+
+        Two tasks that ask at the same time may both open it, which does no harm; one of the handles is kept.
+        """
         if self._library is None:
-            await asyncio.to_thread(self._opening.acquire)
-            try:
-                self._library = self._library or await self._open(create=False)
-            finally:
-                self._opening.release()
+            self._library = await self._open(create=False)
         return self._library
+
+    def close(self) -> None:
+        """Give back what was opened."""
+        if self._library is not None:
+            self._library.close()
+            self._library = None
 
     async def new_library(self) -> Library:
         """The library of the settings, made where there is none."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
 from outrider.settings.model import Settings
-
-HIDDEN = "********"
-USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+from outrider.state.addresses import HIDDEN, without_password
 
 
 def redacted(settings: Settings) -> dict[str, Any]:
@@ -25,4 +22,4 @@ def _shown(value: Any) -> Any:
         return {name: _shown(inner) for name, inner in value}
     if isinstance(value, dict):
         return {key: _shown(inner) for key, inner in value.items()}
-    return USER_INFO.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
+    return without_password(value) if isinstance(value, str) else value

@@ -39,9 +39,10 @@ class LibrarySource:
         return SourceAnswer(tuple(found))
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
-        mine = [record for record in records if record.source == self.name]
-        held = {record.doc_id: record for record in await (await self.opened()).whole(mine)} if mine else {}
-        return [held.get(record.doc_id, record) for record in records]
+        try:
+            return await (await self.opened()).whole(records)
+        except LibraryMissing:
+            return list(records)
 
     async def snapshot(self) -> str | None:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from outrider.state.model import Model
 from outrider.state.request import RetrieverType, SearchMode
 
@@ -24,7 +26,8 @@ class Constraints(Model):
     """What the words of the request ask for. A record that lacks the field passes."""
 
     years: NumberRange = NumberRange()
-    stars: NumberRange = NumberRange()
+    stars: NumberRange = Field(NumberRange(), description="Of repositories.")
+    stars_named: bool = Field(False, description="Whether words of the request name the stars; else they are the default minimum.")
 
 
 class ParsedIntent(Model):

@@ -39,10 +39,15 @@ class Shelf:
     asked: list[SourceQuery] = field(default_factory=list)
     error: Exception | None = None
     delay_s: float = 0.0
+    barrier: asyncio.Barrier | None = None
+    shelf_error: Exception | None = None
+    """Raised by everything but `search`."""
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         self.asked.append(query)
         await asyncio.sleep(self.delay_s)
+        if self.barrier:
+            await self.barrier.wait()
         if self.error:
             raise self.error
         wanted = set(stems(query.text))
@@ -51,10 +56,14 @@ class Shelf:
         return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
+        if self.shelf_error:
+            raise self.shelf_error
         held = {one.doc_id: one for one in self.held}
         return [held.get(one.doc_id, one) for one in records]
 
     async def snapshot(self) -> str | None:
+        if self.shelf_error:
+            raise self.shelf_error
         return "shelf@1"
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:

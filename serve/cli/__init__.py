@@ -21,6 +21,7 @@ from outrider.serve.cli.ingest import ingest
 from outrider.serve.cli.library import library_app
 from outrider.serve.cli.search import search
 from outrider.serve.cli.server import serve
+from outrider.serve.cli.terminal import note
 from outrider.state.errors import SearchError
 
 BAD_INPUT = 2
@@ -65,7 +66,7 @@ def run(arguments: list[str]) -> int:
         usage.show()
         return BAD_INPUT
     except SearchError as error:
-        sys.stderr.write(f"Error: {error}\n")
+        note(f"Error: {error}")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("Interrupted.\n")

@@ -14,15 +14,15 @@ import typer
 from outrider import __version__
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.serve.cli.terminal import console, plain, table
-from outrider.state.errors import LibraryError
+from outrider.state.errors import LibraryError, LibraryMissing
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
 
-EXTRAS = (
+OPTIONAL = (
     ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
     ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
 )
-"""Optional packages by extra, and what each would add."""
+"""Parts that may be missing: their packages, and what they would add."""
 
 
 @config_app.command()
@@ -34,14 +34,14 @@ def show(library: LibraryOption = None, as_json: JsonOption = False) -> None:
         return
     listing = table("setting", "value", "from")
     for name, row in rows.items():
-        listing.add_row(name, plain(json.dumps(row["value"], ensure_ascii=False)), plain(row["from"], "dim"))
+        listing.add_row(plain(name), plain(json.dumps(row["value"], ensure_ascii=False)), plain(row["from"], "dim"))
     console().print(listing)
 
 
 @config_app.command()
-def check(as_json: JsonOption = False) -> None:
+def check(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """Read all settings; exit code 2 names what is wrong and where it stands."""
-    count = len(_settings(None))
+    count = len(_settings(library))
     if as_json:
         sys.stdout.write(json.dumps({"ok": True, "settings": count}) + "\n")
     else:
@@ -50,7 +50,7 @@ def check(as_json: JsonOption = False) -> None:
 
 def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """What is there, what is missing, and what each missing thing would add."""
-    rows = [*_python(), _library(library), *map(_extra, EXTRAS), _model()]
+    rows = [*_python(), _library(library), *map(_optional, OPTIONAL), _model()]
     if as_json:
         sys.stdout.write(json.dumps({"checks": rows}, ensure_ascii=False) + "\n")
         return
@@ -93,16 +93,16 @@ def _library(uri: str | None) -> dict[str, str]:
 
     async def about() -> dict[str, str]:
         told = await (await made.library()).info()
-        return _row("library", "ok", f"{told.records:,} records at {made.settings.library.uri}")
+        return _row("library", "ok", f"{told.records:,} records at {told.uri}")
 
     try:
         return wait_for(about())
     except LibraryError as error:
-        return _row("library", "missing" if type(error).__name__ == "LibraryMissing" else "broken", str(error))
+        return _row("library", "missing" if isinstance(error, LibraryMissing) else "broken", str(error))
 
 
-def _extra(extra: tuple[str, tuple[str, ...], str]) -> dict[str, str]:
-    name, modules, adds = extra
+def _optional(part: tuple[str, tuple[str, ...], str]) -> dict[str, str]:
+    name, modules, adds = part
     absent = [module for module in modules if importlib.util.find_spec(module) is None]
     if not absent:
         return _row(name, "ok", f"{adds} ({', '.join(map(_version, modules))})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import tempfile
@@ -38,11 +37,7 @@ def export(
     library: LibraryOption = None,
 ) -> None:
     """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
-    from outrider.ingest.export import FORMATS
-
-    name = (form or SUFFIXES.get(output.suffix.lower() if output else "", "ris")).lower()
-    if name not in FORMATS:
-        raise BadRequest(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    name = form.lower() if form else _by_suffix(output)
     where = parse_filter(read_filters(filters) or {})
     if result is not None and where is not None:
         raise BadRequest("--filters narrows the library; an answer is exported as it is")
@@ -52,12 +47,20 @@ def export(
         note(f"{written:,} records written to {output}")
 
 
+def _by_suffix(output: Path | None) -> str:
+    if output is None:
+        return "ris"
+    if output.suffix.lower() not in SUFFIXES:
+        raise BadRequest(f"{output} does not say its format; give --format, or one of the suffixes {', '.join(SUFFIXES)}")
+    return SUFFIXES[output.suffix.lower()]
+
+
 async def _write(records: AsyncIterator[Record], name: str, output: Path | None) -> int:
-    from outrider.ingest.export import FORMATS
+    from outrider.ingest.export import writer as writer_of
 
     written = 0
     with _target(output) as stream:
-        writer = FORMATS[name](stream)
+        writer = writer_of(name, stream)
         writer.begin()
         async for record in records:
             writer.record(record)
@@ -80,7 +83,7 @@ async def _hits(path: Path) -> AsyncIterator[Record]:
 def _read_answer(path: Path) -> list[Record]:
     from pydantic import ValidationError
 
-    from outrider.state.records import RECORD
+    from outrider.state.records import RECORD, BaseRecord
     from outrider.state.response import SearchResponse
 
     try:
@@ -89,9 +92,8 @@ def _read_answer(path: Path) -> list[Record]:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
         raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
-    shared = set(json.loads(RECORD.dump_json(RECORD.validate_python({"kind": "paper", "doc_id": ""}))))
-    said = [hit.model_dump(mode="json") for hit in answer.hits]
-    return [RECORD.validate_python({name: value for name, value in hit.items() if name in shared}) for hit in said]
+    shared = BaseRecord.model_fields.keys() | {"kind"}
+    return [RECORD.validate_python(hit.model_dump(mode="json", include=shared)) for hit in answer.hits]
 
 
 @contextlib.contextmanager
@@ -107,7 +109,18 @@ def _target(output: Path | None) -> Iterator[TextIO]:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             yield stream
+        Path(part).chmod(0o666 & ~_umask())
         Path(part).replace(output)
+    except OSError as error:
+        Path(part).unlink(missing_ok=True)
+        raise BadRequest(f"cannot write {output}: {error.strerror or error}") from error
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """What the user takes away from new files; it can only be read by setting it."""
+    now = os.umask(0o022)
+    os.umask(now)
+    return now

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import console, errors, note, plain, table
+from outrider.serve.cli.terminal import console, errors, note, one_line, plain, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _drawn(bar: Progress) -> Callable[[IngestProgress], None]:
     def draw(now: IngestProgress) -> None:
         rate = now.records / max(bar.tasks[0].elapsed or 0.0, 0.001)
         bar.update(
-            task, completed=now.bytes_done, total=now.bytes_total or None, description=Path(now.current or "").name,
+            task, completed=now.bytes_done, total=now.bytes_total or None, description=one_line(Path(now.current or "").name),
             records=f"{now.records:,} records, {rate:,.0f}/s",
         )  # fmt: skip
 

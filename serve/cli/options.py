@@ -32,7 +32,7 @@ FiltersOption = Annotated[
 
 
 def services(library: str | None) -> Services:
-    """Services from the settings, with the library of the command line where one is named."""
+    """Services from the settings, with the library of the command line where one is named; loaded only now."""
     from outrider.services import Services
 
     return Services.from_file({"library.uri": library})

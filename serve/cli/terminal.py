@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from outrider.text.control import without_control
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from outrider.state.hits import Hit
     from outrider.state.response import SearchResponse
-
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters (an escape sequence can rewrite a screen) and overrides of the writing direction."""
 
 
 def console() -> Console:
@@ -29,18 +27,18 @@ def errors() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def harmless(text: str) -> str:
-    return CONTROL.sub("", text)
-
-
 def plain(text: str, style: str = "") -> Text:
     """Text on one line, without control characters."""
-    return Text(harmless(" ".join(text.split())), style=style)
+    return Text(one_line(text), style=style)
+
+
+def one_line(text: str) -> str:
+    return " ".join(without_control(text).split())
 
 
 def note(text: str) -> None:
     """A line on standard error."""
-    sys.stderr.write(harmless(text) + "\n")
+    sys.stderr.write(one_line(text) + "\n")
 
 
 def table(*columns: str, title: str | None = None) -> Table:

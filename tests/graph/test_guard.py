@@ -14,6 +14,11 @@ from outrider.state.pipeline import PipelineState, RunContext
 TIMEOUT_S = 0.2
 
 
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.graph.guard.GRACE_S", 0.0)
+
+
 def run(node: Any, *, fallback: Any = None, **state: object) -> dict[str, Any]:
     guard = Guard(lambda: NOON, TIMEOUT_S)
     graph = StateGraph(PipelineState, context_schema=RunContext)
@@ -37,7 +42,7 @@ def test_a_node_that_takes_too_long_fails_alone() -> None:
     async def node(state: Any, runtime: Any) -> Any:
         await asyncio.sleep(30)
 
-    assert "took longer than 0.2 s" in run(node)["failures"][0].message
+    assert "when the 0.2 s of the run were over" in run(node)["failures"][0].message
 
 
 def test_a_bug_ends_the_run() -> None:
@@ -72,5 +77,5 @@ def test_time_is_kept() -> None:
         return {}
 
     out = run(node)
-    assert out["timings_ms"]["stage"] >= 10
+    assert out["timings_ms"]["stage"] > 0
     assert out["started_at"] == NOON

@@ -8,6 +8,7 @@ from fakes import doi, paper, services
 
 from outrider.graph.pipeline import DESCRIPTIONS, build
 from outrider.state.errors import BadRequest, LibraryCorrupt, NotBuilt
+from outrider.state.records import Repository
 from outrider.state.response import SearchResponse
 
 RECORDS = (
@@ -88,7 +89,24 @@ def test_nothing_searchable_ends_the_run_with_the_reason_and_a_hash() -> None:
 def test_the_time_limit_can_be_set_for_a_run() -> None:
     out = build(services(*RECORDS, delay_s=20)).invoke({"query": "liver"}, context={"run_timeout_s": 0.2})
     assert {row.status for row in out["sources"]} == {"timeout"}
-    assert "0.2 s" in out["failures"][0].message
+    assert "were left" in out["failures"][0].message
+
+
+def test_a_shelf_that_breaks_down_costs_only_what_it_gives() -> None:
+    """No added terms, no snapshot, the beginning of the texts: but hits, a hash, and the reason."""
+    out = build(services(*RECORDS, shelf_error=LibraryCorrupt("torn"))).invoke({"query": "aspirin"})
+    answer = SearchResponse.model_validate(out)
+    assert [hit.doc_id for hit in answer.hits] == ["a"]
+    assert [failure.node for failure in answer.failures] == ["organizer"]
+    assert ("expansion", "torn") in [(step.step, step.why) for step in answer.bypassed]
+    assert len(answer.provenance_hash) == 64
+
+
+def test_what_a_rule_left_out_is_kept_with_its_reason() -> None:
+    toy = Repository(doc_id="r", title="aspirin client", stars=3)
+    updates = list(build(services(*RECORDS, toy)).stream({"query": "aspirin"}, stream_mode="updates"))
+    (rejected,) = next(part["coarse_filter"]["rejected"] for part in updates if "coarse_filter" in part)
+    assert (rejected.doc_id, rejected.why) == ("r", "3 stars are outside 50-")
 
 
 def test_every_node_is_drawn_with_its_description() -> None:

@@ -42,14 +42,19 @@ def test_years(query: str, low: int | None, high: int | None, rest: str) -> None
         ("a new state manager", 10, 1000),
         ("lightweight router", 10, 500),
         ("popular new thing", 1000, None),
-        ("React animation library", 50, None),
-        ("renewable energy", 50, None),
     ],
 )
 def test_stars(query: str, low: int, high: int | None) -> None:
-    """Star words name a range whatever the search mode; without one, toy projects are left out."""
+    """Star words name a range whatever the search mode."""
     bounds = star_range(query, STARS)
+    assert bounds is not None
     assert (bounds.min, bounds.max) == (low, high)
+
+
+@pytest.mark.parametrize("query", ["React animation library", "renewable energy"])
+def test_without_a_star_word_toy_projects_are_left_out(query: str) -> None:
+    constraints, _ = read_constraints(query, STARS, 2026)
+    assert (constraints.stars.min, constraints.stars_named) == (50, False)
 
 
 @given(st.text(alphabet="abc 0123456789-–since before after until last years", max_size=80))

@@ -17,8 +17,17 @@ def test_more_of_the_query_ranks_higher_and_says_why() -> None:
     ]
     first, second = ranked(works, "retry with exponential backoff", WEIGHTS, 2026)
     assert (first.record.doc_id, second.record.doc_id) == ("b", "a")
-    assert first.reason == "title has: retri; text has: backoff, exponenti; 1,200 citations" or "retry" in first.reason
+    assert first.reason == "title has: retry; text has: exponential, backoff; 1,200 citations"
+    assert second.reason == "by its place in the lists"
+    assert set(first.scores) == {"fused", "bm25", "recency", "citations", "rules"}
     assert {first.scored_by, second.scored_by} == {"rules"}
+
+
+def test_the_tail_is_not_compared_by_its_text_and_says_so() -> None:
+    works = [candidate(paper(name, "Retry"), scores={"fused": fused}) for name, fused in (("a", 1.0), ("b", 0.9))]
+    first, second = ranked(works, "retry", WEIGHTS, 2026, depth=1)
+    assert (first.record.doc_id, "bm25" in first.scores) == ("a", True)
+    assert (second.reason, "bm25" in second.scores) == ("by its place in the lists", False)
 
 
 def test_a_term_in_half_of_the_candidates_still_counts() -> None:

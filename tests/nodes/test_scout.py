@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
-from fakes import Shelf, found, paper
+from fakes import NOON, Shelf, found, paper
 
 from outrider.nodes.scout import Scout, candidates, constraint_filter
 from outrider.retrieval.rrf import interleaved, reciprocal_rank_fusion
@@ -24,8 +23,8 @@ STRATEGY = SearchStrategy(
 
 
 async def scouted(*sources: Shelf, strategy: SearchStrategy = STRATEGY, timeout_s: float = 5.0, **request: object) -> dict[str, object]:
-    scout = Scout(sources, reciprocal_rank_fusion, interleaved, RunSettings(run_timeout_s=timeout_s))
-    state = PipelineState.model_validate({"query": "liver", **request}).model_copy(update={"strategy": strategy})
+    scout = Scout(sources, reciprocal_rank_fusion, interleaved, RunSettings(run_timeout_s=timeout_s), lambda: NOON)
+    state = PipelineState.model_validate({"query": "liver", "started_at": NOON, **request}).model_copy(update={"strategy": strategy})
     return dict(await scout(state, None))  # type: ignore[arg-type]
 
 
@@ -57,14 +56,10 @@ async def test_a_slow_source_is_cut_off_at_the_time_limit() -> None:
 
 
 async def test_searches_run_at_once() -> None:
-    """Two sources that each take 0.2 s are asked in less than the sum."""
-    started = time.perf_counter()
-    await scouted(Shelf(delay_s=0.2), Shelf(name="shelf", delay_s=0.2))
-    alone = time.perf_counter() - started
-    started = time.perf_counter()
-    await asyncio.sleep(0.2)
-    await asyncio.sleep(0.2)
-    assert alone < time.perf_counter() - started
+    """Each source waits until both have been asked."""
+    both = asyncio.Barrier(2)
+    update = await scouted(Shelf([paper("a", "liver")], barrier=both), Shelf(name="shelf", barrier=both))
+    assert [row.status for row in update["sources"]] == ["ok", "empty"]
 
 
 async def test_expanded_keywords_go_beside_the_words_of_the_request() -> None:
@@ -82,6 +77,25 @@ async def test_lists_are_interleaved_without_fusion() -> None:
 def test_words_of_the_request_let_records_without_the_field_pass() -> None:
     strategy = STRATEGY.model_copy(update={"constraints": Constraints(years=NumberRange(min=2020))})
     assert constraint_filter(strategy) == Or((Compare("year", "$gte", 2020), Not(Compare("year", "$exists", True))))
+
+
+def test_only_stars_that_words_name_are_asked_before_the_cut_and_only_of_repositories() -> None:
+    """The default minimum is the coarse filter's: it says whom it left out."""
+    default = Constraints(stars=NumberRange(min=50))
+    assert constraint_filter(STRATEGY.model_copy(update={"constraints": default})) is None
+    named = constraint_filter(STRATEGY.model_copy(update={"constraints": default.model_copy(update={"stars_named": True})}))
+    in_range = Or((Compare("stars", "$gte", 50), Not(Compare("stars", "$exists", True))))
+    assert named == Or((Not(Compare("kind", "$eq", "repository")), in_range))
+
+
+async def test_nobody_to_ask_is_said() -> None:
+    update = await scouted(Shelf(strategies=()))
+    assert "no source runs" in update["failures"][0].message
+
+
+async def test_the_limit_counts_from_the_start_of_the_run() -> None:
+    update = await scouted(Shelf([paper("a", "liver")], delay_s=5), timeout_s=1.0, started_at=NOON - 0.9)
+    assert [row.status for row in update["sources"]] == ["timeout"]
 
 
 def test_a_candidate_keeps_everyone_who_found_it() -> None:

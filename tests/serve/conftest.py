@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,8 @@ def shelved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings file or variable of this machine reaches a test."""
-    for name in ("OUTRIDER_LIBRARY",):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("OUTRIDER_") and name != "OUTRIDER_DATA"]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,10 @@ def address(shelved: Path) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(application(services_for(str(shelved))), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
+    for _ in range(1_000):
+        if server.started:
+            break
+        assert thread.is_alive(), "uvicorn ended before it started"
         time.sleep(0.02)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}/search"
@@ -65,6 +68,12 @@ def test_a_bad_request_is_422_and_names_the_field(address: str, asked: dict[str,
     answer = httpx.post(f"{address}/invoke", json={"input": asked})
     assert answer.status_code == 422
     assert says in answer.text
+
+
+def test_a_page_that_names_this_server_otherwise_is_refused(address: str) -> None:
+    """DNS rebinding: the name in the Host header is not one of loopback."""
+    answer = httpx.get(f"{address}/input_schema", headers={"Host": "evil.example"})
+    assert answer.status_code == 400
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])

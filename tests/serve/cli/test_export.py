@@ -43,7 +43,10 @@ def test_an_export_of_the_library_reads_back_unchanged(shelved: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--format", "docx"], "unknown format 'docx'; known: "),
+        (["--format", "docx"], "'docx'"),
+        (["-o", "."], "does not say its format"),
+        (["-o", ".", "--format", "ris"], "cannot write ."),
+        (["-o", "x.xlsx"], "does not say its format"),
         (["missing.json"], "missing.json cannot be read"),
         (["-o", "no/such/folder/x.ris"], "cannot write to"),
         (["-f", "{"], "no JSON"),

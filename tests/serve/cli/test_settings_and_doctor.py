@@ -73,4 +73,4 @@ def test_completion_is_offered() -> None:
         check=False,
         env={"PATH": "/usr/bin:/bin"},
     )
-    assert "_outrider_completion" in done.stdout + done.stderr or done.returncode == 0
+    assert (done.returncode, "_outrider_completion" in done.stdout) == (0, True)
