@@ -48,7 +48,7 @@ class RankingSettings(Section):
     """How ranked lists are fused, and how rules order candidates while no model scores them."""
 
     rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; larger flattens the ranks.")
-    text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25Plus over the candidates.")
+    text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
     fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank of the searches.")
     recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of how new a work is.")
     citations_weight: float = Field(0.05, ge=0, le=1, description="Weight of citations or stars, on a logarithmic scale.")

@@ -103,5 +103,7 @@ def _show(report: IngestReport) -> None:
     counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
     took = f"in {report.took_ms / 1000:.1f} s ({report.records_per_s:,.0f} records/s)"
     console().print(plain(f"{counts} from {len(report.files):,} file{'s' * (len(report.files) != 1)} {took}", "bold"))
+    if not report.files:
+        note("No file was found there; hidden files and folders are left out.")
     if report.failed:
         note("What failed is listed above; the rest is in the library. Mend the files and run the same command again.")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from fakes import Shelf
+
+from outrider.services import Services
+from outrider.settings.model import LibrarySettings, LibrarySourceSettings, Settings, SourcesSettings
+from outrider.state.errors import LibraryMissing
+
+
+def at(folder: Path) -> Services:
+    return Services(Settings(library=LibrarySettings(uri=str(folder))))
+
+
+def test_the_library_is_opened_once(tmp_path: Path) -> None:
+    async def twice() -> bool:
+        made = at(tmp_path)
+        return await made.library() is await made.library()
+
+    assert asyncio.run(twice())
+
+
+def test_a_library_that_is_not_there_is_looked_for_again(tmp_path: Path) -> None:
+    """A failure is not kept: the next question finds the library that was made meanwhile."""
+
+    async def look() -> str:
+        made = at(tmp_path / "later")
+        with pytest.raises(LibraryMissing):
+            await made.library()
+        await (await at(tmp_path / "later").new_library()).snapshot()
+        return (await made.library()).library_id
+
+    assert asyncio.run(look())
+
+
+def test_a_cancelled_opening_blocks_nobody(tmp_path: Path) -> None:
+    async def look() -> None:
+        made = at(tmp_path)
+        first = asyncio.create_task(made.library())
+        await asyncio.sleep(0)
+        first.cancel()
+        async with asyncio.timeout(30):
+            await made.library()
+
+    asyncio.run(look())
+
+
+def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
+    shelf = Shelf()
+    assert Services(Settings(), shelf=shelf).shelf is shelf
+    assert Services(Settings(), sources=()).sources == ()
+    off = Settings(sources=SourcesSettings(library=LibrarySourceSettings(enabled=False)))
+    assert Services(off).source_names == ()
+
+
+def test_versions_name_tool_and_prompts() -> None:
+    assert set(Services(Settings()).versions) == {"outrider", "prompt:context"}
+
+
+def test_closing_gives_the_library_back(tmp_path: Path) -> None:
+    async def reopen() -> bool:
+        made = at(tmp_path)
+        first = await made.library()
+        made.close()
+        made.close()
+        return await made.library() is not first
+
+    assert asyncio.run(reopen())
