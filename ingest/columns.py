@@ -5,7 +5,6 @@ Names are compared without case, spaces and punctuation. What is not known stays
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -16,6 +15,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.fields import Draft, TooDeep, clean, empty, identifiers_of, scalar
 from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.nearest import did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -75,9 +75,7 @@ def check_fields(columns: Mapping[str, str]) -> None:
     """Raises `BadRequest` for a `--map` that names no field of ours."""
     for ours in columns:
         if fold(ours) not in FIELD_OF:
-            close = difflib.get_close_matches(fold(ours), FIELD_OF, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise BadRequest(f"--map: unknown field {ours!r}{hint}; known: {', '.join(NAMES)}")
+            raise BadRequest(f"--map: unknown field {ours!r}{did_you_mean(fold(ours), FIELD_OF)}; known: {', '.join(NAMES)}")
 
 
 def places(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:

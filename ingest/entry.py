@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outrider.settings.model import IngestSettings
 from outrider.state.records import Record
+
+DEFAULTS = IngestSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,9 @@ class ReadOptions:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     """Our field name -> the file's column, from `--map`."""
-    max_bytes: int = 512 * 2**20
+    max_bytes: int = DEFAULTS.max_bytes
     """A file, or what an archive unpacks to, is refused beyond this."""
-    max_pages: int = 10_000
+    max_pages: int = DEFAULTS.max_pages
     """A PDF is read up to this page, and the record says so."""
 
 

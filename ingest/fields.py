@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.records import Identifiers
+from outrider.state.records import Edge, Identifiers
 
 MAX_DEPTH = 64
 """Values nested deeper are refused: parsers and hashes downstream recurse."""
@@ -30,6 +30,8 @@ FAMILY = ("family", "last", "lastName", "last_name", "LN")
 QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
 GIVEN = ("given", "first", "firstName", "first_name", "FN")
+PUBMED = ("nlm", "pubmed", "medline")
+"""What databases and providers that number as PubMed does are called."""
 NAMED = ("name", "literal", "display_name", "full_name")
 
 
@@ -234,6 +236,18 @@ def identifiers_of(draft: Draft, names: Mapping[str, tuple[str, ...]], url: str 
         arxiv=draft.identifier(normal_arxiv, *names.get("arxiv", ())) or (normal_arxiv(link) if "://" in link else None),
         isbn=draft.identifier(normal_isbn, *names.get("isbn", ())),
     )
+
+
+def from_pubmed(draft: Draft, databases: tuple[str, ...], number: str) -> bool:
+    """Whether the accession number under the name `number` is PubMed's: the database or its provider, under `databases`, says so."""
+    said = " ".join(text.casefold() for _, value in draft.given(databases) if (text := scalar(value)))
+    given = next((scalar(value) for _, value in draft.given((number,))), None)
+    return any(name in said for name in PUBMED) and bool(given and normal_pmid(given)) and not normal_doi(given or "")
+
+
+def cites(doi: str | None, pmid: str | None) -> Edge | None:
+    """The edge to a work that is cited, by the better of its normal identifiers; None for a work with neither."""
+    return Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}") if doi or pmid else None
 
 
 def _says_only(text: str, normal: str) -> bool:

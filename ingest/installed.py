@@ -81,7 +81,7 @@ def record(normal: str, distribution: Distribution) -> Repository:
         doc_id=f"pypi:{normal}",
         title=_value(metadata, "Name"),
         description=" ".join(_value(metadata, "Summary").split()),
-        text=without_badges(_readme(metadata)),
+        text=plain_readme(_readme(metadata)),
         url=next((links[label] for label in (*HOME_LABELS, *links) if label in links), None),
         identifiers=Identifiers(pypi=normal, github=github),
         authors=_people(metadata),
@@ -108,7 +108,7 @@ def _readme(metadata: PackageMetadata) -> str:
     return re.sub(r"\n {7}[ |]?", "\n", _value(metadata, "Description"))
 
 
-def without_badges(readme: str) -> str:
+def plain_readme(readme: str) -> str:
     """A README without lines that hold images only, HTML layout outside code, and characters that cannot be stored."""
     kept: list[str] = []
     in_image = in_code = False

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from outrider.ingest.entry import BadEntry, ReadOptions
+from outrider.ingest.columns import check_fields
+from outrider.ingest.entry import DEFAULTS, BadEntry, ReadOptions
 from outrider.ingest.feeding import Bounds, fed, weight
 from outrider.ingest.installed import ORIGIN
 from outrider.ingest.installed import installed as installed_packages
@@ -29,7 +30,6 @@ from outrider.retrieval.ledger import IngestedFile
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Record
 
-BATCH_RECORDS = 500
 BATCH_BYTES = 16 * 2**20
 OPTIMIZE_EVERY_BATCHES = 100
 HASH_CHUNK_BYTES = 2**20
@@ -75,20 +75,22 @@ async def ingest(
     *,
     installed: bool = False,
     progress: OnProgress | None = None,
-    batch_records: int = BATCH_RECORDS,
+    batch_records: int = DEFAULTS.batch_records,
     batch_bytes: int = BATCH_BYTES,
 ) -> IngestReport:
     """Read everything under `paths`, and with `installed` this environment's packages, into the library.
 
-    Raises `BadRequest` before anything is read where a path does not exist, `LibraryError` where the library fails; a file
-    that cannot be read is reported and does not stop the rest.
+    Raises `BadRequest` before anything is read where a path does not exist or `options` map an unknown field, `LibraryError`
+    where the library fails; a file that cannot be read is reported and does not stop the rest.
     """
     if not paths and not installed:
         raise BadRequest("nothing to ingest: name files or folders, or ask for the installed packages")
+    options = options or ReadOptions()
+    check_fields(options.columns)
     started = time.perf_counter()
     found = await asyncio.to_thread(walk, paths)
     total = sum(file.size for file in found)
-    run = _Run(library, options or ReadOptions(), Bounds(batch_records, batch_bytes), len(found) + installed, total, progress)
+    run = _Run(library, options, Bounds(batch_records, batch_bytes), len(found) + installed, total, progress)
     for file in found:
         await run.file(file)
     if installed:

@@ -28,14 +28,27 @@ STAR_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
-    """The constraints, and the query without its year phrases. Star words stay: "stable diffusion" is not about stars alone."""
+    """The constraints, and the query without its years and numbers of stars.
+
+    Words such as "stable" stay: "stable diffusion" is not about stars alone.
+    """
     years, rest = _years(query, this_year)
     stars = star_range(query, bounds)
+    rest = " ".join(STARS.sub(" ", rest).split())
     return Constraints(years=years, stars=stars or NumberRange(min=bounds.default_min), stars_named=stars is not None), rest
 
 
+STARS = re.compile(
+    r"\b(?:with |having )?(?:(over|more than|at least|under|fewer than|less than|at most)\s+)?(\d[\d,]*)(k)?\+?\s+stars\b", re.IGNORECASE
+)
+UPPER = frozenset({"under", "fewer than", "less than", "at most"})
+
+
 def star_range(query: str, bounds: StarsSettings) -> NumberRange | None:
-    """The range of the first of popular, mature, new, lightweight that the words name."""
+    """The number of stars that the words give, else the range of the first of popular, mature, new, lightweight that they name."""
+    if found := STARS.search(query):
+        count = int(found.group(2).replace(",", "")) * (1000 if found.group(3) else 1)
+        return NumberRange(max=count) if (found.group(1) or "").lower() in UPPER else NumberRange(min=count)
     for word, pattern in STAR_WORDS:
         if pattern.search(query):
             return _named(word, bounds)

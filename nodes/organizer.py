@@ -84,12 +84,17 @@ def key_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[s
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
 
 
+BIBLIOGRAPHIC = ("volume", "issue", "pages", "mesh", "licence")
+"""What a record of one kind has and a hit has no field for; it stands in the hit's metadata."""
+
+
 def to_hit(one: Candidate, rank: int) -> Hit:
     record = one.record
     same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
+    present = record.model_dump(mode="json", include=set(BIBLIOGRAPHIC), exclude_defaults=True)
     best = min(one.found_by, key=lambda place: place.rank, default=None)
     return Hit(
-        **same,
+        **{**same, "metadata": {**record.metadata, **present}},
         rank=rank,
         score=one.score,
         scores={name: round(value, 6) for name, value in one.scores.items()},

@@ -72,7 +72,8 @@ def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tu
     """The deterministic strategy: concepts joined with AND, and all configured sources unless the caller named some."""
     sources = tuple(name for name in configured if request.sources is None or name in request.sources)
     if not sources:
-        raise NothingSearchable(f"none of the sources {', '.join(map(str, request.sources or ()))} is switched on in the settings")
+        asked = f"of the sources {', '.join(map(str, request.sources))} none" if request.sources else "no source"
+        raise NothingSearchable(f"{asked} is switched on in the settings; `outrider config show` shows them under sources")
     query = PlannedQuery(text=text, keywords=tuple(dict.fromkeys(words(text))), boolean_query=" AND ".join(map(_quoted, intent.concepts)))
     return SearchStrategy(
         queries=(query,),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.state.records import Record
-from outrider.text.words import STOP_WORDS, words
+from outrider.text.words import STOP_WORDS, stem, words
 
 FIRST = 10
 POOL = 30
@@ -29,13 +29,10 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     A term must stand in the title or description of some hit: those say what a text is about, bodies also say "overall".
     The other hits are searched for the forms that stand in the first ones; further forms of a word are not looked up.
     """
-    from Stemmer import Stemmer
-
-    stemmer = Stemmer("english")
-    asked = frozenset(stemmer.stemWords(list(words(query))))
+    asked = frozenset(map(stem, words(query)))
     first = [_plain_words(record) for record in hits[:FIRST]]
     forms = Counter(word for document in first for word in document if _says_something(word))
-    stems: dict[str, str] = dict(zip(forms, stemmer.stemWords(list(forms)), strict=True))
+    stems = {word: stem(word) for word in forms}
     hit = _documents(first, stems)
     others = [_plain_words(record) for record in hits[FIRST:POOL]]
     other = _documents(others, stems)
@@ -43,9 +40,9 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     enough = MIN_HITS if len(first) == FIRST else 2
     common = _common_forms(forms, stems)
     best = sorted(
-        (-_weight(count, len(first), other[stem], len(others)), common[stem])
-        for stem, count in hit.items()
-        if count >= enough and stem not in asked and headlined[stem]
+        (-_weight(count, len(first), other[term], len(others)), common[term])
+        for term, count in hit.items()
+        if count >= enough and term not in asked and headlined[term]
     )
     return tuple(word for weight, word in best[:limit] if weight < 0)
 
@@ -65,7 +62,7 @@ def _says_something(word: str) -> bool:
 
 def _documents(documents: Iterable[Sequence[str]], stems: Mapping[str, str]) -> Counter[str]:
     """In how many documents each stem stands."""
-    return Counter(stem for document in documents for stem in {stems[word] for word in stems.keys() & document})
+    return Counter(term for document in documents for term in dict.fromkeys(stems[word] for word in document if word in stems))
 
 
 def _weight(hit: int, first: int, other: int, others: int) -> float:

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from outrider.retrieval.opening import opened
 from outrider.retrieval.sql import any_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.db import AsyncConnection
-    from lancedb.table import AsyncTable
 
 NAME = "files"
+"""The table is made when the first file is remembered."""
 KEEP = timedelta(hours=1)
 COMPACT_EVERY = 64
 """Commits after which the ledger is compacted on the way."""
@@ -47,18 +48,8 @@ def schema() -> pa.Schema:
     )
 
 
-async def opened(connection: AsyncConnection) -> AsyncTable | None:
-    """The ledger, None where nothing was ever remembered."""
-    try:
-        return await connection.open_table(NAME)
-    except ValueError as error:
-        if "was not found" in str(error):
-            return None
-        raise
-
-
 async def find(connection: AsyncConnection, fingerprint: str) -> IngestedFile | None:
-    table = await opened(connection)
+    table = await opened(connection, NAME)
     if table is None:
         return None
     rows = (await table.query().where(any_of("fingerprint", [fingerprint])).limit(1).to_arrow()).to_pylist()
@@ -80,18 +71,18 @@ async def remember(connection: AsyncConnection, files: Sequence[IngestedFile]) -
 
 
 async def forget(connection: AsyncConnection, origins: Sequence[str]) -> None:
-    table = await opened(connection)
+    table = await opened(connection, NAME)
     if table is not None and origins:
         await table.delete(any_of("origin", origins))
 
 
 async def count(connection: AsyncConnection) -> int:
-    table = await opened(connection)
+    table = await opened(connection, NAME)
     return 0 if table is None else await table.count_rows()
 
 
 async def compact(connection: AsyncConnection) -> None:
     """Every remembered file adds a version; readers of the ledger hold none for long."""
-    table = await opened(connection)
+    table = await opened(connection, NAME)
     if table is not None:
         await table.optimize(cleanup_older_than=KEEP)

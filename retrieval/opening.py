@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 
-async def opened(connection: AsyncConnection) -> AsyncTable | None:
+async def opened(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
+    """A table of the library, None where it has none of that name."""
     try:
-        return await connection.open_table(TABLE)
+        return await connection.open_table(name)
     except ValueError as error:
         if "was not found" in str(error):
             return None

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, RANKED, brief_records
 from outrider.retrieval.sql import to_sql
-from outrider.retrieval.words import only_stop_words, searched, words
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
-from outrider.text.words import STOP_WORDS
+from outrider.state.request import MAX_QUERY_CHARS
+from outrider.text.words import STOP_WORDS, WORD, words
 
 if TYPE_CHECKING:
     from lancedb.query import FullTextQuery
@@ -25,8 +25,31 @@ ALL_ROWS = 2**31 - 1
 """LanceDB gives 10 rows where no limit is named."""
 WIDENED_WEIGHT = 0.2
 """Weight of expansion terms beside the words of the query; chosen on the development collections (docs/benchmarks.md)."""
+MAX_QUERY_TERMS = 1_024
+"""Distinct words of one query that are searched; from the next new word on the rest of the text is left out."""
 SLACK = 16
 """Rows asked for beyond the limit, to see whether the cut goes through a group of equal scores."""
+
+
+def searched(text: str) -> str:
+    """What is asked of the index: the text up to `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`; empty where it holds no word.
+
+    Repeated words stay, since their frequency weighs.
+    """
+    text = text[:MAX_QUERY_CHARS]
+    seen: set[str] = set()
+    end = 0
+    for found in WORD.finditer(text):
+        seen.add(found.group().lower())
+        if len(seen) > MAX_QUERY_TERMS:
+            break
+        end = found.end()
+    return text[:end]
+
+
+def only_stop_words(text: str) -> bool:
+    """Whether the ranking index, which leaves stop words out, has nothing to look up."""
+    return all(word in STOP_WORDS for word in words(text))
 
 
 def index_plan() -> list[tuple[str, Any]]:
@@ -64,7 +87,7 @@ async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None
     """Ids, in their order, of records that hold the words of `phrase` one after another in `field`."""
     if field != "any" and field not in EXACT_FIELDS:
         raise BadRequest(f"unknown text field {field!r}; known: any, {', '.join(EXACT_FIELDS)}")
-    if limit < 1 or not any(words(phrase)):
+    if limit < 1 or not words(phrase):
         return []
     columns = list(EXACT_FIELDS.values()) if field == "any" else [EXACT_FIELDS[field]]
     found = await _rows(table, any_query([phrase_query(phrase, column) for column in columns]), where, ["doc_id", "_score"], ALL_ROWS)

@@ -139,10 +139,6 @@ class Library:
         held = {record.doc_id: record for record in await self.fetch(cut)} if cut else {}
         return [held.get(record.doc_id, record) for record in records]
 
-    async def full_texts(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        """`Record.full_text()` by id; ids that are not there are absent."""
-        return {record.doc_id: record.full_text() for record in await self.fetch(doc_ids)}
-
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of whole records, which a record from `search`, whose body is cut, cannot tell."""
         with self._place.translated():

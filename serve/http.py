@@ -6,6 +6,9 @@ Documented at https://python.langchain.com/docs/langserve. A key missing from an
 from __future__ import annotations
 
 import ipaddress
+import socket
+import sys
+from contextlib import closing, redirect_stdout
 from typing import TYPE_CHECKING
 
 from outrider import __version__
@@ -56,7 +59,18 @@ def run_server(services: Services, host: str, port: int) -> None:
     app = application(services)
     import uvicorn
 
-    uvicorn.run(app, host=host, port=port, log_level="info")
+    with closing(_listening(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
+        shown = f"[{host}]" if ":" in host else host
+        sys.stderr.write(f"Outrider answers at http://{shown}:{listening.getsockname()[1]}/search - Ctrl-C stops it\n")
+        uvicorn.Server(uvicorn.Config(app, log_level="info")).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A bound socket; whatever keeps it from listening is said before the server starts."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise BadRequest(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port") from error
 
 
 def _loopback(host: str) -> bool:

@@ -19,11 +19,15 @@ from outrider.settings.model import Settings
 from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
 from outrider.settings.yaml_file import plain_value, read_yaml
 from outrider.state.errors import SettingsError
+from outrider.state.nearest import nearest as most_like
+from outrider.state.nearest import shown
 
 FILE_NAME = "search_config.yaml"
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
 LIBRARY_NAME = "library.uri"
+NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA")
+"""Variables of ours that name no setting: the short name of one, and where benchmarks find their collections."""
 FLAG = "flag"
 DEFAULT = "default"
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -92,9 +96,13 @@ def _home(uri: str) -> str:
 def _environment(environ: Mapping[str, str]) -> Layer:
     layer: Layer = {}
     for variable in sorted(environ):
-        if variable.startswith(PREFIX) and "__" in variable:
-            name = variable.removeprefix(PREFIX).lower().replace("__", ".")
-            layer.update(_variable(variable, name, environ[variable]))
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
+            continue
+        name = variable.removeprefix(PREFIX).lower().replace("__", ".")
+        if "__" not in variable:
+            close = most_like(variable, [*NO_SETTINGS, *map(_variable_of, leaves())])
+            raise SettingsError(f"{_named(variable)} names no setting{f'; did you mean {close}?' if close else ''}")
+        layer.update(_variable(variable, name, environ[variable]))
     short = environ.get(LIBRARY_VARIABLE)
     if short:
         _agree(layer.get(LIBRARY_NAME), short)
@@ -161,13 +169,16 @@ def _complaint(detail: ErrorDetails, merged: Layer) -> str:
     where = merged[name].where
     rule = detail["msg"].removeprefix("Input should be ") if "_type" not in detail["type"] else ""
     expected = EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
-    given = "" if leaf.secret else f", not {_shown(detail['input'])}"
+    given = "" if leaf.secret else f", not {_given(detail['input'])}"
     return f"{where}: {name} takes {expected}{given}"
 
 
-def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _given(value: object) -> str:
+    return "nothing" if value is None else shown(value)
+
+
+def _variable_of(name: str) -> str:
+    return PREFIX + name.upper().replace(".", "__")
 
 
 def _named(variable: str) -> str:

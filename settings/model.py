@@ -74,8 +74,8 @@ class DistillerSettings(Section):
     """Which sentences are kept."""
 
     max_context_tokens: int = Field(2_000, ge=0, le=1_000_000, description="Token budget of the distilled context.")
-    min_score: float = Field(0.2, ge=0, le=1, description="A sentence below this score is left out.")
-    max_sentences_per_hit: int = Field(5, ge=1, le=1_000, description="Sentences kept of one hit.")
+    min_score: float = Field(0.1, ge=0, le=1, description="A sentence below this score is left out.")
+    max_sentences_per_hit: int = Field(3, ge=1, le=1_000, description="Sentences kept of one hit.")
 
 
 class StarsSettings(Section):
@@ -107,10 +107,17 @@ class LibrarySourceSettings(Section):
     enabled: bool = Field(True, description="Whether searches ask the library.")
 
 
+class GithubSettings(Section):
+    base_url: str = Field(
+        "https://api.github.com", min_length=1, description="Address of GitHub's REST API. Kept for the source, which is not built yet."
+    )
+
+
 class SourcesSettings(Section):
     """Who is asked."""
 
     library: LibrarySourceSettings = LibrarySourceSettings()
+    github: GithubSettings = GithubSettings()
 
 
 class Settings(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,10 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.settings.model import Settings
+from outrider.state.nearest import nearest as most_like
+
+CLOSE = 0.7
+"""Likeness of a whole name, or of its last part, that goes before any weaker one of whole names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +96,16 @@ def split(name: str) -> list[str]:
 
 
 def nearest(name: str) -> str:
-    """`; did you mean 'run.candidates'?`, or nothing where no known name is like it.
+    """`; did you mean 'run.candidates'?`, or the known groups where no known name is like it.
 
     A right last part in the wrong section counts as near: `candidates` for `run.candidates`.
     """
     names = [*leaves(), *sections()]
-    same_key = [known for known in names if known.rpartition(".")[2] == name.rpartition(".")[2]]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    close_key = difflib.get_close_matches(name.rpartition(".")[2], [known.rpartition(".")[2] for known in names], n=1, cutoff=0.7)
-    by_key = [known for known in names if known.rpartition(".")[2] in close_key]
-    best = (close or same_key or by_key or difflib.get_close_matches(name, names, n=1))[:1]
-    return f"; did you mean {best[0]!r}?" if best else f"; known groups: {', '.join(Settings.model_fields)}"
+    key = most_like(_last_part(name), map(_last_part, names), CLOSE)
+    elsewhere = next((known for known in names if _last_part(known) == key), None)
+    best = most_like(name, names, CLOSE) or elsewhere or most_like(name, names)
+    return f"; did you mean {best!r}?" if best else f"; known groups: {', '.join(Settings.model_fields)}"
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition(".")[2]

@@ -108,7 +108,7 @@ def _scalar(node: yaml.ScalarNode, where: str, name: str, environ: Mapping[str, 
     """A value with references is read after they are replaced, so that `${N:-5}` is a number where one is wanted."""
     text = _expanded(node.value, f"{where}: {name}", environ)
     if text != node.value:
-        return text if as_text or node.style else plain_value(text)
+        return text if as_text else plain_value(text)
     if as_text and name not in leaves() and not _is_null(node):
         return text  # options of an object store are texts: `allow_http: true` means "true"
     try:

@@ -7,12 +7,12 @@ list (`authors`, `tags`, `mesh`) `$eq` and `$in` ask for any element. Strings co
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from outrider.state.errors import BadRequest
+from outrider.state.nearest import did_you_mean, shown
 
 Scalar = str | int | bool
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists"]
@@ -94,7 +94,7 @@ class _Parser:
         if key == "$not":
             return Not(self.mapping(_mapping(value, key), depth + 1))
         if not isinstance(key, str) or key.startswith("$"):
-            raise BadRequest(f"unknown filter operator {key!r}{_nearest(key, (*CONNECTIVES, *COMPARISONS))}")
+            raise BadRequest(f"unknown filter operator {key!r}{did_you_mean(key, (*CONNECTIVES, *COMPARISONS))}")
         return self.field(_field(key), value, depth)
 
     def field(self, field: str, value: object, depth: int) -> Filter:
@@ -131,13 +131,13 @@ class _Parser:
                     raise BadRequest(f"{operator} has no meaning on the list {field!r}; use $eq or $in")
                 return Compare(field, operator, _scalar(field, operator, operand))
             case _:
-                raise BadRequest(f"unknown filter operator {operator!r} on {field!r}{_nearest(operator, COMPARISONS)}")
+                raise BadRequest(f"unknown filter operator {operator!r} on {field!r}{did_you_mean(operator, COMPARISONS)}")
 
 
 def _field(key: str) -> str:
     name = ALIASES.get(key, key)
     if name not in FIELDS:
-        raise BadRequest(f"unknown filter field {key!r}{_nearest(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
+        raise BadRequest(f"unknown filter field {key!r}{did_you_mean(key, (*FIELDS, *ALIASES))}; known: {', '.join(FIELDS)}")
     return name
 
 
@@ -167,10 +167,4 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
 
 
 def _name(value: object) -> str:
-    shown = repr(value)
-    return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
-
-
-def _nearest(wrong: object, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(wrong), known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"{shown(value)} ({type(value).__name__})"

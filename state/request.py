@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,6 +13,7 @@ from pydantic_core import ErrorDetails
 from outrider.state.errors import BadRequest, NotBuilt
 from outrider.state.filters import parse_filter
 from outrider.state.model import Model
+from outrider.state.nearest import did_you_mean
 
 MAX_QUERY_CHARS = 20_000
 MAX_TOP_K = 1_000
@@ -129,8 +129,7 @@ def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
 def _complaint(detail: ErrorDetails) -> str:
     field = ".".join(str(part) for part in detail["loc"][:1])
     if detail["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(field, SearchRequest.model_fields, n=1)
-        return f"unknown field {field!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        return f"unknown field {field!r}{did_you_mean(field, SearchRequest.model_fields)}"
     return f"{field}: {detail['msg'].removeprefix('Value error, ')}"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Final, TextIO
 
 from outrider.ingest.export.bibtex import BibtexWriter
@@ -13,9 +11,9 @@ from outrider.ingest.export.markdown import MarkdownWriter
 from outrider.ingest.export.ris import RisWriter
 from outrider.ingest.export.writer import Writer
 from outrider.state.errors import BadRequest
-from outrider.state.records import BaseRecord
+from outrider.state.nearest import did_you_mean
 
-__all__ = ["FORMATS", "Writer", "write", "writer"]
+__all__ = ["FORMATS", "Writer", "writer"]
 
 FORMATS: Final[dict[str, type[Writer]]] = {
     "bibtex": BibtexWriter,
@@ -27,21 +25,8 @@ FORMATS: Final[dict[str, type[Writer]]] = {
 }
 
 
-def writer(form: str, stream: TextIO) -> Writer:
+def writer(name: str, stream: TextIO) -> Writer:
     """The writer of a format; `BadRequest` for one that there is not."""
-    if form not in FORMATS:
-        close = difflib.get_close_matches(form, FORMATS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise BadRequest(f"cannot export to {form!r}{hint}; known formats: {', '.join(FORMATS)}")
-    return FORMATS[form](stream)
-
-
-def write(records: Iterable[BaseRecord], form: str, stream: TextIO) -> int:
-    """Writes all records and returns how many they were."""
-    out = writer(form, stream)
-    out.begin()
-    count = 0
-    for count, record in enumerate(records, 1):  # noqa: B007 - the count is the result
-        out.record(record)
-    out.end()
-    return count
+    if name not in FORMATS:
+        raise BadRequest(f"cannot export to {name!r}{did_you_mean(name, FORMATS)}; known formats: {', '.join(FORMATS)}")
+    return FORMATS[name](stream)

@@ -20,7 +20,7 @@ from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import Draft, clean, identifiers_of, one_line, scalar
 from outrider.ingest.latex import decode
-from outrider.ingest.readers.streamed import open_text
+from outrider.ingest.readers.streamed import entries_of
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 
@@ -34,10 +34,9 @@ IDENTIFIERS = {"doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     found = False
-    with open_text(path, options) as stream:
-        for parsed in _parsed(stream):
-            found = True
-            yield parsed
+    for parsed in entries_of(path, options, _parsed):
+        found = True
+        yield parsed
     if not found:
         raise UnreadableFile(f"{path}: no BibTeX entry in it (nothing like @article{{key, ...}})")
 

@@ -13,10 +13,9 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 
 from pydantic import JsonValue
 
-from outrider.identity.identifiers import normal_pmid
 from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import Draft, clean, identifiers_of, scalar
+from outrider.ingest.fields import Draft, clean, from_pubmed, identifiers_of, scalar
 from outrider.ingest.readers.safe_xml import translated
 from outrider.ingest.readers.streamed import refuse_large
 from outrider.state.errors import UnreadableFile
@@ -25,7 +24,7 @@ from outrider.state.records import Paper
 GROUPS = frozenset({"contributors", "titles", "dates", "urls"})
 """Elements that only hold others; the names of those are the fields."""
 LISTS = frozenset({"authors", "keywords"})
-PMID_SOURCES = ("nlm", "pubmed", "medline")
+DATABASES = ("remote-database-name", "remote-database-provider")
 OWN = "rec-number"
 
 
@@ -87,7 +86,7 @@ def _texts(element: Element) -> list[str]:
 
 
 def _paper(draft: Draft) -> Paper:
-    pmid = ("accession-num",) if _from_pubmed(draft) else ()
+    pmid = ("accession-num",) if from_pubmed(draft, DATABASES, "accession-num") else ()
     names = {"doi": ("electronic-resource-num",), "pmid": pmid, "pmcid": ("custom2",), "isbn": ("isbn",)}
     url = draft.line("related-urls", "web-urls")
     return Paper(
@@ -106,10 +105,3 @@ def _paper(draft: Draft) -> Paper:
         tags=draft.lines("keywords"),
         metadata=draft.rest,
     )
-
-
-def _from_pubmed(draft: Draft) -> bool:
-    given = draft.given(("remote-database-name", "remote-database-provider"))
-    said = " ".join(text.casefold() for _, value in given if (text := scalar(value)))
-    number = next((scalar(value) for _, value in draft.given(("accession-num",))), None)
-    return any(name in said for name in PMID_SOURCES) and bool(number and normal_pmid(number))

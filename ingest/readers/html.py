@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.fields import one_line, year_of
 from outrider.ingest.readers.decoded import decoded
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Identifiers, Page
@@ -29,7 +30,6 @@ CHARSET = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)|<\?xml[^>]{0,100}?encoding=["']([A-Za-z0-9_:.-]+)""", re.IGNORECASE
 )
 CHARSET_BYTES = 4096
-YEAR = re.compile(r"(1[5-9]|20)\d\d(?!\d)")
 TITLES = ("citation_title", "dc.title", "dcterms.title", "og:title", "parsely-title")
 AUTHORS = ("citation_author", "dc.creator", "dcterms.creator", "author", "parsely-author")
 DESCRIPTIONS = ("description", "og:description", "dc.description", "dcterms.description")
@@ -60,7 +60,6 @@ def declared_charset(data: bytes) -> str | None:
 
 def _page(page: Declared, title: str, text: str, date: str, encoding: Mapping[str, str]) -> Page:
     extra: dict[str, JsonValue] = {**encoding, "date": date, "site": page.said("og:site_name")}
-    year = YEAR.search(date)
     return Page(
         doc_id="",
         title=title,
@@ -69,7 +68,7 @@ def _page(page: Declared, title: str, text: str, date: str, encoding: Mapping[st
         url=page.url(),
         identifiers=Identifiers(doi=next((doi for name in DOIS if (doi := normal_doi(page.said(name)))), None)),
         authors=page.authors(),
-        year=int(year.group()) if year else None,
+        year=year_of(date)[0],
         language=page.language(),
         tags=page.tags(),
         metadata={name: value for name, value in extra.items() if value},
@@ -84,7 +83,7 @@ class Declared:
         self.meta: dict[str, tuple[str, ...]] = {}
         for element in tree.iter("meta"):
             name = (element.get("name") or element.get("property") or "").strip().lower()
-            content = _line(element.get("content") or "")
+            content = one_line(element.get("content") or "")
             if name and content and (name in REPEATED or name not in self.meta):
                 self.meta[name] = (*self.meta.get(name, ()), content)
         self.graph = tuple(_json_ld(tree))
@@ -95,18 +94,18 @@ class Declared:
 
     def date(self) -> str:
         """The day of publication as declared, in whatever form."""
-        linked = (_line(value) for node in self.graph if isinstance(value := node.get("datePublished"), str))
+        linked = (one_line(value) for node in self.graph if isinstance(value := node.get("datePublished"), str))
         return self.said(*DATES) or next(linked, "")
 
     def title(self) -> str:
-        own = (_line("".join(element.itertext())) for element in self.tree.iter("title"))
+        own = (one_line("".join(element.itertext())) for element in self.tree.iter("title"))
         return self.said(*TITLES) or next(filter(None, own), "")
 
     def authors(self) -> tuple[str, ...]:
         declared = next((self.meta[name] for name in AUTHORS if name in self.meta), ())
         names = [name.strip() for value in declared for name in value.split(";")]
         names = names or [name for node in self.graph for name in _names(node.get("author"))]
-        names = names or [_line("".join(link.itertext())) for link in self.tree.iter("a") if (link.get("rel") or "").lower() == "author"]
+        names = names or [one_line("".join(link.itertext())) for link in self.tree.iter("a") if (link.get("rel") or "").lower() == "author"]
         return tuple(dict.fromkeys(name for name in names if name and "://" not in name))
 
     def tags(self) -> tuple[str, ...]:
@@ -146,11 +145,7 @@ def _json_ld(tree: HtmlElement) -> Iterator[Mapping[str, Any]]:
 def _names(author: Any) -> list[str]:
     people = author if isinstance(author, list) else [author]
     names = (person.get("name") if isinstance(person, Mapping) else person for person in people)
-    return [_line(name) for name in names if isinstance(name, str)]
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    return [one_line(name) for name in names if isinstance(name, str)]
 
 
 def _tree(path: Path, text: str) -> HtmlElement:

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.fields import cites, year_of
 from outrider.ingest.readers.safe_xml import SPACE, flat, parsed
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
@@ -127,8 +128,8 @@ def _authors(meta: Element | None) -> Iterator[str]:
 def _year(meta: Element | None) -> int | None:
     """The earliest year of publication, in print or online."""
     dates = [date for date in _all(meta, "pub-date") if date.get("pub-type", date.get("date-type", "")) not in NOT_PUBLISHED]
-    years = [text for date in dates if len(text := flat(_child(date, "year"))) == 4 and text.isdigit()]
-    return min(map(int, years), default=None)
+    years = (year_of(flat(_child(date, "year")))[0] for date in dates)
+    return min(filter(None, years), default=None)
 
 
 def _pages(meta: Element | None) -> str | None:
@@ -154,9 +155,9 @@ def _cited(reference: Element) -> Iterator[Edge]:
         said = {element.get("pub-id-type", ""): flat(element) for element in citation.iter("pub-id")}
         links = (link.get(HREF) or flat(link) for link in citation.iter("ext-link"))
         doi = normal_doi(said.get("doi", "")) or next((found for link in links if "doi.org/" in link and (found := normal_doi(link))), None)
-        pmid = normal_pmid(said.get("pmid", ""))
-        if doi or pmid:
-            yield Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}")
+        edge = cites(doi, normal_pmid(said.get("pmid", "")))
+        if edge:
+            yield edge
 
 
 def _abstract(meta: Element | None) -> str:

@@ -16,11 +16,11 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.columns import CONTENT, FIELD_OF, check_columns, check_fields, fold, parsed_row
+from outrider.ingest.columns import CONTENT, FIELD_OF, check_columns, fold, parsed_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import TooDeep, clean
 from outrider.ingest.own_rows import SCHEMA, NotARecord, from_json
-from outrider.ingest.readers.streamed import open_text
+from outrider.ingest.readers.streamed import entries_of
 from outrider.state.errors import UnreadableFile
 
 CHUNK_CHARS = 2**16
@@ -45,14 +45,16 @@ DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    check_fields(options.columns)
-    with open_text(path, options) as stream:
-        lines = ".jsonl" in path.name.lower() or ".ndjson" in path.name.lower()
-        rows = _lines(stream) if lines else _document(_Text(stream))
-        head = list(islice(rows, LOOKED_AT))
-        _check(path, head, options)
-        for row in chain(head, rows):
-            yield row if isinstance(row, BadEntry) else _parsed(*row, options)
+    return entries_of(path, options, lambda stream: _entries(path, stream, options))
+
+
+def _entries(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
+    lines = ".jsonl" in path.name.lower() or ".ndjson" in path.name.lower()
+    rows = _lines(stream) if lines else _document(_Text(stream))
+    head = list(islice(rows, LOOKED_AT))
+    _check(path, head, options)
+    for row in chain(head, rows):
+        yield row if isinstance(row, BadEntry) else _parsed(*row, options)
 
 
 def _parsed(where: str, value: JsonValue, options: ReadOptions) -> Parsed:

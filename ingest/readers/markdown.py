@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.fields import one_line, year_of
 from outrider.ingest.readers.decoded import decoded
 from outrider.state.records import Document, Identifiers
 
@@ -23,7 +24,6 @@ FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
 SETEXT = re.compile(r"^ {0,3}=+[ \t]*$")
 MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\]\([^)]*\)|\[(?=[^\]]*\]\()")
-YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)")
 MAX_FRONT_CHARS = 64 * 1024
 MAX_FRONT_DEPTH = 20
 PLACED = (
@@ -136,7 +136,7 @@ def _line(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(filter(None, map(_line, value)))
-    return " ".join(str(value).split())
+    return one_line(str(value))
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -156,8 +156,7 @@ def _words(value: Any) -> tuple[str, ...]:
 def _year(value: Any) -> int | None:
     if isinstance(value, dt.date):  # datetime is a date
         return value.year
-    found = YEAR.search(_line(value))
-    return int(found.group()) if found else None
+    return year_of(_line(value))[0]
 
 
 def _json(value: Any) -> JsonValue:

@@ -15,12 +15,12 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.fields import cites, year_of
 from outrider.ingest.readers.safe_xml import flat, translated
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Edge, Identifiers, Paper
 
 ARTICLES = ("PubmedArticle", "PubmedBookArticle")
-YEAR = re.compile(r"(?<!\d)(1[5-9]|20)\d\d(?!\d)")
 NOTICES = (
     "RetractionIn",
     "RetractionOf",
@@ -122,8 +122,8 @@ def _year(body: Element) -> int | None:
         "Book/PubDate/Year",
         "ContributionDate/Year",
     )
-    found = (YEAR.search(flat(body.find(path))) for path in paths)
-    return next((int(year.group()) for year in found if year), None)
+    found = (year_of(flat(body.find(path)))[0] for path in paths)
+    return next(filter(None, found), None)
 
 
 def _language(body: Element) -> str | None:
@@ -135,9 +135,9 @@ def _language(body: Element) -> str | None:
 def _references(item: Element) -> Iterator[Edge]:
     for reference in item.iterfind("PubmedData/ReferenceList//Reference"):
         said = {element.get("IdType", ""): flat(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
-        doi, pmid = normal_doi(said.get("doi", "")), normal_pmid(said.get("pubmed", ""))
-        if doi or pmid:
-            yield Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}")
+        edge = cites(normal_doi(said.get("doi", "")), normal_pmid(said.get("pubmed", "")))
+        if edge:
+            yield edge
 
 
 def _notices(cited: Element) -> Iterator[Edge]:

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from outrider.identity.identifiers import normal_doi, normal_pmid
 from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import Draft, clean, identifiers_of, scalar
-from outrider.ingest.readers.streamed import open_text
+from outrider.ingest.fields import Draft, clean, from_pubmed, identifiers_of, scalar
+from outrider.ingest.readers.streamed import entries_of
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 
@@ -27,7 +26,6 @@ LINE = re.compile(r"([A-Z][A-Z0-9])( {2}|[ \t]*\t| )-(?:[ \t]?(.*))$")
 SLOPPY = frozenset("TY ER TI T1 T2 AU A1 AB N2 PY Y1 JO JF DO KW UR VL IS SP EP SN LA ID".split())
 """Tags that count with a single blank before the hyphen too; of any other it is prose."""
 OF_A_RECORD = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
-PMID_PROVIDERS = ("nlm", "pubmed", "medline")
 LISTS = frozenset({"AU", "A1", "KW"})
 """One value a line; a semicolon in it is part of it."""
 VENUES = ("T2", "JF", "JO", "J2", "JA", "BT")
@@ -61,13 +59,17 @@ class _Tags:
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    with open_text(path, options) as stream:
-        found = False
-        for tags in _records(stream):
-            found = True
-            yield from _parsed(tags)
-        if not found:
-            raise UnreadableFile(f"{path}: no RIS record in it (none of its lines starts with TY)")
+    found = False
+    for parsed in entries_of(path, options, _entries):
+        found = True
+        yield parsed
+    if not found:
+        raise UnreadableFile(f"{path}: no RIS record in it (none of its lines starts with TY)")
+
+
+def _entries(lines: Iterable[str]) -> Iterator[Parsed]:
+    for tags in _records(lines):
+        yield from _parsed(tags)
 
 
 def _records(lines: Iterable[str]) -> Iterator[_Tags]:
@@ -123,7 +125,12 @@ def _entry(tags: _Tags) -> Parsed:
 
 def _paper(draft: Draft) -> Paper:
     url = draft.line("UR")
-    names = {"doi": ("DO", "M3", "L3"), "pmid": ("AN",) if _from_pubmed(draft) else (), "pmcid": ("C2",), "isbn": ("SN",)}
+    names = {
+        "doi": ("DO", "M3", "L3"),
+        "pmid": ("AN",) if from_pubmed(draft, ("DB", "DP"), "AN") else (),
+        "pmcid": ("C2",),
+        "isbn": ("SN",),
+    }
     identifiers = identifiers_of(draft, names, url)
     return Paper(
         doc_id="",
@@ -141,10 +148,3 @@ def _paper(draft: Draft) -> Paper:
         tags=draft.lines("KW"),
         metadata=draft.rest,
     )
-
-
-def _from_pubmed(draft: Draft) -> bool:
-    """Whether the accession number is PubMed's: the database or its provider says so."""
-    said = " ".join(text.casefold() for _, value in draft.given(("DB", "DP")) if (text := scalar(value)))
-    number = next((scalar(value) for _, value in draft.given(("AN",))), None)
-    return any(name in said for name in PMID_PROVIDERS) and bool(number and normal_pmid(number)) and not normal_doi(number or "")

@@ -1,6 +1,6 @@
 """Text files read a piece at a time: the encoding found first, the size bounded also behind gzip, binary files refused.
 
-`decoded` reads a document whole and guesses among more encodings; these are for files of many records, which may be large.
+`decoded` reads a document whole; these are for files of many records, which may be large.
 """
 
 from __future__ import annotations
@@ -8,35 +8,44 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from outrider.ingest.entry import ReadOptions
+from pydantic import JsonValue
+
+from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.readers.encoding import Encoding, Sample, marked
 from outrider.state.errors import UnreadableFile
 
 CHUNK_BYTES = 2**16
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+Parse = Callable[[TextIO], Iterator[Parsed]]
 MAX_NUL_SHARE = 0.01
 
 
-@contextmanager
-def open_text(path: Path, options: ReadOptions, newline: str | None = None) -> Iterator[TextIO]:
-    """The file as text, unpacked where its name ends in `.gz`; read through once before, so that it is refused in time.
+def entries_of(path: Path, options: ReadOptions, parse: Parse, newline: str | None = None) -> Iterator[Parsed]:
+    """What `parse` finds in the file; where it is not UTF-8, each record's metadata says in what encoding it was read.
 
-    UTF-8 where the bytes are UTF-8 or a byte order mark says otherwise, else Windows-1252, else Latin-1, which takes any
-    byte. `newline` as for `open`. Raises `UnreadableFile` for a file that is empty, binary, no gzip archive, or larger
-    than `options.max_bytes` (unpacked).
+    The file is unpacked where its name ends in `.gz`, and read through once before, so that it is refused in time: it is UTF-8
+    where its bytes are, or what its byte order mark says, else a guess. `newline` as for `open`. Raises `UnreadableFile` for
+    a file that is empty, binary, no gzip archive, or larger than `options.max_bytes` (unpacked).
     """
     encoding = _encoding(path, options.max_bytes)
+    said: dict[str, JsonValue] = {**encoding.said()}
+    with _opened(path, encoding.name, newline) as stream:
+        for parsed in parse(stream):
+            yield _with_metadata(parsed, said) if said and isinstance(parsed, Entry) else parsed
+
+
+def _with_metadata(entry: Entry, said: Mapping[str, JsonValue]) -> Entry:
+    """What the file itself says under the same name goes before."""
+    return replace(entry, record=entry.record.model_copy(update={"metadata": {**said, **entry.record.metadata}}))
+
+
+@contextmanager
+def _opened(path: Path, encoding: str, newline: str | None) -> Iterator[TextIO]:
     with _whole_archive(path):
         if _packed(path):
             with gzip.open(path, "rt", encoding=encoding, errors="replace", newline=newline) as text:
@@ -67,7 +76,7 @@ def _whole_archive(path: Path) -> Iterator[None]:
         raise UnreadableFile(f"{path}: not a whole gzip file: {error}") from error
 
 
-def _encoding(path: Path, max_bytes: int) -> str:
+def _encoding(path: Path, max_bytes: int) -> Encoding:
     scan = _Scan()
     with _whole_archive(path), gzip.open(path) if _packed(path) else path.open("rb") as file:
         for chunk in iter(lambda: cast("BinaryIO", file).read(CHUNK_BYTES), b""):
@@ -90,12 +99,12 @@ class _Scan:
         self.nuls = 0
         self.mark: str | None = None
         self.utf8 = True
-        self.cp1252 = True
+        self.sample = Sample()
         self.decoder = codecs.getincrementaldecoder("utf-8")()
 
     def feed(self, chunk: bytes) -> None:
         if not self.bytes:
-            self.mark = next((name for mark, name in MARKS if chunk.startswith(mark)), None)
+            self.mark = marked(chunk)
         self.bytes += len(chunk)
         self.nuls += chunk.count(0)
         if self.utf8:
@@ -103,14 +112,12 @@ class _Scan:
                 self.decoder.decode(chunk)
             except UnicodeDecodeError:
                 self.utf8 = False
-        self.cp1252 = self.cp1252 and not any(byte in chunk for byte in NOT_IN_CP1252)
+        self.sample.feed(chunk)
 
     def binary(self) -> bool:
         """Null bytes are noise in a text that is UTF-8 but for them, as long as they are few."""
         wide = self.mark is not None and self.mark != "utf-8-sig"
         return not wide and self.nuls > 0 and (not self.utf8 or self.nuls > max(1, MAX_NUL_SHARE * self.bytes))
 
-    def encoding(self) -> str:
-        if self.mark:
-            return self.mark
-        return "utf-8" if self.utf8 else "cp1252" if self.cp1252 else "latin-1"
+    def encoding(self) -> Encoding:
+        return Encoding(self.mark) if self.mark else Encoding("utf-8") if self.utf8 else self.sample.guess()

@@ -19,10 +19,10 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
-from outrider.ingest.columns import FIELD_OF, NAMES, check_columns, check_fields, fold, parsed_row
+from outrider.ingest.columns import FIELD_OF, NAMES, check_columns, fold, parsed_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.own_rows import COLUMNS, NotARecord, from_cells, unguarded
-from outrider.ingest.readers.streamed import open_text, refuse_large
+from outrider.ingest.readers.streamed import entries_of, refuse_large
 from outrider.state.errors import UnreadableFile
 
 SEPARATORS = ",;\t|%"
@@ -35,12 +35,10 @@ OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    check_fields(options.columns)
     if path.suffix.lower() == ".xlsx":
         yield from _workbook(path, options)
         return
-    with open_text(path, options, newline="") as stream:
-        yield from _table(path, stream, options)
+    yield from entries_of(path, options, lambda stream: _table(path, stream, options), newline="")
 
 
 def _table(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:

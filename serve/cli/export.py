@@ -20,6 +20,7 @@ from outrider.state.filters import parse_filter
 if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.filters import Filter
+    from outrider.state.hits import Hit
     from outrider.state.records import Record
 
 SUFFIXES = {".bib": "bibtex", ".ris": "ris", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
@@ -83,7 +84,6 @@ async def _hits(path: Path) -> AsyncIterator[Record]:
 def _read_answer(path: Path) -> list[Record]:
     from pydantic import ValidationError
 
-    from outrider.state.records import RECORD, BaseRecord
     from outrider.state.response import SearchResponse
 
     try:
@@ -92,8 +92,18 @@ def _read_answer(path: Path) -> list[Record]:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
         raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
-    shared = BaseRecord.model_fields.keys() | {"kind"}
-    return [RECORD.validate_python(hit.model_dump(mode="json", include=shared)) for hit in answer.hits]
+    return [_record(hit) for hit in answer.hits]
+
+
+def _record(hit: Hit) -> Record:
+    """What a hit holds of its record: its own fields, and those that stand in its metadata."""
+    from outrider.state.records import RECORD, BaseRecord, Paper, Repository
+
+    said = hit.model_dump(mode="json", include=BaseRecord.model_fields.keys() | {"kind"})
+    kinds: dict[str, type[BaseRecord]] = {"paper": Paper, "repository": Repository}
+    own = kinds.get(hit.kind, BaseRecord).model_fields.keys() - BaseRecord.model_fields.keys()
+    moved = {name: said["metadata"].pop(name) for name in sorted(own & said["metadata"].keys())}
+    return RECORD.validate_python({**said, **moved})
 
 
 @contextlib.contextmanager

@@ -30,8 +30,10 @@ def ingest(
         bool, typer.Option("--installed", help="Also the Python packages installed in this environment, as repositories.")
     ] = False,
     columns: Annotated[
-        str | None,
-        typer.Option("--map", metavar="FIELD=COLUMN,...", help="Columns of odd tables, for example title=Heading,abstract=Summary."),
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="FIELD=COLUMN,...", help="Columns of odd tables, for example title=Heading,abstract=Summary; may be repeated."
+        ),
     ] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -43,7 +45,7 @@ def ingest(
     """
     if not paths and not installed:
         raise BadRequest("nothing to ingest: name files or folders, or give --installed")
-    report = wait_for(_ingest(services(library), paths or [], _columns(columns), installed=installed, quiet=as_json))
+    report = wait_for(_ingest(services(library), paths or [], _columns(columns or []), installed=installed, quiet=as_json))
     if as_json:
         sys.stdout.write(report.model_dump_json() + "\n")
     else:
@@ -62,12 +64,15 @@ async def _ingest(made: Services, paths: list[Path], columns: Mapping[str, str],
         return await run_ingest(library, paths, options, installed=installed, progress=_drawn(bar), batch_records=bounds.batch_records)
 
 
-def _columns(text: str | None) -> dict[str, str]:
-    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
-    for field, equals, column in pairs:
-        if not (field.strip() and equals and column.strip()):
-            raise BadRequest(f"--map takes FIELD=COLUMN pairs such as title=Heading,year=Published, not {field + equals + column!r}")
-    return {field.strip(): column.strip() for field, _, column in pairs}
+def _columns(texts: list[str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        field, equals, column = (piece.strip() for piece in part.partition("="))
+        if not (field and equals and column):
+            raise BadRequest(f"--map takes FIELD=COLUMN pairs such as title=Heading,year=Published, not {part!r}")
+        if columns.setdefault(field, column) != column:
+            raise BadRequest(f"--map names two columns for {field!r}: {columns[field]!r} and {column!r}")
+    return columns
 
 
 def _progress(quiet: bool) -> Progress:

@@ -104,7 +104,7 @@ def _context(timeout_s: float | None) -> RunContext:
     try:
         return RunContext(run_timeout_s=timeout_s)
     except ValidationError as error:
-        raise BadRequest(f"--timeout: {error.errors()[0]['msg']}") from error
+        raise BadRequest(f"--timeout takes seconds above 0 and up to 600, not {timeout_s!r}") from error
 
 
 def _show_plan(answer: SearchResponse, explain: bool) -> None:

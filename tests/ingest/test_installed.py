@@ -7,7 +7,7 @@ import pytest
 
 from outrider.ingest import installed as module
 from outrider.ingest.entry import BadEntry, Entry
-from outrider.ingest.installed import installed, record, without_badges
+from outrider.ingest.installed import installed, plain_readme, record
 from outrider.state.records import Edge, Repository
 
 METADATA = """Metadata-Version: 2.1
@@ -79,7 +79,7 @@ def test_old_metadata_keeps_the_readme_in_a_header(tmp_path: Path) -> None:
 
 def test_layout_is_dropped_but_not_in_code() -> None:
     readme = '<p align="center"><strong>HTTPX</strong> - a client.</p>\n\n```html\n<p>kept</p>\n```\na < b and <T> stay'
-    assert without_badges(readme) == "HTTPX - a client.\n\n```html\n<p>kept</p>\n```\na < b and <T> stay"
+    assert plain_readme(readme) == "HTTPX - a client.\n\n```html\n<p>kept</p>\n```\na < b and <T> stay"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_layout_is_dropped_but_not_in_code() -> None:
     ],
 )
 def test_lines_of_badges_are_dropped(readme: str, text: str) -> None:
-    assert without_badges(readme) == text
+    assert plain_readme(readme) == text
 
 
 def test_each_name_once_and_broken_metadata_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

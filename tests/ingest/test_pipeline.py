@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import tempfile
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from memory_shelves import MemoryShelves
 from minimal_pdf import pdf
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.feeding import Bounds, fed, grouped
+from outrider.ingest.feeding import WAITING, Bounds, fed, grouped
 from outrider.ingest.naming import Named, Namer, Outcome, Repeated
 from outrider.ingest.pipeline import IngestProgress, ingest
 from outrider.ingest.readers import KnownReader
@@ -24,6 +24,8 @@ from outrider.ingest.report import FileReport, IngestReport
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Document, Identifiers
 
+PATIENCE_S = 30
+"""Of a test that waits for a thread: long enough for any machine."""
 ROWS = [{"id": f"r{number}", "title": f"Title {number}", "abstract": "words " * 5} for number in range(10)]
 
 
@@ -117,19 +119,23 @@ def test_groups_are_bounded_by_count_and_bytes() -> None:
 async def test_a_reader_never_runs_far_ahead() -> None:
     """A consumer that stops taking stops the reader: few groups wait, whatever the file's size."""
     read: list[int] = []
+    left = threading.Event()
 
     def outcomes() -> Iterator[Outcome]:
-        for number in range(1_000):
-            read.append(number)
-            yield named(str(number))[0]
+        try:
+            for number in range(1_000):
+                read.append(number)
+                yield named(str(number))[0]
+        finally:
+            left.set()
 
     groups = fed(outcomes, Bounds(10, 10**6))
-    await anext(groups)
-    await asyncio.sleep(0.1)
-    assert len(read) <= 60
+    for taken in range(1, 6):
+        await anext(groups)
+        assert len(read) <= 10 * (taken + WAITING)
     await groups.aclose()
-    await asyncio.sleep(0.05)
-    assert len(read) < 100
+    assert await asyncio.to_thread(left.wait, PATIENCE_S)
+    assert len(read) <= 10 * (5 + WAITING)
 
 
 async def test_what_was_read_before_a_break_arrives_before_it() -> None:
@@ -326,6 +332,15 @@ async def test_nothing_to_ingest_and_a_missing_path_are_refused(tmp_path: Path) 
     assert not shelves.records
 
 
+async def test_a_map_to_no_field_is_refused(tmp_path: Path) -> None:
+    """Before anything is read or written, also where no table is among the files."""
+    (tmp_path / "a.md").write_text("# A")
+    shelves = MemoryShelves()
+    with pytest.raises(BadRequest, match="--map: unknown field 'titel'; did you mean 'title'"):
+        await ingest(shelves, [tmp_path], ReadOptions(columns={"titel": "Heading"}))
+    assert not shelves.records
+
+
 async def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     """It never goes back, and names the file being read."""
     jsonl(tmp_path / "a.jsonl", ROWS)
@@ -342,23 +357,24 @@ async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_pa
     """It does not wait for a reader that takes its time; what was stored stays."""
     path = jsonl(tmp_path / "a.jsonl", ROWS)
     read = KnownReader.read
+    stored, released = asyncio.Event(), threading.Event()
 
     def slow(self: KnownReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         for place, item in enumerate(read(self, path, options)):
             if place == 5:
-                time.sleep(3)
+                released.wait(PATIENCE_S)
             yield item
 
     shelves = MemoryShelves()
     with monkeypatch.context() as patched:
         patched.setattr(KnownReader, "read", slow)
-        run = asyncio.create_task(ingest(shelves, [path], batch_records=2))
-        await asyncio.sleep(0.5)
-        started = time.perf_counter()
+        run = asyncio.create_task(ingest(shelves, [path], batch_records=2, progress=lambda now: stored.set() if now.records == 4 else None))
+        await asyncio.wait_for(stored.wait(), PATIENCE_S)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        assert time.perf_counter() - started < 1
+        assert not released.is_set()
+        released.set()
     assert len(shelves.records) == 4
     assert not shelves.files
     report = await ingest(shelves, [path])

@@ -62,3 +62,17 @@ def test_years_are_always_a_range(query: str) -> None:
     constraints, _ = read_constraints(query, STARS, this_year=2026)
     low, high = constraints.years.min, constraints.years.max
     assert low is None or high is None or low <= high
+
+
+@pytest.mark.parametrize(
+    ("query", "low", "high", "rest"),
+    [
+        ("popular web framework with over 5,000 stars", 5000, None, "popular web framework"),
+        ("parser at least 2k stars", 2000, None, "parser"),
+        ("parser under 300 stars", None, 300, "parser"),
+        ("1000+ stars parser", 1000, None, "parser"),
+    ],
+)
+def test_a_number_of_stars_is_taken_at_its_word(query: str, low: int | None, high: int | None, rest: str) -> None:
+    constraints, left = read_constraints(query, STARS, 2026)
+    assert (constraints.stars.min, constraints.stars.max, constraints.stars_named, left) == (low, high, True, rest)

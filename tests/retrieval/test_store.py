@@ -115,7 +115,7 @@ async def test_search_ranks_and_cuts_the_body(library: Library) -> None:
     assert hit.record.text == body[: schema.LEAD_CHARS]
     assert hit.score > 0
     assert await found(library, "retries of calls") == ["a"]
-    assert await library.full_texts(["b", "x"]) == {"b": body}
+    assert [record.text for record in await library.whole([hit.record])] == [body]
     assert await library.content_hashes(["b"]) == {"b": (await library.fetch(["b"]))[0].content_hash()}
 
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -74,6 +78,24 @@ def test_a_page_that_names_this_server_otherwise_is_refused(address: str) -> Non
     """DNS rebinding: the name in the Host header is not one of loopback."""
     answer = httpx.get(f"{address}/input_schema", headers={"Host": "evil.example"})
     assert answer.status_code == 400
+
+
+def test_a_port_that_is_taken_is_said(shelved: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(BadRequest, match="choose another --port"):
+        run_server(services_for(str(shelved)), "127.0.0.1", taken.getsockname()[1])
+
+
+def test_ctrl_c_ends_the_server_with_130_and_nothing_on_standard_output(shelved: Path) -> None:
+    command = [sys.executable, "-m", "outrider", "serve", "--port", "0", "-l", str(shelved)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "startup complete" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])

@@ -106,7 +106,7 @@ def test_a_reference_that_cannot_be_replaced_is_named(place: Place, value: str, 
         ("run:\n  candidate: 1\n", (":2", "'run.candidate'", "'run.candidates'")),
         ("candidates: 1\n", ("'candidates'", "'run.candidates'")),
         ("library:\n  candidates: 1\n", ("'library.candidates'", "'run.candidates'")),
-        ("sources:\n  github: {}\n", ("'sources.github'",)),
+        ("sources:\n  githup: {}\n", ("'sources.github'",)),
         ("1: 2\n", ("'1'",)),
         ("<<: {run: {}}\n", ("'<<'",)),
         ("zzzz: 1\n", ("'zzzz'", "library, run, ranking")),
@@ -226,3 +226,16 @@ def test_an_unknown_flag_is_refused(place: Place) -> None:
 def test_text_without_a_dollar_is_left_alone(text: str, environ: dict[str, str]) -> None:
     """Expansion touches references only, and `$$` stands for any dollar."""
     assert expand(text.replace("$", "$$"), environ) == text
+
+
+@pytest.mark.parametrize(
+    ("variable", "nearest"), [("OUTRIDER_LIBARY", "OUTRIDER_LIBRARY"), ("OUTRIDER_RUN_CANDIDATES", "OUTRIDER_RUN__CANDIDATES")]
+)
+def test_a_misspelt_variable_of_ours_is_refused(place: Place, variable: str, nearest: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} names no setting; did you mean {nearest}"):
+        place.load(**{variable: "x"})
+
+
+def test_a_variable_of_a_source_that_is_not_built_is_kept(place: Place) -> None:
+    loaded = place.load(OUTRIDER_SOURCES__GITHUB__BASE_URL="http://127.0.0.1:9")
+    assert loaded.settings.sources.github.base_url == "http://127.0.0.1:9"

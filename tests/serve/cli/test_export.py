@@ -28,6 +28,21 @@ def test_an_answer_is_exported(shelved: Path, tmp_path: Path, capsys: pytest.Cap
     assert (row["doc_id"], row["title"]) == ("a", "Aspirin and the liver")
 
 
+def test_an_answer_keeps_what_its_records_say_of_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        json.dumps({"title": "Liver", "volume": "3", "issue": "2", "pages": "1-9", "mesh": ["Liver"]}) + "\n"
+    )
+    library = str(tmp_path / "library")
+    assert run(["ingest", str(tmp_path / "rows.jsonl"), "-l", library]) == 0
+    capsys.readouterr()
+    assert run(["search", "liver", "--json", "-l", library]) == 0
+    answer = tmp_path / "answer.json"
+    answer.write_text(capsys.readouterr().out)
+    assert run(["export", str(answer), "--format", "jsonl"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["volume"], row["issue"], row["pages"], row["mesh"], row["metadata"]) == ("3", "2", "1-9", ["Liver"], {})
+
+
 def test_an_export_of_the_library_reads_back_unchanged(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "all.jsonl"
     assert run(["export", "-o", str(target), "-l", str(shelved)]) == 0

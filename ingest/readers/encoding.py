@@ -1,0 +1,82 @@
+"""Which encoding a text is in: what its byte order mark says, else UTF-8, else a guess, which is named as one."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+GUESSES = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp1253", "cp1255", "cp1256")
+SAMPLE_BYTES = 64 * 1024
+AROUND_BYTES = 40
+BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,40}[\x80-\xff]+){0,400}[\x00-\x7f]{0,40}")
+FEW_BYTES = 8
+"""Fewer bytes beyond ASCII say nothing about an encoding: `caf\\xe9` would be taken for Cyrillic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """An encoding by Python's name."""
+
+    name: str
+    guessed: bool = False
+
+    def said(self) -> dict[str, str]:
+        """What a record's metadata says about it: nothing for UTF-8."""
+        return {} if self.name in ("utf-8", "utf-8-sig") else {"encoding": f"{self.name} (guessed)" if self.guessed else self.name}
+
+
+def marked(start: bytes) -> str | None:
+    """The encoding that the byte order mark at the start of a file names."""
+    return next((name for mark, name in MARKS if start.startswith(mark)), None)
+
+
+class Sample:
+    """Bytes beyond ASCII with what stands around them, from which an encoding can be guessed; they may come late in a text.
+
+    Never cut inside a character, which would rule out the very encoding that it is in: a second byte of any of `GUESSES` may
+    be a letter, but neither white space nor one of `,"`.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        if self._size < SAMPLE_BYTES:
+            text = self._rest + chunk
+            end = max(map(text.rfind, (b"\n", b"\r", b" ", b",", b'"'))) + 1
+            if not end and len(text) > SAMPLE_BYTES:
+                end = len(text)  # a text without white space: better cut somewhere than held whole
+            self._rest = text[end:]
+            self._keep(text[:end])
+
+    def guess(self) -> Encoding:
+        """The likeliest of what texts were written in before UTF-8; Windows-1252 where nothing speaks for another."""
+        from charset_normalizer import from_bytes
+
+        self._keep(self._rest)
+        self._rest = b""
+        sample = b"\n".join(self._parts)
+        best = None
+        if sum(byte > 0x7F for byte in sample) >= FEW_BYTES:
+            best = from_bytes(sample, cp_isolation=list(GUESSES), preemptive_behaviour=False).best()
+        return Encoding(best.encoding if best is not None and best.encoding in GUESSES else "cp1252", guessed=True)
+
+    def _keep(self, text: bytes) -> None:
+        end = 0
+        for found in BEYOND_ASCII.finditer(text):
+            part = text[max(end, found.start() - AROUND_BYTES) : found.end()]
+            end = found.end()
+            self._parts.append(part)
+            self._size += len(part)
+            if self._size >= SAMPLE_BYTES:
+                break
