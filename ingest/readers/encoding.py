@@ -16,7 +16,7 @@ MARKS = (
 GUESSES = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp1253", "cp1255", "cp1256")
 SAMPLE_BYTES = 64 * 1024
 AROUND_BYTES = 40
-BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,40}[\x80-\xff]+){0,400}[\x00-\x7f]{0,40}")
+BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
 FEW_BYTES = 8
 """Fewer bytes beyond ASCII say nothing about an encoding: `caf\\xe9` would be taken for Cyrillic."""
 
