@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.fields import Draft, TooDeep, clean, empty, identifiers_of, scalar
-from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.nearest import did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 
@@ -106,7 +106,7 @@ def check_columns(path: Path, names: Iterable[str], columns: Mapping[str, str], 
     if missing:
         raise UnreadableFile(f"{path}{where}: no column {', '.join(missing)}; the columns are: {shown}")
     if not any(FIELD_OF[name] in CONTENT for name in places(given, columns)):
-        raise UnreadableFile(
+        raise NothingToRead(
             f"{path}{where}: none of its columns is known ({shown}); name them with --map, for example --map title={given[0][:60]}"
         )
 
@@ -123,7 +123,7 @@ def parsed_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: 
     own = own_id(draft)
     record = _record(draft)
     if not has_content(record, ignored=("id",)):
-        return BadEntry(where, NOTHING)
+        return BadEntry(where, NOTHING, empty=True)
     return Entry(record, scope + own if own is not None else None)
 
 

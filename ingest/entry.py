@@ -26,6 +26,8 @@ class BadEntry:
 
     where: str
     why: str
+    empty: bool = False
+    """Nothing was lost: there was nothing in it. The report says so, and does not count it as failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from outrider.ingest.readers import KnownReader, NoReader, reader_for
 from outrider.ingest.report import IngestReport, RecordStatus, Tally
 from outrider.ingest.walk import Found, walk
 from outrider.retrieval.ledger import IngestedFile
-from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.records import Record
 
 BATCH_BYTES = 16 * 2**20
@@ -49,6 +49,8 @@ class Shelves(Protocol):
     async def remember(self, *files: IngestedFile) -> None:
         """Forgets what the same origins held before: a file set back to an earlier content must be read again."""
         ...
+
+    async def origins(self) -> Mapping[str, int]: ...
 
     async def optimize(self) -> None: ...
 
@@ -130,6 +132,7 @@ class _Run:
     waiting: list[_Waiting] = field(default_factory=list)
     waiting_bytes: int = 0
     finished: dict[str, _Finished] = field(default_factory=dict)
+    held: Mapping[str, int] | None = None
     batches: int = 0
     records: int = 0
     bytes_done: int = 0
@@ -139,6 +142,8 @@ class _Run:
         started = time.perf_counter()
         try:
             await self._file(found, tally)
+        except NothingToRead as nothing:
+            tally.skip(str(nothing))
         except (UnreadableFile, OSError) as broken:
             tally.fail(_why(broken))
         tally.took_s = time.perf_counter() - started
@@ -194,7 +199,7 @@ class _Run:
         """Whether a file with this content was read to its end before, in this run or an earlier one."""
         if here := self.finished.get(fingerprint):
             origin, records = str(here.path), here.records
-        elif before := await self.library.ingested(fingerprint):
+        elif (before := await self.library.ingested(fingerprint)) and await self._held(before):
             origin, records = before.origin, before.records
         else:
             return False
@@ -204,12 +209,20 @@ class _Run:
             tally.say(f"same content as {origin}")
         return True
 
+    async def _held(self, before: IngestedFile) -> bool:
+        """Whether the records of that file are still there; reading them also finds a library that is damaged."""
+        if self.held is None:
+            self.held = await self.library.origins()
+        return self.held.get(before.origin, 0) >= before.records
+
     async def _take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
         """Every entry of one file; returns how many records."""
         taken = repeated = 0
         async for group in fed(outcomes, self.bounds):
             for outcome in group:
                 match outcome:
+                    case BadEntry(where, why, empty=True):
+                        tally.say(f"{where}: {why}")
                     case BadEntry(where, why):
                         tally.fail(f"{where}: {why}")
                     case Repeated():

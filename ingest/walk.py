@@ -2,8 +2,8 @@
 
 Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot) inside a
 folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder) and folders reached a second time; a path
-that is given by name is taken even if hidden. Everything else is found: also what cannot be read, with the reason, so that a
-report accounts for it.
+that is given by name is taken even if hidden. A link to a folder is not followed out of what was named. Everything else is
+found: also what cannot be read, with the reason, so that a report accounts for it.
 """
 
 from __future__ import annotations
@@ -68,6 +68,9 @@ def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
             continue
         if not stat.S_ISDIR(status.st_mode):
             yield _file(path, status)
+        elif path != start and path.is_symlink():
+            if not path.resolve().is_relative_to(start.resolve()):
+                yield Found(path.absolute(), passed="a link to a folder outside; name that folder to read it")
         elif (status.st_dev, status.st_ino) not in folders:
             folders.add((status.st_dev, status.st_ino))
             try:

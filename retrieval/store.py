@@ -8,6 +8,7 @@ commit protocol and the primary key keep them apart.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -263,6 +264,15 @@ class Library:
         """The file with this fingerprint, if it was ever read to its end."""
         with self._place.translated():
             return await ledger.find(self._connection, fingerprint)
+
+    async def origins(self) -> dict[str, int]:
+        """How many records came from each origin; only that column is read, in pieces."""
+        counts: Counter[str] = Counter()
+        with self._place.translated():
+            batches = await self._table.query().select(["origin"]).to_batches()
+            async for batch in batches:
+                counts.update(origin for origin in batch.column("origin").to_pylist() if origin)
+        return dict(counts)
 
     async def remember(self, *files: IngestedFile) -> None:
         """Call it only when all records of the files are in. What the same origins held before is forgotten."""

@@ -7,6 +7,7 @@
     │   ├── NotBuilt                 2   what was asked for is known but not built yet
     │   └── SettingsError            2   a settings file, variable or flag is wrong
     ├── UnreadableFile               2   one file could not be turned into records
+    │   └── NothingToRead            2   it was read, and holds no record
     ├── MissingExtra                 2   an optional package is not installed
     ├── NothingSearchable            3   no configured source could be asked
     └── LibraryError                 3
@@ -41,6 +42,10 @@ class SettingsError(BadRequest):
 
 class UnreadableFile(SearchError):
     exit_code = 2
+
+
+class NothingToRead(UnreadableFile):
+    pass
 
 
 class MissingExtra(SearchError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,9 @@ class MemoryShelves:
         origins = {file.origin for file in files}
         kept = {mark: file for mark, file in self.files.items() if file.origin not in origins}
         self.files = kept | {file.fingerprint: file for file in files}
+
+    async def origins(self) -> dict[str, int]:
+        return dict(Counter(record.origin or "" for record in self.records.values()))
 
     async def optimize(self) -> None:
         self.optimized += 1

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.writer import Writer
+from outrider.ingest.export.writer import Writer, scraps
 from outrider.ingest.fields import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper
@@ -86,9 +86,13 @@ def _fields(record: BaseRecord) -> Iterator[tuple[str, str]]:
     yield "abstract", _prose(record.abstract or record.description)
     yield "keywords", _keywords(record.tags)
     yield "language", _prose(record.language)
+    noted = False
     for name, value in record.metadata.items():
         if NAME.fullmatch(name) and name not in OWN and isinstance(value, str):
+            noted = noted or name == "note"
             yield name, _link(value) if name in ("file", "pdf", "local-url", "link", "issn") else _prose(value)
+    if not noted:
+        yield "note", _prose(scraps(record))
 
 
 def _identifiers(record: BaseRecord) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from outrider.ingest.export.writer import Writer
+from outrider.ingest.export.writer import Writer, scraps
 from outrider.ingest.fields import one_line, scalar
 from outrider.state.records import BaseRecord, Paper, Repository
 
@@ -61,6 +61,8 @@ def _fields(record: BaseRecord) -> Iterator[tuple[str, str | None]]:
     yield from _identifiers(record)
     for tag in KEPT:
         yield from ((tag, value) for value in _kept(record.metadata.get(tag)))
+    if not record.metadata.get("N1"):
+        yield "N1", scraps(record)
 
 
 def _identifiers(record: BaseRecord) -> Iterator[tuple[str, str | None]]:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from typing import TextIO
 
 from outrider.state.records import BaseRecord
+
+
+def scraps(record: BaseRecord) -> str:
+    """What is left of a record without title and abstract in a format of bibliographies: its body, or its metadata as text.
+
+    Empty for every other record. Without it such a record could not be read again.
+    """
+    if record.title or record.abstract or record.description:
+        return ""
+    return record.text or "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in record.metadata.items())
 
 
 class Writer(ABC):

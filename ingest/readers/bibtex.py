@@ -101,7 +101,7 @@ def _entry(block: Any, first_line: int) -> Parsed:
     draft = Draft({name: values[0] if len(values) == 1 else list[JsonValue](values) for name, values in raw.items()})
     paper = _paper(draft, {"key": str(clean(block.key)), "entry_type": block.entry_type.casefold()})
     if not has_content(paper, ignored=("key", "entry_type")):
-        return BadEntry(_where(block, first_line), NOTHING)
+        return BadEntry(_where(block, first_line), NOTHING, empty=True)
     return Entry(paper, block.key or None)
 
 

@@ -65,7 +65,7 @@ def _records(path: Path, file: BinaryIO) -> Iterator[Element]:
 def _parsed(record: Element, where: str) -> Parsed:
     paper = _paper(Draft(_fields(record)))
     if not has_content(paper, ignored=(OWN, "ref-type", "database", "source-app", "foreign-keys")):
-        return BadEntry(where, NOTHING)
+        return BadEntry(where, NOTHING, empty=True)
     own = paper.metadata.get(OWN)
     return Entry(paper, scalar(own) if own is not None else None)
 

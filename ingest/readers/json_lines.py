@@ -21,7 +21,7 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import TooDeep, clean
 from outrider.ingest.own_rows import SCHEMA, NotARecord, from_json
 from outrider.ingest.readers.streamed import entries_of
-from outrider.state.errors import UnreadableFile
+from outrider.state.errors import NothingToRead
 
 CHUNK_CHARS = 2**16
 MAX_RECORD_CHARS = 2**25
@@ -73,12 +73,12 @@ def _parsed(where: str, value: JsonValue, options: ReadOptions) -> Parsed:
 def _check(path: Path, head: list[Row], options: ReadOptions) -> None:
     """Refuses a file without an object among its first rows, or whose names say nothing."""
     if not head:
-        raise UnreadableFile(f"{path}: holds no records")
+        raise NothingToRead(f"{path}: holds no records")
     objects = [row[1] for row in head if not isinstance(row, BadEntry) and isinstance(row[1], dict)]
     if not objects:
         first = head[0]
         said = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
-        raise UnreadableFile(f"{path}: no record among its first {len(head)} rows; {said}")
+        raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {said}")
     foreign = [row for row in objects if isinstance(row, dict) and row.get("schema") != SCHEMA]
     if foreign and any(foreign):
         check_columns(path, [name for row in foreign for name in row], options.columns)

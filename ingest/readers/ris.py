@@ -19,7 +19,7 @@ from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import Draft, clean, from_pubmed, identifiers_of, scalar
 from outrider.ingest.readers.streamed import entries_of
-from outrider.state.errors import UnreadableFile
+from outrider.state.errors import NothingToRead
 from outrider.state.records import Paper
 
 LINE = re.compile(r"([A-Z][A-Z0-9])( {2}|[ \t]*\t| )-(?:[ \t]?(.*))$")
@@ -64,7 +64,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
         found = True
         yield parsed
     if not found:
-        raise UnreadableFile(f"{path}: no RIS record in it (none of its lines starts with TY)")
+        raise NothingToRead(f"{path}: no RIS record in it (none of its lines starts with TY)")
 
 
 def _entries(lines: Iterable[str]) -> Iterator[Parsed]:
@@ -118,7 +118,7 @@ def _entry(tags: _Tags) -> Parsed:
     }
     record = _paper(Draft(raw))
     if not has_content(record, ignored=("ID", "TY")):
-        return BadEntry(f"line {tags.line}", NOTHING)
+        return BadEntry(f"line {tags.line}", NOTHING, empty=True)
     own = record.metadata.get("ID")
     return Entry(record, scalar(own[0] if isinstance(own, list) else own) if own else None)
 

@@ -23,7 +23,7 @@ from outrider.ingest.columns import FIELD_OF, NAMES, check_columns, fold, parsed
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.own_rows import COLUMNS, NotARecord, from_cells, unguarded
 from outrider.ingest.readers.streamed import entries_of, refuse_large
-from outrider.state.errors import UnreadableFile
+from outrider.state.errors import NothingToRead, UnreadableFile
 
 SEPARATORS = ",;\t|%"
 MAX_SHEET_ROWS = 2**20
@@ -45,7 +45,7 @@ def _table(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]
     lines = _Lines(stream)
     first = next((line for line in lines if line.strip()), None)
     if first is None:
-        raise UnreadableFile(f"{path}: holds only blank lines")
+        raise NothingToRead(f"{path}: holds only blank lines")
     csv.field_size_limit(max(options.max_bytes, csv.field_size_limit()))
     lines.put_back(first)
     lines.separator = _separator(first, path)
@@ -63,7 +63,7 @@ def _table(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]
             yield lines.broken_off() or parsed_row(_row(names, [unguarded(cell) for cell in cells]), options.columns, lines.where)
         lines.forget()
     if empty:
-        raise UnreadableFile(f"{path}: holds a header but no row")
+        raise NothingToRead(f"{path}: holds a header but no row")
 
 
 def _own(rows: Iterable[list[str]], lines: _Lines) -> Iterator[Parsed]:
@@ -177,7 +177,7 @@ def _sheets(path: Path, book: object, options: ReadOptions) -> Iterator[Parsed]:
         except UnreadableFile as problem:
             problems.append(problem)
     if not found:
-        raise problems[0] if problems else UnreadableFile(f"{path}: holds no rows")
+        raise problems[0] if problems else NothingToRead(f"{path}: holds no rows")
     for refused in problems:
         yield BadEntry("sheet", str(refused))
 

@@ -412,3 +412,29 @@ def test_ingestion_twice_equals_once(files: dict[str, list[tuple[str | None, str
     assert (second.added, second.updated, second.failed) == (0, 0, first.failed)
     assert first.added == len(once)
     assert len(first.files) == len(second.files) == len(files)
+
+
+async def test_an_entry_with_nothing_in_it_is_said_and_does_not_make_the_file_partial(tmp_path: Path) -> None:
+    """Otherwise the file would be read again and again."""
+    (tmp_path / "some.ris").write_text("TY  - JOUR\nTI  - Liver\nER  - \n\nTY  - JOUR\nER  - \n")
+    library = MemoryShelves()
+    first = await ingest(library, [tmp_path])
+    assert (first.added, first.failed, first.files[0].status) == (1, 0, "added")
+    assert "neither title nor text" in first.files[0].reasons[0]
+    assert (await ingest(library, [tmp_path])).files[0].status == "unchanged"
+
+
+async def test_a_table_without_a_known_column_is_skipped_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
+    report = await ingest(MemoryShelves(), [tmp_path])
+    assert (report.skipped, report.failed, report.files[0].status) == (1, 0, "skipped")
+    assert "--map" in report.files[0].reasons[0]
+
+
+async def test_a_known_file_whose_records_are_gone_is_read_again(tmp_path: Path) -> None:
+    """The ledger alone is not trusted."""
+    (tmp_path / "a.md").write_text("# Liver\n\nText")
+    library = MemoryShelves()
+    await ingest(library, [tmp_path])
+    library.records.clear()
+    assert (await ingest(library, [tmp_path])).added == 1

@@ -43,6 +43,14 @@ def test_a_link_back_up_ends(tmp_path: Path) -> None:
     assert found[1].problem
 
 
+def test_a_link_does_not_lead_out_of_the_folder_that_was_named(tmp_path: Path) -> None:
+    fill(tmp_path, "named/a.md", "private/b.md")
+    (tmp_path / "named" / "link").symlink_to(tmp_path / "private")
+    found = walk([tmp_path / "named"])
+    assert [(file.path.name, bool(file.passed)) for file in found] == [("a.md", False), ("link", True)]
+    assert [file.path.name for file in walk([tmp_path / "named" / "link"])] == ["b.md"]
+
+
 def test_a_file_is_found_once(tmp_path: Path) -> None:
     """Given twice, through its folder or through a link, a file is one file by its real path."""
     fill(tmp_path, "a.md")

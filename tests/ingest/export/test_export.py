@@ -228,3 +228,17 @@ def test_an_unknown_format_is_refused_by_name() -> None:
     """The message names the nearest known one."""
     with pytest.raises(BadRequest, match="did you mean 'bibtex'"):
         writer("bibtx", io.StringIO())
+
+
+@pytest.mark.parametrize("form", ["ris", "bibtex"])
+def test_a_record_without_title_and_abstract_can_be_read_again(form: str, tmp_path: Path) -> None:
+    """What it has otherwise becomes a note; its fields are not what they were, but it is not lost."""
+    suffix = {"ris": ".ris", "bibtex": ".bib"}[form]
+    records = [Paper(doc_id="a", text="A body only."), Paper(doc_id="b", metadata={"odd col": 3.5, "N2x": "words"})]
+    path = tmp_path / f"out{suffix}"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        made = writer(form, stream)
+        for record in records:
+            made.record(record)
+    read = {"ris": ris.read, "bibtex": bibtex.read}[form](path, ReadOptions())
+    assert [isinstance(entry, Entry) for entry in read] == [True, True]
