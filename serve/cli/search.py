@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.serve.cli.options import FiltersOption, JsonOption, LibraryOption, read_filters, services, wait_for
-from outrider.serve.cli.terminal import errors, note, show_answer
+from outrider.serve.cli.terminal import errors, note, nothing_searched, show_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def search(
     else:
         _show_plan(answer, explain)
         show_answer(answer, explain=left_out if explain else ())
-    return _exit_code(answer)
+    return 3 if nothing_searched(answer) else 0
 
 
 async def _answer(
@@ -114,8 +114,3 @@ def _show_plan(answer: SearchResponse, explain: bool) -> None:
     note(f"Concepts: {', '.join(answer.intent.concepts)}  Boolean: {plan.queries[0].boolean_query}")
     note(f"Searched for: {plan.queries[0].text}  widened by: {', '.join(plan.expanded_keywords) or 'nothing'}")
     note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")
-
-
-def _exit_code(answer: SearchResponse) -> int:
-    """3 where nothing could be searched, else 0; some sources may have failed."""
-    return 3 if any(failure.node in ("translator", "scout") for failure in answer.failures) else 0

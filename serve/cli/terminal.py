@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
     from outrider.state.response import SearchResponse
 
 
+PIPED_WIDTH = 200
+"""Columns where the output goes to a file or a program: a table there should not be folded."""
+
+
 def console() -> Console:
-    return Console(highlight=False)
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, width=PIPED_WIDTH if piped else None)
 
 
 def errors() -> Console:
@@ -53,15 +59,22 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
     out = console()
     for hit in answer.hits:
         _show_hit(out, hit)
+    for failure in answer.failures:
+        note(f"Failed: {failure.node}: {failure.message}")
+    if nothing_searched(answer):
+        return
     shown = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
     asked = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
     out.print(plain(f"{shown} in {answer.execution_time_ms:.0f} ms. Asked: {asked or 'nobody'}.", "dim"))
     for title, why in explain:
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
-    for failure in answer.failures:
-        note(f"Failed: {failure.node}: {failure.message}")
     if answer.bypassed:
         note("Not run: " + "; ".join(f"{step.step} ({step.why})" for step in answer.bypassed))
+
+
+def nothing_searched(answer: SearchResponse) -> bool:
+    """Whether the run ended before any source answered; then no hits do not mean that there are none."""
+    return any(failure.node in ("translator", "scout") for failure in answer.failures)
 
 
 def _show_hit(out: Console, hit: Hit) -> None:
