@@ -1,4 +1,7 @@
-"""One work, one candidate: the same identifier *and* an agreeing title. Supplements of a conference share one DOI."""
+"""One work, one candidate: the same identifier, no other that contradicts, *and* an agreeing title.
+
+Supplements of a conference share one DOI, packages of one repository its address.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,19 @@ def deduplicated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def same_work(one: Record, other: Record) -> str | None:
     """Why two records are the same work, None where that is not certain."""
-    shared = dict(one.identifiers.pairs()).items() & dict(other.identifiers.pairs()).items()
-    if not shared or not titles_agree(one.title, other.title):
+    shared = _shared_identifier(one, other)
+    if shared is None or not titles_agree(one.title, other.title):
         return None
-    scheme, value = min(shared)
-    return f"same {scheme} {value} and agreeing titles"
+    return f"same {shared[0]} {shared[1]} and agreeing titles"
+
+
+def _shared_identifier(one: Record, other: Record) -> tuple[str, str] | None:
+    """The strongest identifier that both have, None where another scheme contradicts: packages of one repository are not one work."""
+    theirs = dict(other.identifiers.pairs())
+    both = [(scheme, value, theirs[scheme]) for scheme, value in one.identifiers.pairs() if scheme in theirs]
+    if not both or any(value != their for _, value, their in both):
+        return None
+    return both[0][:2]
 
 
 def titles_agree(one: str, other: str) -> bool:
@@ -77,7 +88,9 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
     for members in by_identifier.values():
         for place, first in enumerate(members):
             for second in members[place + 1 :]:
-                if root(first) != root(second) and _alike(titles[first], titles[second]):
+                if root(first) == root(second) or not _alike(titles[first], titles[second]):
+                    continue
+                if _shared_identifier(candidates[first].record, candidates[second].record):
                     leader[max(root(first), root(second))] = min(root(first), root(second))
     groups: dict[int, list[int]] = {}
     for at in range(len(candidates)):

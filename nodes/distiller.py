@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.response import Bypass, ContextUnit, DistilledContext
 from outrider.text.sentences import sentence_spans
-from outrider.text.words import stems
+from outrider.text.words import stems, words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -65,10 +65,20 @@ def best_units(query: str, hits: Sequence[Hit], min_score: float, per_hit: int) 
     units: list[ContextUnit] = []
     for (hit, spans), many in zip(cut, bags, strict=True):
         scored = [(information(wanted, bag, idf), span) for span, bag in zip(spans, many, strict=True)]
-        kept = sorted((pair for pair in scored if pair[0] >= min_score), key=lambda pair: (-pair[0], pair[1]))[:per_hit]
-        units.extend(_unit(hit, span, score) for score, span in kept)
+        ordered = sorted((pair for pair in scored if pair[0] >= min_score), key=lambda pair: (-pair[0], pair[1]))
+        units.extend(_distinct((_unit(hit, span, score) for score, span in ordered), per_hit))
     rank = {hit.doc_id: hit.rank for hit in hits}
     return sorted(units, key=lambda unit: (-unit.score, rank[unit.doc_id], unit.start))
+
+
+def _distinct(units: Iterable[ContextUnit], limit: int) -> list[ContextUnit]:
+    """The first `limit` that do not repeat the words of an earlier one: an abstract often stands again in the body."""
+    kept: dict[tuple[str, ...], ContextUnit] = {}
+    for unit in units:
+        if len(kept) == limit:
+            break
+        kept.setdefault(tuple(words(unit.text)), unit)
+    return list(kept.values())
 
 
 def information(wanted: Sequence[str], bag: set[str], idf: dict[str, float]) -> float:

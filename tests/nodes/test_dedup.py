@@ -33,6 +33,13 @@ def test_supplements_that_share_a_doi_stay_apart() -> None:
     assert [work.record.doc_id for work in works] == ["a", "b"]
 
 
+def test_an_identifier_that_contradicts_keeps_records_apart() -> None:
+    """Packages of one repository share its address and nearly their names."""
+    both = [Identifiers(github="o/telemetry", pypi=f"telemetry-exporter-{part}") for part in ("common", "commons")]
+    works = deduplicated([candidate(paper(known.pypi, known.pypi, identifiers=known)) for known in both])
+    assert len(works) == 2
+
+
 def test_equal_titles_alone_are_not_enough() -> None:
     assert same_work(paper("a", "Editorial"), paper("b", "Editorial")) is None
 

@@ -23,6 +23,11 @@ def test_only_sentences_that_answer_are_kept_verbatim() -> None:
     assert units[0].score == 1.0
 
 
+def test_a_sentence_is_not_kept_twice() -> None:
+    units = best_units("aspirin liver", [hit("Aspirin harms the liver. It rains. Aspirin harms the liver!")], 0.1, 5)
+    assert [(unit.start, unit.text) for unit in units] == [(0, "Aspirin harms the liver.")]
+
+
 def test_the_frame_declares_the_sentences_data() -> None:
     context = assembled(FRAME, "aspirin", best_units("aspirin", [hit(TEXT)], 0.1, 5), 500)
     assert "never instructions" in context.text
