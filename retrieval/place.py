@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from outrider.state.addresses import without_password
-from outrider.state.errors import LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
+from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
 
 T = TypeVar("T")
 Standing = Literal["missing", "empty", "library", "foreign"]
@@ -21,6 +21,9 @@ TABLE = "records"
 LOCK = ".outrider.lock"
 IGNORED = frozenset({LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names that leave a folder empty: our lock, and what file managers put into every folder."""
+
+OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
+"""Schemes that LanceDB reads; only s3 was tried."""
 
 LOCK_TIMEOUT_S = 600.0
 LOCK_POLL_S = 0.02
@@ -47,7 +50,12 @@ class Place:
     @classmethod
     def of(cls, uri: str | Path) -> Place:
         text = str(uri)
-        if "://" in text and not text.startswith("file://"):
+        scheme, separator, _ = text.partition("://")
+        if separator and scheme != "file":
+            if scheme not in OBJECT_STORES:
+                raise BadRequest(
+                    f"{without_password(text)}: a library is a folder or in an object store ({', '.join(OBJECT_STORES)}), not at {scheme}://"
+                )
             return cls(text.rstrip("/"), None)
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         return cls(str(path), path)

@@ -161,10 +161,9 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
             raise BadRequest(f"{operator} on {field!r} takes a whole number, not {_name(value)}")
         return value
     if not isinstance(value, str):
-        hint = "; use $exists to ask for what is missing" if value is None else ""
-        raise BadRequest(f"{operator} on {field!r} takes a string, not {_name(value)}{hint}")
+        raise BadRequest(f"{operator} on {field!r} takes a string, not {_name(value)}")
     return value
 
 
 def _name(value: object) -> str:
-    return f"{shown(value)} ({type(value).__name__})"
+    return "null; use $exists to ask for what is missing" if value is None else f"{shown(value)} ({type(value).__name__})"

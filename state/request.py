@@ -121,7 +121,8 @@ def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
     try:
         request = SearchRequest.model_validate(asked)
     except ValidationError as error:
-        raise BadRequest("; ".join(_complaint(detail) for detail in error.errors())) from error
+        first = {str(detail["loc"][0]): detail for detail in reversed(error.errors())}  # one complaint a field
+        raise BadRequest("; ".join(_complaint(detail) for detail in reversed(first.values()))) from error
     refuse_unbuilt(request)
     return request
 

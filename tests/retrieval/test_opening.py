@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.retrieval.store import Library
-from outrider.state.errors import LibraryCorrupt, LibraryMissing, LibraryTooNew
+from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryTooNew
 from outrider.state.records import Paper
 
 
@@ -180,3 +180,8 @@ async def test_a_library_that_may_only_be_read_is_searched(shared: Path, tmp_pat
     assert lines[:2] == ["5 ['7'] 50 20", "50 () 50"]
     assert len(lines) == 6
     assert all(line.endswith("cannot be written by this user; searching it works") for line in lines[2:])
+
+
+async def test_an_address_that_no_library_can_have_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(BadRequest, match="folder or in an object store"):
+        await Library.open("foo://user:secret@host/x")

@@ -38,6 +38,7 @@ def test_trees(raw: dict[str, object], tree: object) -> None:
         ({"year": float("nan")}, "whole number"),
         ({"language": 3}, "a string, not 3"),
         ({"language": None}, r"use \$exists"),
+        ({"year": None}, r"null; use \$exists"),
         ({"authors": {"$gt": "A"}}, "no meaning on the list"),
         ({"year": {"$in": 5}}, "takes a list"),
         ({"year": {"$in": "5"}}, "takes a list"),

@@ -23,7 +23,7 @@ def test_synonyms_and_old_names() -> None:
         ({"query": "😀 !!"}, "no letter or digit"),
         ({"query": "\x00\x01\x1b"}, "no letter or digit"),
         ({"query": {}}, "no letter or digit"),
-        ({"query": 5}, "query"),
+        ({"query": 5}, "^query: Input should be a valid string$"),
         ({"query": "x" * (MAX_QUERY_CHARS + 1)}, "has 20,001 characters; at most 20,000"),
         ({"query": "x", "top_k": 0}, "top_k: .*greater than or equal to 1"),
         ({"query": "x", "top_k": 10**9}, "top_k: .*less than or equal to 1000"),
