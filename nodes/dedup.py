@@ -103,14 +103,25 @@ def _merged(group: list[Candidate]) -> Candidate:
         return group[0]
     leader, *others = sorted(group, key=lambda candidate: richness(candidate.record))
     folded = tuple(_duplicate(leader.record, other) for other in others)
-    fused = sum(candidate.scores.get("fused", 0.0) for candidate in group)  # each list's evidence counts, as in RRF
     return leader.model_copy(
         update={
             "found_by": _once(place for candidate in group for place in candidate.found_by),
             "duplicates": leader.duplicates + folded,
-            "scores": {**leader.scores, "fused": min(1.0, fused)},
+            "scores": {**leader.scores, "fused": _fused(group)},
         }
     )
+
+
+def _fused(group: Sequence[Candidate]) -> float:
+    """The work's fused score, at most 1: as in RRF a list counts once, by its best record; further copies there add nothing."""
+    counted: set[tuple[str, str, str]] = set()
+    total = 0.0
+    for candidate in sorted(group, key=lambda one: (-one.scores.get("fused", 0.0), one.record.doc_id)):
+        lists = {(place.source, place.strategy, place.query) for place in candidate.found_by}
+        if counted.isdisjoint(lists):
+            total += candidate.scores.get("fused", 0.0)
+        counted |= lists
+    return min(1.0, total)
 
 
 def _duplicate(leader: Record, other: Candidate) -> Duplicate:

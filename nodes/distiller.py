@@ -25,8 +25,9 @@ from outrider.text.words import stems, words
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-MAX_UNITS_READ = 20_000
-"""Sentences of one text that are scored; a longer text is read up to there."""
+MAX_CHARS_READ = 2_000_000
+"""Characters of one text, about a thousand pages, whose sentences are scored; a longer text is read up to there, which is said."""
+READ_UP_TO = f"of {{}} only the first {MAX_CHARS_READ:,} characters were read for sentences"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Distiller:
         units = await asyncio.to_thread(best_units, query, read, self.settings.min_score, self.settings.max_sentences_per_hit)
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
         context = assembled(self.frame, query, units, budget)
-        return {"hits": with_spans(state.hits, context.units), "context": context}
+        cut = tuple(Bypass(step="distiller", why=READ_UP_TO.format(hit.doc_id)) for hit in read if len(hit.original_text) > MAX_CHARS_READ)
+        return {"hits": with_spans(state.hits, context.units), "context": context, "bypassed": (*state.bypassed, *cut)}
 
 
 def token_bound(text: str) -> int:
@@ -59,7 +61,7 @@ def token_bound(text: str) -> int:
 def best_units(query: str, hits: Sequence[Hit], min_score: float, per_hit: int) -> list[ContextUnit]:
     """The best sentences of each hit, best first over all hits; ties by rank of the hit, then place in its text."""
     wanted = list(dict.fromkeys(stems(query)))
-    cut = [(hit, sentence_spans(hit.original_text)[:MAX_UNITS_READ]) for hit in hits]
+    cut = [(hit, sentence_spans(hit.original_text[:MAX_CHARS_READ])) for hit in hits]
     bags = [[set(stems(hit.original_text[start:end])) for start, end in spans] for hit, spans in cut]
     idf = _idf(wanted, [bag for many in bags for bag in many])
     units: list[ContextUnit] = []

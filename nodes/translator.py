@@ -14,7 +14,7 @@ from outrider.state.errors import NothingSearchable, SearchError
 from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Shelf
-from outrider.state.request import BUILT_STRATEGIES, RetrieverType, SearchMode, SearchRequest, searchable
+from outrider.state.request import BUILT_STRATEGIES, MAX_QUERY_TERMS, RetrieverType, SearchMode, SearchRequest, searchable
 from outrider.state.response import Bypass
 from outrider.text.control import without_control
 from outrider.text.words import words
@@ -49,6 +49,8 @@ class Translator:
         expanded: tuple[str, ...] = ()
         snapshot: str | None = None
         bypassed = not_built(state)
+        if len(set(words(rest))) > MAX_QUERY_TERMS:
+            bypassed = (*bypassed, Bypass(step="rest of the query", why=f"only its first {MAX_QUERY_TERMS:,} different words are searched"))
         try:
             snapshot = await self.shelf.snapshot()
             if count := EXPANSION[state.search_mode]:

@@ -14,7 +14,7 @@ from outrider.retrieval.sql import to_sql
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
-from outrider.state.request import MAX_QUERY_CHARS
+from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
 from outrider.text.words import STOP_WORDS, WORD, words
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ ALL_ROWS = 2**31 - 1
 """LanceDB gives 10 rows where no limit is named."""
 WIDENED_WEIGHT = 0.2
 """Weight of expansion terms beside the words of the query; chosen on the development collections (docs/benchmarks.md)."""
-MAX_QUERY_TERMS = 1_024
-"""Distinct words of one query that are searched; from the next new word on the rest of the text is left out."""
 SLACK = 16
 """Rows asked for beyond the limit, to see whether the cut goes through a group of equal scores."""
 

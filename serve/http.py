@@ -35,9 +35,8 @@ def application(services: Services) -> FastAPI:
     except ImportError as error:
         raise MissingExtra("outrider serve", "serve") from error
 
-    # Without a check of the Host header a web page could reach a loopback server through a name of its own (DNS rebinding).
     app = FastAPI(title="Outrider", version=__version__, description="One request, searched everywhere at once.")
-
+    # Without a check of the Host header a web page could reach a loopback server through a name of its own (DNS rebinding).
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES))
 
     @app.exception_handler(SearchError)

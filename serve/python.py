@@ -67,6 +67,8 @@ async def aexecute(
 ) -> list[Hit]:
     """The library's engine without the graph: the first `top_k` hits of one strategy, scores divided by the best.
 
+    Of a very long query the first `MAX_QUERY_TERMS` different words are searched.
+
     Raises `BadRequest` for what cannot be understood, `NotBuilt` for what cannot be run yet, `LibraryError` where there is no
     library.
     """

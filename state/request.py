@@ -16,6 +16,8 @@ from outrider.state.model import Model
 from outrider.state.nearest import did_you_mean
 
 MAX_QUERY_CHARS = 20_000
+MAX_QUERY_TERMS = 1_024
+"""Distinct words of one query that are searched; from the next new word on the rest is left out, and the answer says so."""
 MAX_TOP_K = 1_000
 KNOWN_SOURCES = (
     "library", "github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google", "web",

@@ -23,6 +23,16 @@ def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
     assert work.scores["fused"] == 0.75
 
 
+def test_copies_in_one_list_do_not_add_up() -> None:
+    """Otherwise a work that stands in three files would rank above a better one that stands in one."""
+    copies = [
+        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[found(rank)], scores={"fused": fused})
+        for name, rank, fused in (("a", 2, 0.6), ("b", 3, 0.5))
+    ]
+    (work,) = deduplicated(copies)
+    assert work.scores["fused"] == 0.6
+
+
 def test_supplements_that_share_a_doi_stay_apart() -> None:
     works = deduplicated(
         [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,14 @@ async def test_switched_off_is_said() -> None:
     node = Distiller(FRAME, DistillerSettings())
     update = await node(PipelineState.model_validate({"query": "x", "distill_enabled": False}), None)  # type: ignore[arg-type]
     assert [step.step for step in update["bypassed"]] == ["distiller"]
+
+
+async def test_a_text_that_is_read_in_part_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.nodes.distiller.MAX_CHARS_READ", 30)
+    state = PipelineState.model_validate({"query": "liver"}).model_copy(update={"hits": (hit(TEXT), hit("The liver.", 2))})
+    update = await Distiller(FRAME, DistillerSettings())(state, None)  # type: ignore[arg-type]
+    assert [unit.text for unit in update["context"].units] == ["Aspirin harms the liver.", "The liver."]
+    assert ["d1" in step.why for step in update["bypassed"]] == [True]
 
 
 async def test_only_the_first_hits_are_distilled() -> None:

@@ -75,3 +75,10 @@ def test_the_same_request_gives_the_same_plan(query: str, mode: SearchMode) -> N
     strategy = once()[1]  # type: ignore[index]
     assert len(strategy.queries) == 1
     assert strategy.sources == ("library",)
+
+
+async def test_a_query_that_is_cut_says_so() -> None:
+    long = await translated(query=" ".join(f"w{number}" for number in range(1_100)))
+    assert "rest of the query" in {step.step for step in long["bypassed"]}
+    short = await translated(query="liver")
+    assert "rest of the query" not in {step.step for step in short["bypassed"]}
