@@ -44,6 +44,44 @@ class RunSettings(Section):
     candidates: int = Field(100, ge=1, le=10_000, description="Results asked of each source and strategy.")
 
 
+class EmbeddingSettings(Section):
+    """The model that turns a text into one vector, for writing and for reading."""
+
+    model_name: str = Field(
+        "auto",
+        min_length=1,
+        description="A hub name, a local folder, a name that base_url serves, none, or auto: the library's own, else the device's best.",
+    )
+    base_url: str = Field(
+        "", description="Address of an OpenAI-compatible embeddings endpoint (vLLM, TEI), for example http://localhost:8080/v1."
+    )
+    api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
+    context_length: int = Field(0, ge=0, le=32_768, description="Tokens of a document that are read; 0 for all that the model reads.")
+    batch_size: int = Field(64, ge=1, le=4_096, description="Most documents embedded at once.")
+    batch_tokens: int = Field(16_384, ge=1, description="Most tokens embedded at once, padding included; one document may be longer.")
+    normalize_embeddings: bool = Field(True, description="Scale vectors to length 1.")
+    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Seconds one request to the endpoint may take.")
+
+
+class RerankerSettings(Section):
+    """The model that reorders the first works by reading query and text together."""
+
+    model_name: str = Field(
+        "auto",
+        min_length=1,
+        description="A hub name, a local folder, a name that base_url serves, late-interaction, none, or auto: what the probe chose.",
+    )
+    base_url: str = Field("", description="Address of a rerank endpoint (TEI, vLLM, Jina), for example http://localhost:8080.")
+    api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
+    depth: int = Field(50, ge=1, le=1_000, description="How many of the first works are reordered; the rest follows as it was.")
+    weight: float = Field(
+        0.5, ge=0, le=1, description="Weight of the reranker's score beside the score before it; 1 leaves the order to it alone."
+    )
+    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Seconds one request to the endpoint may take.")
+
+
 class RankingSettings(Section):
     """How ranked lists are fused, and how rules order candidates while no model scores them."""
 
@@ -125,7 +163,9 @@ class Settings(Section):
 
     library: LibrarySettings = Field(default_factory=LibrarySettings)
     run: RunSettings = RunSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     ranking: RankingSettings = RankingSettings()
+    reranker: RerankerSettings = RerankerSettings()
     organizer: OrganizerSettings = OrganizerSettings()
     distiller: DistillerSettings = DistillerSettings()
     stars: StarsSettings = StarsSettings()

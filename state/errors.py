@@ -10,11 +10,17 @@
     │   └── NothingToRead            2   it was read, and holds no record
     ├── MissingExtra                 2   an optional package is not installed
     ├── NothingSearchable            3   no configured source could be asked
+    ├── ModelError                   3
+    │   ├── ModelUnavailable         3   weights or an endpoint that cannot be loaded or reached
+    │   └── BadVectors               3   a model gave vectors that cannot be used: not numbers, too few, another dimension
     └── LibraryError                 3
         ├── LibraryMissing           3   no library at that place
         ├── LibraryTooNew            3   written by a newer Outrider
         ├── LibraryCorrupt           3   its files cannot be read
-        └── LibraryReadOnly          3   it can be searched but not written
+        ├── LibraryReadOnly          3   it can be searched but not written
+        ├── LibraryBusy              3   another process does what only one may do at a time
+        ├── NoVectors                3   its records were never embedded
+        └── EmbeddingSpaceMismatch   3   its vectors are of another model than the one at hand
 
 A message says what was asked, of whom, and what to do. A bug (`KeyError`) is none of these: it crashes.
 """
@@ -59,6 +65,18 @@ class NothingSearchable(SearchError):
     exit_code = 3
 
 
+class ModelError(SearchError):
+    exit_code = 3
+
+
+class ModelUnavailable(ModelError):
+    pass
+
+
+class BadVectors(ModelError):
+    pass
+
+
 class LibraryError(SearchError):
     exit_code = 3
 
@@ -76,4 +94,16 @@ class LibraryCorrupt(LibraryError):
 
 
 class LibraryReadOnly(LibraryError):
+    pass
+
+
+class LibraryBusy(LibraryError):
+    pass
+
+
+class NoVectors(LibraryError):
+    pass
+
+
+class EmbeddingSpaceMismatch(LibraryError):
     pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -12,6 +13,18 @@ from outrider.state.records import Identifiers, Kind, Record
 ScoredBy = Literal["model", "rules", "unscored"]
 
 
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way from an anchor to a record: `anchor -relation-> (through) -> record`."""
+
+    anchor: str
+    """A record's id, or an entity such as `mesh:aspirin`."""
+    relation: str
+    """`cites`, `cited by`, `author`, `keyword`, `mesh`, `venue`, `depends on`, or whatever an ingested edge is called."""
+    through: str = ""
+    """The entity that both share, where the way leads through one."""
+
+
 class FoundBy(Model):
     """Who found a work, with which query, at which rank (from 1)."""
 
@@ -19,6 +32,8 @@ class FoundBy(Model):
     strategy: str
     query: str
     rank: int
+    why: str = Field("", description="What the strategy can say about it, for example that it cites 3 of the first 10.")
+    paths: tuple[Path, ...] = Field((), description="The ways by which the graph came to it.")
 
 
 class Scored(Model):
@@ -26,6 +41,8 @@ class Scored(Model):
 
     record: Record
     score: float
+    why: str = ""
+    paths: tuple[Path, ...] = ()
 
 
 class Ranked(Model):
@@ -33,6 +50,8 @@ class Ranked(Model):
 
     doc_id: str
     score: float
+    why: str = ""
+    paths: tuple[Path, ...] = ()
 
 
 class RankedList(Model):
@@ -63,6 +82,7 @@ class Candidate(Model):
     score: float = Field(0.0, ge=0, le=1)
     scored_by: ScoredBy = "unscored"
     reason: str = ""
+    reranked: int | None = Field(None, ge=1, description="Place among the works that a reranker reordered, from 1; they come first.")
 
 
 class Rejected(Model):

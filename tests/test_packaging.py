@@ -50,7 +50,7 @@ def test_the_build_lint_and_layer_lists_name_the_same_folders(project: dict[str,
 
 
 def test_constraints_pin_exact_versions_of_what_is_demanded(project: dict[str, Any]) -> None:
-    """Every direct dependency has its tested version; no file path, no address, no torch."""
+    """Every direct dependency has its tested version; no file path, no address, no torch (taken first, exact)."""
     lines = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     pinned = dict(line.split("==") for line in lines)
     names = {_normal(name) for name in pinned}

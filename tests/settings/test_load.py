@@ -109,7 +109,7 @@ def test_a_reference_that_cannot_be_replaced_is_named(place: Place, value: str, 
         ("sources:\n  githup: {}\n", ("'sources.github'",)),
         ("1: 2\n", ("'1'",)),
         ("<<: {run: {}}\n", ("'<<'",)),
-        ("zzzz: 1\n", ("'zzzz'", "library, run, ranking")),
+        ("zzzz: 1\n", ("'zzzz'", "library, run, embedding, ranking")),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest(place: Place, text: str, words: tuple[str, ...]) -> None:

@@ -1,0 +1,54 @@
+"""What makes two vectors comparable, and what became of one text that was embedded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from outrider.state.model import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TextRole = Literal["query", "document"]
+
+
+class EmbeddingSpace(Model):
+    """Vectors compare only within one space. `model_name` is for people; the other fields decide."""
+
+    model_name: str
+    revision: str = Field(description="Commit of the weights, or sha256 of local ones; the served name where an endpoint tells no more.")
+    dimension: int = Field(ge=1)
+    context_length: int = Field(ge=1, description="Tokens of a text that are read; the rest is not embedded.")
+    query_prompt: str = ""
+    document_prompt: str = ""
+    pooling: str = ""
+    normalized: bool = True
+
+    NOT_IDENTITY: ClassVar[frozenset[str]] = frozenset({"model_name"})
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits, the same for the same space wherever its weights lie."""
+        said = self.model_dump(mode="json", exclude=set(self.NOT_IDENTITY))
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class TokensRead(Model):
+    """How many tokens of a record its vector speaks for, of how many; None where an endpoint does not say."""
+
+    tokens: int | None = None
+    of: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedText:
+    """One text's vector, shape (d,), float32; or None and what was wrong with it."""
+
+    vector: np.ndarray | None
+    read: TokensRead = field(default_factory=TokensRead)
+    problem: str = ""
