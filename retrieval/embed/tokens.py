@@ -1,0 +1,117 @@
+"""Texts to tokens and to padded batches, without the tokenizer's own truncation, so that each text is read once and its length is known."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+PIECE_CHARS = 100_000
+"""A longer text is read in pieces: the tokenizer holds a few hundred bytes a token."""
+CHARS_A_TOKEN = 16
+"""The first piece has so many characters for each token of the context that nearly every text's vector comes of it alone."""
+AT_ONCE_CHARS = 400_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """One text as the model reads it: ids of shape (t,), special tokens included, and how many of its own tokens that are, of how many."""
+
+    ids: np.ndarray
+    tokens: int
+    of: int
+
+
+class Tokens:
+    """A tokenizer with a context length; `ends_with` is a token that must stand last and that it may not add by itself."""
+
+    def __init__(self, tokenizer: Any, context_length: int, ends_with: str = "") -> None:
+        self._tokenizer = tokenizer
+        self._context_length = context_length
+        bare = self._ids(["a"])[0]
+        whole = tokenizer("a", truncation=False, padding=False)["input_ids"]
+        start = next((at for at in range(len(whole)) if whole[at : at + len(bare)] == bare), 0)
+        self._before = whole[:start]
+        self._after = whole[start + len(bare) :]
+        if ends_with and whole[-1:] != [tokenizer.convert_tokens_to_ids(ends_with)]:
+            self._after = [*self._after, tokenizer.convert_tokens_to_ids(ends_with)]
+        self._left = tokenizer.padding_side == "left"
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self._types = "token_type_ids" in tokenizer.model_input_names
+
+    def prompt_length(self, prompt: str) -> int:
+        """Tokens before a text's own: special ones and those of the prompt."""
+        return len(self._before) + (len(self._ids([prompt])[0]) if prompt else 0)
+
+    def read(self, texts: Sequence[str], prompt: str = "") -> list[Read]:
+        """Each text after the prompt, cut to the context length."""
+        skipped = self.prompt_length(prompt) - len(self._before)
+        return [self._cut(ids, of, skipped) for ids, of in self._whole([prompt + text for text in texts])]
+
+    def batch(self, read: Sequence[Read]) -> dict[str, torch.Tensor]:
+        """Padded tensors of shape (n, longest)."""
+        import torch
+
+        longest = max(len(one.ids) for one in read)
+        ids = torch.full((len(read), longest), self._pad, dtype=torch.long)
+        mask = torch.zeros((len(read), longest), dtype=torch.long)
+        for row, one in enumerate(read):
+            where = slice(longest - len(one.ids), longest) if self._left else slice(0, len(one.ids))
+            ids[row, where] = torch.from_numpy(one.ids)
+            mask[row, where] = 1
+        features = {"input_ids": ids, "attention_mask": mask}
+        return {**features, "token_type_ids": torch.zeros_like(ids)} if self._types else features
+
+    def own(self, read: Read, padded: int, prompt: str = "") -> slice:
+        """Where the text's own tokens stand in a row of `padded` tokens: neither padding nor special nor of the prompt."""
+        start = padded - len(read.ids) if self._left else 0
+        return slice(start + self.prompt_length(prompt), start + len(read.ids) - len(self._after))
+
+    def _cut(self, ids: list[int], of: int, skipped: int) -> Read:
+        import numpy as np
+
+        room = max(0, self._context_length - len(self._before) - len(self._after))
+        kept = ids[:room]
+        return Read(np.array([*self._before, *kept, *self._after], dtype=np.int64), max(0, len(kept) - skipped), max(0, of - skipped))
+
+    def _whole(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        """For each text the ids that may be read, and how many there are in all."""
+        first = max(PIECE_CHARS, CHARS_A_TOKEN * self._context_length)
+        for together in _slices(texts):
+            begun = self._ids([text[:first] for text in together])
+            for text, ids in zip(together, begun, strict=True):
+                of = len(ids)
+                for rest in _pieces(text, first):
+                    more = self._ids([rest])[0]
+                    of += len(more)
+                    ids.extend(more[: max(0, self._context_length - len(ids))])
+                yield ids, of
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return list(
+            self._tokenizer(
+                list(texts),
+                add_special_tokens=False,
+                truncation=False,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )["input_ids"]
+        )
+
+
+def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in their order, so few at once that their tokens fit in memory."""
+    totals = itertools.accumulate(len(text) for text in texts)
+    for _, together in itertools.groupby(zip(texts, totals, strict=True), key=lambda pair: pair[1] // AT_ONCE_CHARS):
+        yield [text for text, _ in together]
+
+
+def _pieces(text: str, start: int) -> Iterator[str]:
+    return (text[at : at + PIECE_CHARS] for at in range(start, len(text), PIECE_CHARS))

@@ -1,0 +1,165 @@
+"""Where weights are found; the hub is played by a server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from outrider.retrieval.embed import weights
+from outrider.retrieval.embed.weights import check_own_code, find, fingerprint, same
+from outrider.state.errors import ModelUnavailable
+
+constants = pytest.importorskip("huggingface_hub", reason="needs outrider[models]").constants
+COMMIT = "a" * 40
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
+    """A hub that answers every request with the last status and `x-error-code` put into the list."""
+    says: list[tuple[int, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(says[-1][0])
+            self.send_header("x-error-code", says[-1][1])
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    yield says
+    server.shutdown()
+    server.server_close()
+
+
+def put(cache: Path, name: str, commit: str = COMMIT) -> Path:
+    """A model as the hub's client keeps it."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    folder = repository / "snapshots" / commit
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (repository / "refs").mkdir(exist_ok=True)
+    (repository / "refs" / "main").write_text(commit)
+    return folder
+
+
+def test_a_cached_model_is_found_without_a_network_by_its_commit(empty_cache: Path) -> None:
+    folder = put(empty_cache, "BAAI/bge-small-en-v1.5")
+    for name in ("BAAI/bge-small-en-v1.5", "baai/BGE-small-en-v1.5", "bge-small-en-v1.5"):
+        assert find(name, fetch=False) == weights.Weights("BAAI/bge-small-en-v1.5", folder, COMMIT)
+
+
+def test_a_name_without_owner_is_of_sentence_transformers(empty_cache: Path) -> None:
+    put(empty_cache, "sentence-transformers/some-model")
+    assert find("some-model", fetch=False).name == "sentence-transformers/some-model"
+
+
+def test_the_version_that_a_library_holds_is_found_beside_a_newer_one(empty_cache: Path) -> None:
+    put(empty_cache, "a/b", "b" * 40)
+    old = put(empty_cache, "a/b", COMMIT)
+    (empty_cache / "models--a--b" / "refs" / "main").write_text("b" * 40)
+    assert find("a/b", fetch=False, revision=COMMIT).folder == old
+    assert find("a/b", fetch=False).revision == "b" * 40
+
+
+def test_weights_that_are_not_here_are_named_with_the_way_to_get_them() -> None:
+    with pytest.raises(ModelUnavailable, match=r"set embedding\.model_name to a/b: naming a model lets it be fetched"):
+        find("a/b", fetch=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((404, "RepoNotFound"), "the hub has no model a/b"),
+        ((401, "RepoNotFound"), "the hub has no model a/b"),
+        ((403, "GatedRepo"), "a/b is gated: accept its terms at https://huggingface.co/a/b"),
+        ((500, ""), "the hub cannot be reached"),
+    ],
+)
+def test_a_hub_that_refuses_is_told_in_one_line(hub: list[tuple[int, str]], answer: tuple[int, str], says: str) -> None:
+    hub.append(answer)
+    with pytest.raises(ModelUnavailable, match=says) as caught:
+        find("a/b", fetch=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_hub_that_cannot_be_reached_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="not on this machine and the hub cannot be reached"):
+        find("a/b", fetch=True)
+    assert time.monotonic() - began < weights.HUB_TIMEOUT_S
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("/no/such/folder", "there is no such folder"),
+        ("./nothing", "there is no such folder"),
+        ("~/nothing/here", "there is no such folder"),
+        ("a/b/c", "there is no such folder"),
+        ("not a name!", "neither a folder nor a name that the hub can have"),
+        (__file__, "a model is a folder, this is a file"),
+    ],
+)
+def test_names_that_mean_nothing(name: str, says: str) -> None:
+    with pytest.raises(ModelUnavailable, match=says):
+        find(name, fetch=True)
+
+
+def test_a_fingerprint_follows_the_contents_not_the_place(tmp_path: Path) -> None:
+    first, second = put(tmp_path / "x", "a/b"), put(tmp_path / "y", "a/b")
+    assert fingerprint(first) == fingerprint(second)
+    (second / "README.md").write_text("words")
+    assert fingerprint(first) == fingerprint(second)
+    (second / "model.safetensors").write_bytes(b"Weights")
+    assert fingerprint(first) != fingerprint(second)
+
+
+def test_the_fingerprint_of_large_weights_reads_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "WHOLE_BELOW", 10)
+    monkeypatch.setattr(weights, "END", 4)
+    folder = put(tmp_path, "a/b")
+    said = []
+    for content in (b"head--middle--tail", b"head--MIDDLE--tail", b"head--middle--TAIL", b"HEAD--middle--tail", b"head--middle---tail"):
+        (folder / "model.safetensors").write_bytes(content)
+        said.append(fingerprint(folder))
+    assert said[0] == said[1]
+    assert len(set(said)) == 4
+
+
+def test_names_that_mean_one_model() -> None:
+    assert same("bge-m3", "BAAI/bge-m3")
+    assert same("a/b", "A/b")
+    assert not same("a/b", "a/c")
+
+
+@pytest.mark.parametrize("modules", [[{"type": "modeling_own.Own"}], [{"type": "os.system"}]])
+def test_a_folder_with_code_of_its_own_is_refused_before_it_runs(tmp_path: Path, modules: object) -> None:
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ModelUnavailable, match="which Outrider does not run"):
+        check_own_code(weights.Weights("own", tmp_path, ""))
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "[{}]"])
+def test_a_modules_file_that_cannot_be_read(tmp_path: Path, content: str) -> None:
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(ModelUnavailable, match=r"its modules\.json cannot be read"):
+        check_own_code(weights.Weights("own", tmp_path, ""))
