@@ -52,6 +52,8 @@ def _default(field: FieldInfo) -> str:
 def _takes(leaf: Leaf) -> str:
     if leaf.free:
         return "names and texts" + (", secret" if leaf.secret else "")
+    if leaf.choices:
+        return " or ".join(f"`{choice}`" for choice in leaf.choices)
     names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", SecretStr: "secret text"}
     bounds = [BOUNDS[rule].format(f"{bound:,}") for part in leaf.field.metadata for rule, bound in _bounds(part)]
     return ", ".join([names[leaf.kind], *bounds])

@@ -168,7 +168,7 @@ def _complaint(detail: ErrorDetails, merged: Layer) -> str:
         return f"{', '.join(places)}: {name}: {detail['msg'].removeprefix('Value error, ')}"
     where = merged[name].where
     rule = detail["msg"].removeprefix("Input should be ") if "_type" not in detail["type"] else ""
-    expected = EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
+    expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
     given = "" if leaf.secret else f", not {_given(detail['input'])}"
     return f"{where}: {name} takes {expected}{given}"
 

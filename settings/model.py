@@ -6,6 +6,7 @@ Values are checked strictly: `"100"` is not a number and `1` is not a flag, so t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
 from pydantic import ConfigDict, Field, SecretStr, model_validator
@@ -85,6 +86,10 @@ class RerankerSettings(Section):
 class RankingSettings(Section):
     """How ranked lists are fused, and how rules order candidates while no model scores them."""
 
+    fusion: Literal["min_max", "rrf"] = Field("min_max", description="How ranked lists become one: by their scores, or by rank alone.")
+    dense_weight: float = Field(0.4, gt=0, le=1, description="Weight of the search by vectors in the fusion.")
+    sparse_weight: float = Field(0.6, gt=0, le=1, description="Weight of the search by words in the fusion.")
+    graph_weight: float = Field(0.15, gt=0, le=1, description="Weight of the search through the graph in the fusion.")
     rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; larger flattens the ranks.")
     text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
     fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank of the searches.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -37,8 +37,15 @@ class Leaf:
         return get_origin(self.field.annotation) is dict
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that are taken, where only some are."""
+        return get_args(self.field.annotation) if get_origin(self.field.annotation) is Literal else ()
+
+    @property
     def kind(self) -> type[Any]:
         """`str`, `int`, `float` or `bool`; of a free mapping, that of its values."""
+        if self.choices:
+            return str
         found: Any = get_args(self.field.annotation)[1] if self.free else self.field.annotation
         return str if found is SecretStr else found
 

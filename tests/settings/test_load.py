@@ -144,6 +144,9 @@ def test_an_unknown_variable_is_refused(place: Place, variable: str, words: tupl
         ("run:\n  candidates: true\n", ("a whole number", "True")),
         ("run:\n  candidates: 0\n", ("greater than or equal to 1", "not 0")),
         ("run:\n  candidates: [1]\n", ("one value", "a list")),
+        ("ranking:\n  fusion: rff\n", (":2", "ranking.fusion takes 'min_max' or 'rrf', not 'rff'")),
+        ("ranking:\n  fusion: 5\n", ("'min_max' or 'rrf', not",)),
+        ("ranking:\n  graph_weight: 0\n", ("greater than 0",)),
         ("run:\n  run_timeout_s: .nan\n", ("run.run_timeout_s",)),
         ("run:\n  run_timeout_s: .inf\n", ("less than or equal to 600",)),
         ("run:\n  run_timeout_s: 2024-13-45\n", ("run.run_timeout_s", "2024-13-45")),
@@ -169,6 +172,13 @@ def test_a_wrong_value_names_place_key_and_what_is_expected(place: Place, text: 
     """Whatever a file holds, the answer is one message and no traceback."""
     message = place.refusal(text)
     assert all(word in message for word in ("search_config.yaml", *words)), message
+
+
+def test_a_word_of_a_few_is_taken_from_every_layer(place: Place) -> None:
+    """As a text, in a file, a variable and a flag."""
+    assert place.load("ranking:\n  fusion: rrf\n").settings.ranking.fusion == "rrf"
+    assert place.load(OUTRIDER_RANKING__FUSION="rrf").settings.ranking.fusion == "rrf"
+    assert place.load(flags={"ranking.fusion": "rrf"}).settings.ranking.fusion == "rrf"
 
 
 def test_a_wrong_variable_names_itself(place: Place) -> None:
