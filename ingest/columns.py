@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
-from outrider.ingest.fields import Draft, TooDeep, clean, empty, identifiers_of, scalar
+from outrider.ingest.fields import OWN_ID, Draft, TooDeep, clean, empty, identifiers_of, scalar, with_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.nearest import did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
@@ -42,6 +42,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "url": ("url", "urls", "link"),
     "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords"),
     "mesh": ("mesh", "mesh_terms"),
+    "references": ("references", "cited_references", "reference_list", "referenced_works"),
     "language": ("language", "languages"),
     "citations": ("citations",),
     "stars": ("stars",),
@@ -124,6 +125,7 @@ def parsed_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: 
     record = _record(draft)
     if not has_content(record, ignored=("id",)):
         return BadEntry(where, NOTHING, empty=True)
+    record = with_own_ids(record, lambda target: OWN_ID + scope + target.removeprefix(OWN_ID))
     return Entry(record, scope + own if own is not None else None)
 
 
@@ -179,6 +181,7 @@ def _record(draft: Draft) -> Record:
             "stars": draft.count(*NAMES["stars"]),
             "language": draft.line(*NAMES["language"]),
             "tags": draft.lines(*NAMES["keywords"], commas=True),
+            "edges": draft.references(*NAMES["references"]),
             **special,
             "metadata": draft.rest,
         }

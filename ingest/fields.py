@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.records import Edge, Identifiers
+from outrider.state.records import Edge, Identifiers, Record
 
 MAX_DEPTH = 64
 """Values nested deeper are refused: parsers and hashes downstream recurse."""
@@ -32,6 +32,9 @@ PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
 GIVEN = ("given", "first", "firstName", "first_name", "FN")
 PUBMED = ("nlm", "pubmed", "medline")
 """What databases and providers that number as PubMed does are called."""
+OWN_ID = "id:"
+"""Begins the target of an edge to another entry of the same file, by its own id; naming puts that entry's `doc_id` there."""
+MAX_OWN_ID_CHARS = 80
 NAMED = ("name", "literal", "display_name", "full_name")
 
 
@@ -220,6 +223,20 @@ class Draft:
                 return found
         return None
 
+    def references(self, *names: str) -> tuple[Edge, ...]:
+        """Edges `cites` to what is cited; a value that says more than identifiers, or something else, stays."""
+        for key, value in self._asked(names):
+            items = value if isinstance(value, list) else _literal(value) or _cut(value, commas=True) if isinstance(value, str) else []
+            if isinstance(value, str) and len(items) < 2 and value.strip().isdigit():  # how many there are
+                continue
+            edges = [cited(item) for item in items if not empty(item)]
+            if any(edges):
+                bare = all(isinstance(item, str) and " " not in item.strip() for item in items)
+                said = bare and all(edge and not edge.target.startswith(OWN_ID) for edge in edges)
+                self._take(key, value, None if said else value)
+                return tuple(dict.fromkeys(filter(None, edges)))
+        return ()
+
     def _asked(self, names: tuple[str, ...]) -> Iterator[tuple[str, JsonValue]]:
         given = list(self.given(names))
         self._keys = frozenset(key for key, _ in given)
@@ -245,9 +262,32 @@ def from_pubmed(draft: Draft, databases: tuple[str, ...], number: str) -> bool:
     return any(name in said for name in PUBMED) and bool(given and normal_pmid(given)) and not normal_doi(given or "")
 
 
-def cites(doi: str | None, pmid: str | None) -> Edge | None:
-    """The edge to a work that is cited, by the better of its normal identifiers; None for a work with neither."""
-    return Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}") if doi or pmid else None
+def cites(doi: str | None, pmid: str | None, arxiv: str | None = None) -> Edge | None:
+    """The edge to a work that is cited, by the best of its normal identifiers; None for a work without."""
+    best = next((f"{scheme}:{value}" for scheme, value in (("doi", doi), ("pmid", pmid), ("arxiv", arxiv)) if value), None)
+    return Edge(relation="cites", target=best) if best else None
+
+
+def cited(item: JsonValue) -> Edge | None:
+    """One entry of a list of references: by DOI, PMID or arXiv number, else by the own id of another entry of the file (`id:...`)."""
+    if isinstance(item, dict):
+        known = {
+            name.casefold(): value for part in (item, item.get("externalIds")) if isinstance(part, dict) for name, value in part.items()
+        }
+        said = {scheme: scalar(known.get(scheme)) or "" for scheme in ("doi", "pmid", "pubmed", "arxiv")}
+        return cites(normal_doi(said["doi"]), normal_pmid(said["pmid"] or said["pubmed"]), normal_arxiv(said["arxiv"]))
+    text = scalar(item) or ""
+    numbered = normal_pmid(text) if not text.isdigit() else None
+    edge = cites(normal_doi(text), numbered, normal_arxiv(text))
+    return edge or (Edge(relation="cites", target=OWN_ID + text) if 0 < len(text) <= MAX_OWN_ID_CHARS and " " not in text else None)
+
+
+def with_own_ids(record: Record, renamed: Callable[[str], str]) -> Record:
+    """The record with the own ids that it cites replaced by what they are renamed to: a whole target for each `id:...`."""
+    if not any(edge.target.startswith(OWN_ID) for edge in record.edges):
+        return record
+    edges = (Edge(relation=edge.relation, target=renamed(edge.target)) if edge.target.startswith(OWN_ID) else edge for edge in record.edges)
+    return record.model_copy(update={"edges": tuple(edges)})
 
 
 def _says_only(text: str, normal: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from outrider.identity.titles import normal_title
 from outrider.ingest.entry import BadEntry, Entry, Parsed
+from outrider.ingest.fields import with_own_ids
 from outrider.state.records import Record
 
 ID_DIGITS = 20
@@ -59,7 +60,10 @@ class Namer:
 
     def name(self, entry: Entry) -> Named | Repeated:
         """Raises `UnicodeEncodeError` for a record with a lone surrogate."""
-        content = entry.record.content_hash()
+        record = entry.record
+        if entry.own_id is not None:
+            record = with_own_ids(record, lambda target: f"doc:{short_id(self._origin, target)}")
+        content = record.content_hash()
         base = self._key(entry, content)
         saying = _digest(f"{base}\0{content}")
         if saying in self._said:
@@ -67,7 +71,7 @@ class Namer:
         self._said.add(saying)
         key = self._free(base)
         doc_id = key if entry.record.doc_id else short_id(self._origin, key)
-        return Named(entry.record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
+        return Named(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
 
     def _key(self, entry: Entry, content: str) -> str:
         if entry.record.doc_id:

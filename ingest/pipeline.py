@@ -3,6 +3,9 @@
 Idempotent: a file whose fingerprint (content, reader, its version, options) the library remembers is not read again; records
 are upserted by content hash. Resumable: what was upserted stays, a file is remembered only after its last record. A file with
 failed entries is not remembered, so that every run reports them. Bounded: a few batches are in memory, whatever the files' size.
+
+With a model, records are embedded before they are written. Where it fails in the middle, the rest is written without vectors:
+the files need not be read again, words find the records, and `outrider library reindex` gives them their vectors.
 """
 
 from __future__ import annotations
@@ -25,9 +28,11 @@ from outrider.ingest.installed import installed as installed_packages
 from outrider.ingest.naming import Named, Namer, Outcome, Repeated
 from outrider.ingest.readers import KnownReader, NoReader, reader_for
 from outrider.ingest.report import IngestReport, RecordStatus, Tally
+from outrider.ingest.vectorizing import Shelf, Vectorizing
 from outrider.ingest.walk import Found, walk
 from outrider.retrieval.ledger import IngestedFile
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
+from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record
 
 BATCH_BYTES = 16 * 2**20
@@ -35,7 +40,7 @@ OPTIMIZE_EVERY_BATCHES = 100
 HASH_CHUNK_BYTES = 2**20
 
 
-class Shelves(Protocol):
+class Shelves(Shelf, Protocol):
     """What ingestion needs of a library."""
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
@@ -65,12 +70,14 @@ class IngestProgress:
     bytes_done: int
     bytes_total: int
     current: Path | None
+    embedding: tuple[int, int] | None = None
+    """Records of the present batch that are embedded, of how many, while the model works on them."""
 
 
 OnProgress = Callable[[IngestProgress], None]
 
 
-async def ingest(
+async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with defaults
     library: Shelves,
     paths: Sequence[Path],
     options: ReadOptions | None = None,
@@ -79,11 +86,16 @@ async def ingest(
     progress: OnProgress | None = None,
     batch_records: int = DEFAULTS.batch_records,
     batch_bytes: int = BATCH_BYTES,
+    embedder: TextEmbedder | None = None,
+    off: str = "no embedding model was given",
 ) -> IngestReport:
     """Read everything under `paths`, and with `installed` this environment's packages, into the library.
 
-    Raises `BadRequest` before anything is read where a path does not exist or `options` map an unknown field, `LibraryError`
-    where the library fails; a file that cannot be read is reported and does not stop the rest.
+    Without an `embedder` the report says why records get no vectors: `off`.
+
+    Before anything is read raises `BadRequest` where a path does not exist or `options` map an unknown field, `ModelError` where the
+    embedder cannot be loaded, `EmbeddingSpaceMismatch` where it is not the library's; `LibraryError` whenever the library fails.
+    A file that cannot be read is reported and does not stop the rest; nor does a model that fails later.
     """
     if not paths and not installed:
         raise BadRequest("nothing to ingest: name files or folders, or ask for the installed packages")
@@ -92,13 +104,15 @@ async def ingest(
     started = time.perf_counter()
     found = await asyncio.to_thread(walk, paths)
     total = sum(file.size for file in found)
-    run = _Run(library, options, Bounds(batch_records, batch_bytes), len(found) + installed, total, progress)
+    vectors = Vectorizing(library, embedder, "" if embedder else off)
+    await vectors.check()
+    run = _Run(library, options, Bounds(batch_records, batch_bytes), len(found) + installed, total, progress, vectors)
     for file in found:
         await run.file(file)
     if installed:
         await run.packages()
     await run.finish()
-    return IngestReport.of(tuple(tally.report() for tally in run.tallies), time.perf_counter() - started)
+    return IngestReport.of(tuple(tally.report() for tally in run.tallies), vectors.report(), time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,7 @@ class _Run:
     files_total: int
     bytes_total: int
     on_progress: OnProgress | None
+    vectors: Vectorizing
     tallies: list[Tally] = field(default_factory=list)
     waiting: list[_Waiting] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -260,6 +275,7 @@ class _Run:
             if statuses[-1] != "unchanged":
                 changed.append(item.named.record)
         if changed:
+            await self.vectors.embed(changed, lambda done, of: self._show(None, (done, of)))
             await self.library.upsert(changed)
             self.batches += 1
             if self.batches % OPTIMIZE_EVERY_BATCHES == 0:
@@ -268,10 +284,10 @@ class _Run:
             item.tally.count(status)
         self.records += len(waiting)
 
-    def _show(self, current: Path | None) -> None:
+    def _show(self, current: Path | None, embedding: tuple[int, int] | None = None) -> None:
         if self.on_progress is not None:
             done = len(self.tallies) - (current is not None)
-            self.on_progress(IngestProgress(done, self.files_total, self.records, self.bytes_done, self.bytes_total, current))
+            self.on_progress(IngestProgress(done, self.files_total, self.records, self.bytes_done, self.bytes_total, current, embedding))
 
 
 def fingerprint_of(path: Path, reader: KnownReader, options: ReadOptions) -> str:

@@ -29,6 +29,18 @@ class FileReport(Model):
     took_ms: float = 0.0
 
 
+class VectorReport(Model):
+    """What became of the vectors of records that were added or updated."""
+
+    model: str | None = None
+    embedded: int = 0
+    reused: int = Field(0, description="Records whose text was the same as before.")
+    cut: int = Field(0, description="Of the embedded, those longer than the model reads; `outrider library show` says how much was read.")
+    without: int = Field(0, description="Records written without a vector; `outrider library reindex` gives them one where it can.")
+    reasons: tuple[str, ...] = Field((), description=f"Why records have no vector, by id, the first {MAX_REASONS}.")
+    off: str = Field("", description="Why nothing was embedded, or no more from some record on.")
+
+
 class IngestReport(Model):
     """A run. `added`, `updated`, `unchanged` count records, `skipped` files, `failed` files and single entries."""
 
@@ -38,11 +50,12 @@ class IngestReport(Model):
     skipped: int = 0
     failed: int = 0
     files: tuple[FileReport, ...] = ()
+    vectors: VectorReport = VectorReport()
     records_per_s: float = 0.0
     took_ms: float = 0.0
 
     @classmethod
-    def of(cls, files: tuple[FileReport, ...], took_s: float) -> IngestReport:
+    def of(cls, files: tuple[FileReport, ...], vectors: VectorReport, took_s: float) -> IngestReport:
         records = sum(file.added + file.updated + file.unchanged for file in files)
         return cls(
             added=sum(file.added for file in files),
@@ -51,6 +64,7 @@ class IngestReport(Model):
             skipped=sum(file.status == "skipped" for file in files),
             failed=sum(file.failed for file in files),
             files=files,
+            vectors=vectors,
             records_per_s=round(records / took_s, 1) if took_s > 0 else 0.0,
             took_ms=round(took_s * 1000, 1),
         )

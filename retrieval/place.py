@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from outrider.state.addresses import without_password
-from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
 
 T = TypeVar("T")
 Standing = Literal["missing", "empty", "library", "foreign"]
 
 TABLE = "records"
 LOCK = ".outrider.lock"
-IGNORED = frozenset({LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"})
-"""Names that leave a folder empty: our lock, and what file managers put into every folder."""
+REINDEX_LOCK = ".outrider.reindex.lock"
+IGNORED = frozenset({LOCK, REINDEX_LOCK, ".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Names that leave a folder empty: our locks, and what file managers put into every folder."""
 
 OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 """Schemes that LanceDB reads; only s3 was tried."""
@@ -112,6 +113,26 @@ class Place:
                         f"the library at {self.shown} has been written by another process for {LOCK_TIMEOUT_S:.0f} s; try later"
                     )
                 await asyncio.sleep(LOCK_POLL_S)
+            yield
+        finally:
+            await asyncio.shield(asyncio.to_thread(lock.release))
+
+    @asynccontextmanager
+    async def reindexing(self) -> AsyncIterator[None]:
+        """One reindex at a time among the processes of this machine, `LibraryBusy` at once for another; searches and writes go on.
+
+        An object store has no such lock: two reindexes to one model share their work there, of two to different models the one
+        that began last goes on, and the other finds its table gone and says so.
+        """
+        if self.path is None:
+            yield
+            return
+        from filelock import FileLock
+
+        lock = FileLock(self.path / REINDEX_LOCK, thread_local=False)
+        if not await asyncio.to_thread(self._locked, lock.acquire):
+            raise LibraryBusy(f"the library at {self.shown} is being reindexed by another process; wait for its end, or stop it first")
+        try:
             yield
         finally:
             await asyncio.shield(asyncio.to_thread(lock.release))

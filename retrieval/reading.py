@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.schema import FULL, full_records
+from outrider.retrieval.schema import BRIEF, FULL, brief_records, full_records
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of, to_sql
-from outrider.state.filters import Filter
+from outrider.state.filters import And, Compare, Filter
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -33,6 +34,16 @@ async def fetch(table: AsyncTable, doc_ids: Sequence[str]) -> list[Record]:
     return [records[doc_id] for doc_id in doc_ids if doc_id in records]
 
 
+async def brief(table: AsyncTable, doc_ids: Sequence[str], where: Filter | None) -> list[Record]:
+    records: dict[str, Record] = {}
+    for chunk in _chunks(list(dict.fromkeys(doc_ids)), CHUNK):
+        named = Compare("doc_id", "$in", tuple(chunk))
+        condition = named if where is None else And((named, where))
+        found = await table.query().where(to_sql(condition)).select(BRIEF).limit(ALL_ROWS).to_arrow()
+        records |= {record.doc_id: record for record in brief_records(found.to_pydict())}
+    return [records[doc_id] for doc_id in doc_ids if doc_id in records]
+
+
 async def addresses(table: AsyncTable, where: Filter | None) -> pa.Table:
     """`doc_id` and `_rowid` of every matching record, sorted by id (code points): about 60 bytes a record."""
     asked = table.query().select(["doc_id"]).with_row_id().limit(ALL_ROWS)
@@ -48,6 +59,17 @@ async def at(table: AsyncTable, rows: pa.Table) -> list[Record]:
     found = await table.take_row_ids(rows["_rowid"].to_pylist()).select(FULL).to_arrow()
     records = {record.doc_id: record for record in full_records(found.to_pydict())}
     return [records[doc_id] for doc_id in rows["doc_id"].to_pylist()]
+
+
+async def sample(table: AsyncTable, size: int, seed: int) -> list[Record]:
+    """Whole records, spread evenly over the ids: one at a random place of each of `size` equal parts; all where they are fewer."""
+    rows = await addresses(table, None)
+    size = min(size, rows.num_rows)
+    if size < 1:
+        return []
+    draw = random.Random(seed)  # noqa: S311 - a sample, no secret
+    places = [int((part + draw.random()) * rows.num_rows / size) for part in range(size)]
+    return await at(table, rows.take(places))
 
 
 async def count(table: AsyncTable, where: Filter | None) -> int:

@@ -1,6 +1,7 @@
 """The library: records on LanceDB, searched by rank and by exact words, read and written by several processes at once.
 
-Layout at its address: table `records` (see `schema`), table `files` (see `ledger`), and for a local folder a lock file.
+Layout at its address: table `records` (see `schema`), `edges` (see `edges`), `files` (see `ledger`), `spaces` and a table of
+vectors for each (see `vectors`), and for a local folder a lock file.
 Reads see the latest committed version, whoever wrote it. Writes of local libraries take turns; on object storage LanceDB's
 commit protocol and the primary key keep them apart.
 """
@@ -16,17 +17,26 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.retrieval import expansion, ledger, opening, reading, schema, search, upkeep
+from outrider.retrieval import edges, expansion, ledger, opening, reading, schema, search, upkeep, verdicts
+from outrider.retrieval import reindex as reindexing
 from outrider.retrieval.ledger import IngestedFile
 from outrider.retrieval.place import TABLE, Place
+from outrider.retrieval.reindex import OnReindex, Reindexed
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
+from outrider.retrieval.vectors.dense import Near
+from outrider.retrieval.vectors.shelf import Vectors, VectorsInfo
+from outrider.retrieval.vectors.writing import Embedded
+from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.filters import Compare, Filter
 from outrider.state.hits import Scored
+from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
+from outrider.state.reranking import Verdict
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
@@ -57,6 +67,8 @@ class LibraryInfo:
     unindexed_rows: int
     tags: dict[str, int]
     files: int
+    vectors: VectorsInfo | None
+    """None where its records were never embedded."""
 
 
 class Library:
@@ -68,6 +80,8 @@ class Library:
         self._place = place
         self._connection = connection
         self._table = table
+        self._vectors = Vectors(place, connection)
+        self._edges: AsyncTable | None = None
 
     @classmethod
     async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
@@ -90,6 +104,8 @@ class Library:
 
     def close(self) -> None:
         self._table.close()  # type: ignore[no-untyped-call]
+        if self._edges is not None:
+            self._edges.close()  # type: ignore[no-untyped-call]
         self._connection.close()  # type: ignore[no-untyped-call]
 
     async def upsert(self, records: Sequence[Record]) -> Upserted:
@@ -109,7 +125,13 @@ class Library:
                 changed = [record for doc_id, record in latest.items() if held.get(doc_id) != hashes[doc_id]]
                 if not changed:
                     return Upserted(unchanged=len(latest))
-                rows = await asyncio.to_thread(_rows, changed, hashes, await self._table.schema())
+                await self._place.committed(lambda: self._vectors.follow(changed, hashes))
+                named = await asyncio.to_thread(edges.table, changed)
+                replaced = [record.doc_id for record in changed if record.doc_id in held]
+                rows, _ = await asyncio.gather(
+                    asyncio.to_thread(_rows, changed, hashes, await self._table.schema()),
+                    self._place.committed(lambda: edges.write(self._connection, named, replaced)),
+                )
                 added, updated = await self._place.committed(lambda: self._merge(rows))
         return Upserted(added, updated, len(latest) - len(changed))
 
@@ -120,6 +142,53 @@ class Library:
         """
         with self._place.translated():
             return await search.search(self._table, text, where, limit, widened)
+
+    async def space(self) -> EmbeddingSpace | None:
+        """What the library's vectors are of; None where its records were never embedded."""
+        with self._place.translated():
+            return await self._vectors.space()
+
+    async def accept(self, space: EmbeddingSpace) -> None:
+        """`EmbeddingSpaceMismatch` where the library has vectors of another space."""
+        with self._place.translated():
+            await self._vectors.fitting(space)
+
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
+        """Write the records' vectors, one each; call it before `upsert`, so that a record that is in has its vector.
+
+        The first call decides the library's space. A text that has its vector is not embedded again. `progress` is called on the
+        event loop. `EmbeddingSpaceMismatch` where the library has vectors of another model, `ModelError` where the model fails.
+        """
+        return await self._vectors.embed(records, embedder, progress)
+
+    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> Reindexed:
+        """Give every record its vector of this model: completes the library's own space, or replaces it.
+
+        The old vectors answer until the new ones are complete; a run that was interrupted goes on when it is called again.
+        `LibraryBusy` while another one runs, `ModelError` where the model fails.
+        """
+        shelves = reindexing.Shelves(self._place, self._vectors, self._table, self._pinned)
+        return await reindexing.reindex(shelves, embedder, progress)
+
+    async def dense(
+        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
+    ) -> list[Near]:
+        """Nearest first to a query's vector of shape (d,), ties by doc_id; `where` applies before the cut, `exact` passes the index by.
+
+        `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
+        """
+        with self._place.translated():
+            return await self._vectors.nearest(vector, space, where, limit, exact=exact)
+
+    async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
+        """As `search` gives them, bodies cut, in the order asked; ids that are not there or do not match are left out."""
+        with self._place.translated():
+            return await reading.brief(self._table, doc_ids, where)
+
+    async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
+        """How much of each record its vector speaks for; only those that have one."""
+        with self._place.translated():
+            return await self._vectors.tokens_read(doc_ids)
 
     async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:
         """Ids, sorted, of records with exactly these words in this order in title, abstract, text, keywords or any of them.
@@ -166,6 +235,11 @@ class Library:
             table = await self._pinned()
             return await reading.at(table, (await reading.addresses(table, where)).slice(offset, max(limit, 0)))
 
+    async def sample(self, size: int, seed: int = 0) -> list[Record]:
+        """Whole records spread evenly over the ids, the same for the same library and seed; all where they are fewer."""
+        with self._place.translated():
+            return await reading.sample(await self._pinned(), size, seed)
+
     async def count(self, where: Filter | None = None) -> int:
         with self._place.translated():
             return await reading.count(self._table, where)
@@ -181,7 +255,9 @@ class Library:
                     return 0
                 await ledger.forget(self._connection, sorted({row["origin"] for row in rows if row["origin"]}))
                 condition = any_of("doc_id", [row["doc_id"] for row in rows])
+                await self._place.committed(lambda: self._vectors.remove([row["doc_id"] for row in rows]))
                 await self._place.committed(lambda: self._table.delete(condition))
+                await self._place.committed(lambda: edges.remove(self._connection, [row["doc_id"] for row in rows]))
         return len(rows)
 
     async def tag(self, name: str) -> int:
@@ -215,25 +291,29 @@ class Library:
     async def info(self) -> LibraryInfo:
         with self._place.translated():
             counts = {kind: await self.count(Compare("kind", "$eq", kind)) for kind in KINDS}
+            records = await self.count()
             return LibraryInfo(
                 library_id=self.library_id,
                 uri=self._place.shown,
                 format=schema.FORMAT,
                 version=int(await self._table.version()),
-                records=await self.count(),
+                records=records,
                 by_kind={kind: count for kind, count in counts.items() if count},
                 size_bytes=await self._place.size_bytes(),
                 indexes=tuple(sorted(index.name for index in await self._table.list_indices())),
                 unindexed_rows=await upkeep.unindexed_rows(self._table),
                 tags=await self.tags(),
                 files=await ledger.count(self._connection),
+                vectors=await self._vectors.info(records),
             )
 
     async def check(self) -> tuple[str, ...]:
         """What is wrong and what to do about it, reading every row; empty where all is sound."""
         try:
             with self._place.translated():
-                return await upkeep.problems(await self._pinned())
+                table = await self._pinned()
+                beside = (*await edges.problems(self._connection, table), *await self._vectors.problems(table))
+                return (*beside, *await upkeep.problems(table))
         except LibraryError as error:
             return (str(error),)
 
@@ -249,6 +329,29 @@ class Library:
                     await upkeep.repair_indexes(self._table)
                     await self._place.committed(lambda: upkeep.optimize(self._table, keep))
                     await ledger.compact(self._connection)
+                await self._place.committed(lambda: edges.compact(self._connection, force))
+                await self._vectors.optimize(force=force)
+
+    async def rebuild_edges(self, progress: OnCount | None = None) -> int:
+        """Write the graph's edges anew from all records, for a library of an Outrider that had none; how many records were read.
+
+        Nobody else writes meanwhile; readers see part of the graph until it is done.
+        """
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                return await edges.rebuild(self._connection, await self._pinned(), progress)
+
+    async def edges(self, where: str, limit: int = ALL_ROWS) -> list[edges.Row]:
+        """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
+        with self._place.translated():
+            table = await self._graph()
+            return [] if table is None else await edges.rows(table, where, limit)
+
+    async def edges_version(self) -> int:
+        """Rises with every change to the edges."""
+        with self._place.translated():
+            table = await self._graph()
+            return 0 if table is None else int(await table.version())
 
     async def snapshot(self) -> str:
         """`<library id>@<version>` of what is read now."""
@@ -282,10 +385,31 @@ class Library:
             with self._place.translated(writing=True):
                 await self._place.committed(lambda: ledger.remember(self._connection, files))
 
+    async def verdicts(self) -> tuple[Verdict, ...]:
+        """What probes found out about rerankers here: newest first, of one probe the chosen one first."""
+        with self._place.translated():
+            return await verdicts.every(self._connection)
+
+    async def remember_verdicts(self, judged: Sequence[Verdict]) -> None:
+        """All verdicts of one probe, in one commit."""
+        if not judged:
+            return
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                await self._place.committed(lambda: verdicts.remember(self._connection, judged))
+
     async def _merge(self, rows: pa.Table) -> tuple[int, int]:
         merge = self._table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
         done = await merge.execute(rows)
         return done.num_inserted_rows, done.num_updated_rows
+
+    async def _graph(self) -> AsyncTable | None:
+        """None where there is nothing to connect."""
+        if self._edges is None:
+            self._edges = await opening.opened(self._connection, edges.NAME)
+        if self._edges is None and await self._table.count_rows():
+            raise LibraryError(f"the library at {self._place.shown} has no graph yet; {edges.FIX}")
+        return self._edges
 
     async def _pinned(self) -> AsyncTable:
         """A handle that stays at the current version."""

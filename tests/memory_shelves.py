@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from outrider.retrieval.ledger import IngestedFile
+from outrider.retrieval.vectors.rows import document_text
+from outrider.retrieval.vectors.writing import Embedded, is_cut
+from outrider.state.embedding import EmbeddingSpace
+from outrider.state.errors import EmbeddingSpaceMismatch
+from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
 
 
@@ -14,11 +22,25 @@ from outrider.state.records import Record
 class MemoryShelves:
     records: dict[str, Record] = field(default_factory=dict)
     files: dict[str, IngestedFile] = field(default_factory=dict)
+    vectors: dict[str, np.ndarray] = field(default_factory=dict)
+    space: EmbeddingSpace | None = None
     batches: list[int] = field(default_factory=list)
     optimized: int = 0
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self.records[doc_id].content_hash() for doc_id in doc_ids if doc_id in self.records}
+
+    async def accept(self, space: EmbeddingSpace) -> None:
+        if self.space not in (None, space):
+            raise EmbeddingSpaceMismatch(f"vectors of {self.space}")
+
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
+        results = await asyncio.to_thread(embedder.embed_each, [document_text(record) for record in records], "document", progress)
+        self.space = embedder.space
+        pairs = list(zip(records, results, strict=True))
+        self.vectors |= {record.doc_id: result.vector for record, result in pairs if result.vector is not None}
+        without = {record.doc_id: result.problem for record, result in pairs if result.vector is None}
+        return Embedded(len(records) - len(without), 0, sum(is_cut(result.read) for result in results), without)
 
     async def upsert(self, records: Sequence[Record]) -> None:
         self.batches.append(len(records))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.ingest.columns import NAMES, check_columns, check_fields, fold, parsed_row, places
 from outrider.ingest.entry import BadEntry, Entry
+from outrider.ingest.naming import Named, Namer
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Paper, Repository
 
@@ -72,3 +73,23 @@ def test_wrong_maps_are_refused_with_what_there_is() -> None:
         check_columns(Path("f.csv"), ["a", "b"], {"title": "x"})
     with pytest.raises(UnreadableFile, match="none of its columns is known"):
         check_columns(Path("f.csv"), ["a", "b"], {})
+
+
+def test_entries_cite_each_other_by_their_own_ids() -> None:
+    """Whichever comes first; ids of one part of a file are not those of another."""
+    parsed = [
+        parsed_row({"id": own, "title": own, "references": cited}, {}, "row", scope=scope)
+        for own, cited, scope in [("a", ["b"], ""), ("b", "10.1000/x", ""), ("a", ["b"], "sheet 2/")]
+    ]
+    first, second, other = (named.record for named in Namer("file.xlsx", single=False).named(parsed) if isinstance(named, Named))
+    assert [edge.target for edge in first.edges] == [f"doc:{second.doc_id}"]
+    assert [edge.target for edge in second.edges] == ["doi:10.1000/x"]
+    assert other.edges != first.edges
+    assert first.metadata["references"] == ["b"]
+
+
+def test_what_is_cited_is_part_of_the_content() -> None:
+    """The hash that ingestion compares is that of the record as it is stored."""
+    (named,) = Namer("a", single=False).named([parsed_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])
+    assert isinstance(named, Named)
+    assert named.content == named.record.content_hash()

@@ -125,3 +125,31 @@ def test_no_value_makes_a_reader_fail(raw: dict[str, object]) -> None:
     draft = Draft(cleaned)
     doi = draft.identifier(normal_doi, *names)
     assert draft.rest == cleaned if doi is None else normal_doi(doi) == doi
+
+
+DOIS = ("doi:10.1000/a", "doi:10.1000/b")
+
+
+@pytest.mark.parametrize(
+    ("value", "targets", "stays"),
+    [
+        (["10.1000/A", "https://doi.org/10.1000/b"], DOIS, False),
+        ("10.1000/a; 10.1000/b", DOIS, False),
+        ("10.1000/a, 10.1000/b", DOIS, False),
+        ("['10.1000/a', '10.1000/b']", DOIS, False),
+        ([{"DOI": "10.1000/a", "key": "r1"}, {"externalIds": {"DOI": "10.1000/b"}}, {"title": "No number"}], DOIS, True),
+        ("Curie M. On rays. doi:10.1000/a; Bohr N. (1913)", DOIS[:1], True),
+        (["pmid:22", "arXiv:2101.00001v2"], ("pmid:22", "arxiv:2101.00001"), False),
+        (["r1", 7], ("id:r1", "id:7"), True),
+        ("12; 15", ("id:12", "id:15"), True),
+        ("45", (), True),
+        (45, (), True),
+        ("Bohr N. On the constitution of atoms", (), True),
+        ([[], None, {"a": []}], (), True),
+    ],
+)
+def test_references_in_any_dress(value: object, targets: tuple[str, ...], stays: bool) -> None:
+    """What says more than identifiers stays as well; a number alone is how many there are."""
+    draft = Draft({"references": value})  # type: ignore[dict-item]
+    assert tuple(edge.target for edge in draft.references("references")) == targets
+    assert draft.rest == ({"references": value} if stays else {})

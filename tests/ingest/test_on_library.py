@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from word_embedder import WordEmbedder
 
 from outrider.ingest.pipeline import ingest
 from outrider.retrieval.store import Library
@@ -75,6 +76,28 @@ async def test_an_interrupted_run_is_completed_by_the_next(tmp_path: Path, how: 
     assert (report.added, report.unchanged, report.updated, report.failed) == (ROWS - before, before, 0, 0)
     assert await library.count() == ROWS
     assert (await ingest(library, [source])).unchanged == ROWS
+
+
+EMBEDDING = SCRIPT.replace("batch_records=100", "batch_records=100, embedder=WordEmbedder(dimension=8)").replace(
+    "import asyncio, sys", "import asyncio, sys\nfrom word_embedder import WordEmbedder"
+)
+
+
+async def test_a_killed_run_leaves_no_record_without_its_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SCRIPT", EMBEDDING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(__file__).parents[up] / name) for up, name in ((2, "src"), (1, ""))))
+    source = rows(tmp_path / "rows.jsonl")
+    code, said = stopped_midway(tmp_path / "library", source, signal.SIGKILL)
+    assert (code, said) == (-signal.SIGKILL, "")
+    library = await Library.open(tmp_path / "library")
+    assert 300 <= await library.count() < ROWS
+    assert await library.check() == ()
+    report = await ingest(library, [source], embedder=WordEmbedder(dimension=8))
+    assert report.vectors.without == 0
+    about = (await library.info()).vectors
+    assert about is not None
+    assert (about.vectors, about.without) == (ROWS, 0)
+    assert await library.check() == ()
 
 
 async def test_two_runs_at_once_make_no_duplicates(tmp_path: Path) -> None:

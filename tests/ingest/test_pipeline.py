@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_shelves import MemoryShelves
 from minimal_pdf import pdf
+from word_embedder import WordEmbedder
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.feeding import WAITING, Bounds, fed, grouped
@@ -21,7 +22,8 @@ from outrider.ingest.naming import Named, Namer, Outcome, Repeated
 from outrider.ingest.pipeline import IngestProgress, ingest
 from outrider.ingest.readers import KnownReader
 from outrider.ingest.report import FileReport, IngestReport
-from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.embedding import EmbeddingSpace
+from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, UnreadableFile
 from outrider.state.records import Document, Identifiers
 
 PATIENCE_S = 30
@@ -438,3 +440,52 @@ async def test_a_known_file_whose_records_are_gone_is_read_again(tmp_path: Path)
     await ingest(library, [tmp_path])
     library.records.clear()
     assert (await ingest(library, [tmp_path])).added == 1
+
+
+# Vectors
+
+
+async def test_changed_records_are_embedded_before_they_are_written(tmp_path: Path) -> None:
+    shelves, model = MemoryShelves(), WordEmbedder(context=3, refused=frozenset({"Cursed"}))
+    path = jsonl(tmp_path / "rows.jsonl", [*ROWS, {"id": "none", "title": "Cursed"}])
+    seen: list[IngestProgress] = []
+    report = await ingest(shelves, [path], embedder=model, progress=seen.append)
+    assert (report.vectors.model, report.vectors.embedded, report.vectors.cut, report.vectors.off) == ("words", 10, 10, "")
+    (cursed,) = {*shelves.records} - {*shelves.vectors}
+    assert (report.vectors.without, report.vectors.reasons) == (1, (f"{cursed}: refused",))
+    assert (11, 11) in [now.embedding for now in seen]
+    again = await ingest(shelves, [path], embedder=model)
+    assert (again.unchanged, again.vectors.embedded, again.vectors.without) == (11, 0, 0)
+
+
+async def test_without_a_model_the_report_says_why(tmp_path: Path) -> None:
+    shelves = MemoryShelves()
+    report = await ingest(shelves, [jsonl(tmp_path / "rows.jsonl", ROWS)], off="no weights on this machine")
+    assert (report.added, report.vectors.without, report.vectors.off) == (10, 10, "no weights on this machine")
+    assert shelves.vectors == {}
+
+
+async def test_another_model_or_none_at_all_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    shelves = MemoryShelves(space=WordEmbedder(name="other").space)
+    path = jsonl(tmp_path / "rows.jsonl", ROWS)
+    with pytest.raises(EmbeddingSpaceMismatch):
+        await ingest(shelves, [path], embedder=WordEmbedder())
+
+    class Missing(WordEmbedder):
+        @property
+        def space(self) -> EmbeddingSpace:
+            raise ModelUnavailable("no weights")
+
+    with pytest.raises(ModelUnavailable):
+        await ingest(shelves, [path], embedder=Missing())
+    assert (shelves.records, shelves.files) == ({}, {})
+
+
+async def test_a_model_that_dies_in_the_middle_costs_no_record(tmp_path: Path) -> None:
+    """It is not asked again, and what was embedded before stays."""
+    shelves = MemoryShelves()
+    model = WordEmbedder(error=ModelUnavailable("the endpoint is gone"), error_after=4)
+    report = await ingest(shelves, [jsonl(tmp_path / "rows.jsonl", ROWS)], embedder=model, batch_records=4)
+    assert (report.added, len(shelves.records), report.failed) == (10, 10, 0)
+    assert (report.vectors.embedded, report.vectors.without, report.vectors.off) == (4, 6, "the endpoint is gone")
+    assert len(model.seen) == 4

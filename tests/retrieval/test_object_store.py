@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from word_embedder import WordEmbedder
 
 from outrider.retrieval.store import Library, Upserted
 from outrider.state.errors import LibraryMissing
@@ -39,6 +40,10 @@ async def test_a_library_on_object_storage(options: dict[str, str]) -> None:
     assert [hit.record.doc_id for hit in await again.search("fox")] == ["a"]
     assert again.library_id == library.library_id
     assert (await again.info()).size_bytes is None
+    await again.embed([Paper(doc_id="a", title="foxes"), Paper(doc_id="b", title="hen")], WordEmbedder())
+    assert (await library.reindex(WordEmbedder(name="other"))).embedded == 2
+    near = await again.dense(WordEmbedder(name="other").vector("hen"), WordEmbedder(name="other").space)
+    assert [one.doc_id for one in near] == ["b", "a"]
     assert await again.remove(["a"]) == 1
     assert await library.count() == 1
     assert await library.check() == ()

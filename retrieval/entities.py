@@ -1,0 +1,105 @@
+"""Names of the graph's nodes: `kind:name`, spelled in one way, so that what two records share compares equal.
+
+An author is `family, initial`: lists give `Knuth, D. E.`, `Donald E. Knuth` and `Knuth DE` for one person. Two people may share
+that name; the weight of a shared author falls with the number of records that have it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from outrider.identity.identifiers import normal_arxiv, normal_distribution, normal_doi, normal_isbn, normal_pmcid, normal_pmid
+
+MAX_NAME_CHARS = 200
+"""Longer keywords are sentences; nothing is shared by them."""
+KIND = re.compile(r"([A-Za-z][\w-]{0,39}):(?!//)\s*(\S.*)", re.DOTALL)
+NOT_NAME = re.compile(r"[^\w+#]+|_+")
+"""`c++` and `c#` are not `c`."""
+INITIALS = re.compile(r"[A-Z]{1,3}")
+PARTICLES = frozenset("al bin da de del della den der di dos du el la le ten ter van vom von".split())
+SUFFIXES = frozenset("jr sr ii iii iv".split())
+MAX_PERSON_WORDS = 5
+"""A longer name without a comma is a group's."""
+RECORD = "doc"
+"""Kind of a record's own id, which is compared as it stands."""
+IDENTIFIERS: Mapping[str, Callable[[str], str | None]] = {
+    "doi": normal_doi,
+    "pmid": normal_pmid,
+    "pmcid": normal_pmcid,
+    "arxiv": normal_arxiv,
+    "isbn": normal_isbn,
+    "pypi": normal_distribution,
+    "openalex": str.lower,
+    "s2": str.lower,
+    "github": str.lower,
+}
+
+
+class Entity(NamedTuple):
+    """A node that is no record, or one of a record's own names."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@lru_cache(maxsize=100_000)
+def entity(kind: str, name: str) -> Entity | None:
+    """The node of this name; None where nothing of the name is left."""
+    kind = kind.strip().lower()
+    normal = _normal(kind, name.strip())
+    return Entity(kind, normal) if normal and len(normal) <= MAX_NAME_CHARS else None
+
+
+@lru_cache(maxsize=100_000)
+def parsed(text: str, kind: str = "") -> Entity | None:
+    """From `kind:name`; a text without a kind is a name of the given `kind`, and nothing where none is given."""
+    found = KIND.fullmatch(text.strip())
+    if found:
+        return entity(*found.groups())
+    return entity(kind, text) if kind else None
+
+
+def _normal(kind: str, name: str) -> str:
+    if kind == RECORD:
+        return name
+    if kind in IDENTIFIERS:
+        return IDENTIFIERS[kind](name) or name.lower()
+    return normal_author(name) if kind == "author" else normal_name(name)
+
+
+def normal_name(name: str) -> str:
+    """Case and accents dropped, words separated by one space, no punctuation but `+` and `#`."""
+    if not name.isascii():
+        folded = unicodedata.normalize("NFKD", name)
+        name = unicodedata.normalize("NFC", "".join(char for char in folded if not unicodedata.combining(char)))
+    return NOT_NAME.sub(" ", name.casefold()).strip()
+
+
+def normal_author(name: str) -> str:
+    """`family, i` of a person; the whole name of a group."""
+    family, comma, given = name.partition(",")
+    if not comma:
+        family, given = _family_and_given(name.replace(".", ". ").split())
+    first = normal_name(given)[:1]
+    family = normal_name(family)
+    return f"{family}, {first}" if family and first else family
+
+
+def _family_and_given(words: list[str]) -> tuple[str, str]:
+    while len(words) > 1 and words[-1].strip(".").lower() in SUFFIXES:
+        words = words[:-1]
+    if not 2 <= len(words) <= MAX_PERSON_WORDS:
+        return " ".join(words), ""
+    if INITIALS.fullmatch(words[-1]) and not INITIALS.fullmatch(words[0]):  # as PubMed writes it: Knuth DE
+        return " ".join(words[:-1]), words[-1]
+    start = len(words) - 1
+    while start > 1 and words[start - 1].lower() in PARTICLES:
+        start -= 1
+    return " ".join(words[start:]), words[0]

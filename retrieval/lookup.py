@@ -1,0 +1,102 @@
+"""Lookups in the table of edges that stay bounded, however many records name one entity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.edges import IS, Row
+from outrider.retrieval.entities import IDENTIFIERS, RECORD, Entity
+from outrider.retrieval.sql import any_of, literal
+
+if TYPE_CHECKING:
+    from outrider.retrieval.store import Library
+
+HUB = 500
+"""A name that more edges lead to is not followed."""
+ROOM = 10_000
+"""Rows asked for at first."""
+MOST_RECORDS = 2_000
+"""Records of one entity that are read."""
+
+BEGINNING = 3
+"""Letters that are taken to be right in a name that is mistyped."""
+
+End = tuple[str, str]
+"""A record's id, and its relation to the entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Lookups in one version of the table."""
+
+    library: Library
+    hubs: set[str]
+    """Names that turned out to be hubs; kept by the caller, so that each is met once."""
+
+    async def of_records(self, doc_ids: Iterable[str], kind: str = "") -> list[Row]:
+        """All edges of these records, or those to entities of one kind."""
+        asked = sorted(set(doc_ids))
+        where = any_of("doc_id", asked) + (f" AND {any_of('kind', [kind])}" if kind else "")
+        return await self.library.edges(where) if asked else []
+
+    async def to_entities(self, entities: Iterable[Entity]) -> list[Row]:
+        """Edges to these entities, hubs too; of each at most `MOST_RECORDS`, the first that the table gives."""
+        wanted = sorted(set(entities))
+        if not wanted:
+            return []
+        rows = await self.library.edges(_among(wanted), MOST_RECORDS)
+        if len(rows) == MOST_RECORDS:  # a frequent one may have crowded the others out
+            each = [self.library.edges(f"{_among([node])} AND {any_of('kind', [node.kind])}", MOST_RECORDS) for node in wanted]
+            rows = [row for found in await asyncio.gather(*each) for row in found]
+        return [row for row in rows if Entity(row[2], row[3]) in wanted]
+
+    async def named(self, names: Iterable[str]) -> Counter[Entity]:
+        """The entities of these names with how many edges lead to each; of frequent ones at least that many."""
+        counts: Counter[Entity] = Counter()
+        asked = set(names)
+        while asked:
+            rows = await self.library.edges(any_of("name", sorted(asked)), ROOM)
+            counts.update(Entity(row[2], row[3]) for row in rows)
+            if len(rows) < ROOM:
+                break
+            asked -= {row[3] for row in rows}
+        return counts
+
+    async def beginning(self, name: str) -> set[Entity]:
+        """Some entities whose names begin as this one does."""
+        letters = name[:BEGINNING]
+        rows = await self.library.edges(f"starts_with(name, {literal(letters)})", ROOM) if letters else []
+        return {Entity(row[2], row[3]) for row in rows}
+
+    async def ends(self, entities: Iterable[Entity]) -> Mapping[Entity, Sequence[End]]:
+        """Who names these entities, by id. Of a hub only the record that it is the name of."""
+        wanted = frozenset(entities)
+        rows = await self._to_names({node.name for node in wanted})
+        hubs = [node for node in wanted if node.name in self.hubs and (node.kind == RECORD or node.kind in IDENTIFIERS)]
+        if hubs:
+            rows += await self.library.edges(f"relation = '{IS}' AND {_among(hubs)}", ROOM)
+        found: defaultdict[Entity, set[End]] = defaultdict(set)
+        for doc_id, relation, kind, name in rows:
+            found[Entity(kind, name)].add((doc_id, relation))
+        return {node: sorted(ends) for node, ends in found.items() if node in wanted}
+
+    async def _to_names(self, names: set[str]) -> list[Row]:
+        """All edges to these names but to hubs, which are found out on the way: they fill the room."""
+        room = ROOM
+        while asked := names - self.hubs:
+            rows = await self.library.edges(any_of("name", sorted(asked)), room)
+            counts = Counter(row[3] for row in rows)
+            hubs = {name for name, count in counts.items() if count > HUB}
+            self.hubs.update(hubs)
+            if len(rows) < room:
+                return [row for row in rows if row[3] not in hubs]
+            room = room if hubs else room * 4
+        return []
+
+
+def _among(entities: Iterable[Entity]) -> str:
+    return any_of("name", sorted({node.name for node in entities}))

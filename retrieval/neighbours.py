@@ -1,0 +1,186 @@
+"""The library's own graph behind the port `Neighbours`: one hop over the table of edges, in two or three calls.
+
+**Paths.** From a record the ways out are: what it cites (or depends on, ...), what cites it, and what shares an author, a keyword, a
+MeSH term, a venue or a cited work with it. From an entity: the records that name it. Two paths are independent where they differ in
+anchor, relation or shared entity.
+
+**Score.** The sum over the paths: `DIRECT` for a direct one, 1 / log2(1 + n) for one through an entity that n records name, after Adamic
+& Adar (2003), "Friends and neighbors on the web", Social Networks 25(3): a rare keyword says more than a frequent one. So a further
+path never lowers a record, and the order of the anchors does not matter.
+
+**Hubs.** A name that more than `lookup.HUB` edges lead to (a journal, `computer`) connects everything with everything and is not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.edges import IS, Row
+from outrider.retrieval.entities import IDENTIFIERS, RECORD, Entity, entity, normal_author, normal_name, parsed
+from outrider.retrieval.lookup import End, Lookup
+from outrider.retrieval.phrases import counts, phrases
+from outrider.state.errors import BadRequest
+from outrider.state.hits import Path
+from outrider.state.ports import Neighbour
+
+if TYPE_CHECKING:
+    from outrider.retrieval.store import Library
+
+INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggested by"}
+DIRECT = 2.0
+"""Of 0.5, 1 and 2 the best on CACM, though not by much."""
+SHOWN_REASONS = 3
+Way = tuple[str, str, str]
+"""As the fields of `Path`, of which there is one for each of thousands that are only counted."""
+Ways = dict[Way, float]
+"""Each with its weight."""
+
+
+class LibraryGraph:
+    """The graph of one library. Reads the latest version, as the library does."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._hubs: tuple[int, set[str]] = (-1, set())
+
+    async def entities(self, text: str) -> tuple[str, ...]:
+        """See `phrases`. Most specific: most words, then fewest records."""
+        asked = phrases(text)
+        if not asked:
+            return ()
+        found = await (await self._lookup()).named(asked)
+        kept = [node for node in found if counts(asked[node.name], node.kind)]
+        return tuple(str(node) for node in sorted(kept, key=lambda node: (-len(node.name.split()), found[node], node)))
+
+    async def named(self, name: str) -> tuple[str, ...]:
+        """A name without a type is looked up as every type writes it."""
+        node = parsed(name)
+        asked = {node.name} if node else {normal_name(name), normal_author(name), *(found.name for found in _identified(name))}
+        found = await (await self._lookup()).named(asked)
+        return tuple(str(other) for other in sorted(found) if other == (node or entity(other.kind, name)))
+
+    async def alike(self, name: str) -> tuple[str, ...]:
+        """Of those that share the first `lookup.BEGINNING` letters, a bounded number."""
+        node = parsed(name)
+        found = await (await self._lookup()).beginning(node.name if node else normal_name(name))
+        return tuple(map(str, sorted(other for other in found if other.kind != RECORD)))
+
+    async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
+        """Best first, ties by doc_id. An anchor is among them where another anchor leads to it.
+
+        Of entity anchors that very many records name, `lookup.MOST_RECORDS` are seen.
+        """
+        asked = sorted(set(anchors))
+        entities = {found: anchor for anchor in asked if (found := parsed(anchor))}
+        if not asked:
+            return []
+        lookup = await self._lookup()
+        own, named = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities))
+        ends = await lookup.ends(Entity(row[2], row[3]) for row in own)
+        held = {row[0] for row in own}
+        ways: defaultdict[str, Ways] = defaultdict(dict)
+        for doc_id, relation, kind, name in named:
+            anchor = entities[Entity(kind, name)]
+            if anchor not in held:  # else a record's id that reads like an entity, such as pypi:httpx
+                ways[doc_id][anchor, _word(relation), f"{kind}:{name}"] = DIRECT
+        for start in own:
+            for doc_id, way, weight in _hops(start, ends.get(Entity(start[2], start[3]), ())):
+                ways[doc_id][way] = weight
+        return _best(ways, limit)
+
+    async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+        """Most shared first, ties by name. Of an entity that very many records name, `lookup.MOST_RECORDS` are read."""
+        start = parsed(entity)
+        if start is None:
+            raise BadRequest(f"{entity!r} is no entity; write it as type:name, such as mesh:aspirin")
+        lookup = await self._lookup()
+        named = await lookup.to_entities([start])
+        records: defaultdict[str, set[str]] = defaultdict(set)
+        for doc_id, relation, found, name in await lookup.of_records((row[0] for row in named), kind.lower()):
+            if relation != IS and (found, name) != start:
+                records[f"{found}:{name}"].add(doc_id)
+        ranked = sorted(records.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        return [(name, tuple(sorted(found))) for name, found in ranked[: max(limit, 0)]]
+
+    async def _lookup(self) -> Lookup:
+        version = await self._library.edges_version()
+        if version != self._hubs[0]:
+            self._hubs = (version, set())
+        return Lookup(self._library, self._hubs[1])
+
+
+def _identified(text: str) -> Iterator[Entity]:
+    """The text as each kind of identifier would be written."""
+    return (found for kind in IDENTIFIERS if (found := entity(kind, text)))
+
+
+def _hops(start: Row, ends: Sequence[End]) -> Iterator[tuple[str, Way, float]]:
+    """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity."""
+    anchor, relation, kind, name = start
+    through = f"{kind}:{name}"
+    word = _word(relation)
+    shared = 1 / math.log2(1 + len({doc_id for doc_id, other in ends if other != IS} | {anchor}))
+    for doc_id, other in ends:
+        if doc_id == anchor:
+            continue
+        if IS not in (relation, other):
+            yield doc_id, (anchor, word, through), shared
+        elif relation == other:
+            yield doc_id, (anchor, IS, through), DIRECT
+        else:
+            yield doc_id, (anchor, word if other == IS else _inverse(_word(other)), ""), DIRECT
+
+
+def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
+    scores = {doc_id: math.fsum(found.values()) for doc_id, found in ways.items()}
+    best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[: max(limit, 0)]
+    return [Neighbour(doc_id, scores[doc_id], _listed(ways[doc_id])) for doc_id in best]
+
+
+def _listed(ways: Ways) -> tuple[Path, ...]:
+    """Weightiest first, then by relation."""
+    return tuple(Path(*way) for way in sorted(ways, key=lambda way: (-ways[way], way[1], way[2], way[0])))
+
+
+def _word(relation: str) -> str:
+    return relation.replace("_", " ")
+
+
+def _inverse(word: str) -> str:
+    """The relation as seen from its other end; the same word where the language has no other."""
+    return next((here if word == there else there for here, there in INVERSE.items() if word in (here, there)), word)
+
+
+def explained(paths: Sequence[Path], of: str = "of your best hits") -> str:
+    """Why a record is a neighbour: `cites 3 of your top 10; shares author knuth, d with 2 of your top 10`.
+
+    With an empty `of`, for a single anchor: `cites it`.
+    """
+    anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+    for path in paths:
+        anchors[_reason(path)].add(path.anchor)
+    ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0]))
+    said = [f"{reason} {f'{len(found)} {of}' if of else 'it'}" if counted else reason for (reason, counted), found in ranked]
+    more = len(said) - SHOWN_REASONS
+    return "; ".join(said[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _reason(path: Path) -> tuple[str, bool]:
+    """What the path says of the record, and whether it is to be said of how many anchors."""
+    kind, _, name = path.through.partition(":")
+    if not kind:
+        return _inverse(path.relation), True
+    if _is(path.anchor, path.through):
+        return f"{path.relation} {name}", False
+    if kind == RECORD or kind in IDENTIFIERS:
+        return f"{path.relation} {path.through} like", True
+    return f"shares {path.relation} {name} with", True
+
+
+def _is(anchor: str, through: str) -> bool:
+    found = parsed(anchor)
+    return found is not None and str(found) == through

@@ -1,0 +1,217 @@
+"""All that a library knows about its vectors. Methods that write without waiting for the library's lock say so."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from outrider.retrieval import ledger, reading, upkeep
+from outrider.retrieval.place import Place
+from outrider.retrieval.search import ALL_ROWS
+from outrider.retrieval.sql import any_of
+from outrider.retrieval.vectors import checking, index, writing
+from outrider.retrieval.vectors.dense import Near, nearest
+from outrider.retrieval.vectors.registry import Held, Registry, State
+from outrider.retrieval.vectors.rows import vector_schema
+from outrider.retrieval.vectors.writing import Embedded
+from outrider.state.embedding import EmbeddingSpace, TokensRead
+from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
+from outrider.state.filters import Filter
+from outrider.state.ports import OnCount, TextEmbedder
+from outrider.state.records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+MEND = "outrider library reindex"
+TABLES = "vectors_"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsInfo:
+    model: str
+    dimension: int
+    vectors: int
+    without: int
+    """Records that dense search cannot find: never embedded, without text, or refused by the model."""
+    index: str
+    """`exact` where every vector is compared."""
+    recall: float | None
+    """Of the index, top 10, measured on the library's own vectors when it was built."""
+
+
+class Vectors:
+    def __init__(self, place: Place, connection: AsyncConnection) -> None:
+        self.registry = Registry(connection)
+        self._place = place
+        self._connection = connection
+        self._tables: dict[str, AsyncTable] = {}
+
+    async def space(self) -> EmbeddingSpace | None:
+        held = await self.registry.current()
+        return None if held is None else held.space
+
+    async def table(self, held: Held) -> AsyncTable:
+        if held.table not in self._tables:
+            self._tables[held.table] = await self._connection.open_table(held.table)
+        return self._tables[held.table]
+
+    async def ids(self, held: Held) -> pa.Table:
+        """`doc_id` and `content_hash` of every row."""
+        table = await self.table(held)
+        return await table.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
+
+    async def fitting(self, space: EmbeddingSpace) -> Held | None:
+        """The current space, None where there is none; `EmbeddingSpaceMismatch` where it is another than `space`."""
+        held = await self.registry.current()
+        if held is not None and held.space.id != space.id:
+            raise EmbeddingSpaceMismatch(
+                f"the library at {self._place.shown} has vectors of {held.space.model_name}, which do not compare with those of "
+                f"{space.model_name} ({_differences(held.space, space)}); use the library's model, or embed all records with the other "
+                f"one: {MEND} --model {space.model_name}"
+            )
+        return held
+
+    async def nearest(self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool) -> list[Near]:
+        held = await self._searchable(space)
+        try:
+            return await nearest(await self.table(held), held, vector, where, limit, exact=exact)
+        except (RuntimeError, OSError, ValueError):
+            now = await self._searchable(space)  # another process switched over, and dropped what was being read
+            if now.table == held.table:
+                raise
+            return await nearest(await self.table(now), now, vector, where, limit, exact=exact)
+
+    async def _searchable(self, space: EmbeddingSpace) -> Held:
+        held = await self.fitting(space)
+        if held is None:
+            raise NoVectors(f"the records of the library at {self._place.shown} were never embedded; embed them with: {MEND}")
+        return held
+
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None) -> Embedded:
+        """Holds the lock to write, not while the model works."""
+        texts = await asyncio.to_thread(writing.texts_of, records)
+        if not texts:
+            return Embedded()
+        space = await asyncio.to_thread(lambda: embedder.space)
+        held = await self.begun(space)
+        with self._place.translated():
+            kept = await writing.known(await self.table(held), texts)
+        batch = await writing.made(texts, kept, embedder, progress)
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                held = await self.fitting(space) or held
+                table = await self.table(held)
+                await self._place.committed(lambda: writing.write(table, batch))
+        return batch.done
+
+    async def begun(self, space: EmbeddingSpace) -> Held:
+        """The current space, which this one becomes where there is none."""
+        with self._place.translated():
+            held = await self.fitting(space)
+        if held is not None:
+            return held
+        async with self._place.writing():
+            with self._place.translated(writing=True):
+                return await self.fitting(space) or await self.made(space, "current")
+
+    async def made(self, space: EmbeddingSpace, state: State) -> Held:
+        """A new table for a space, with its row; only under the lock."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        held = Held(space, state, f"{TABLES}{space.id}_{uuid.uuid4().hex[:8]}", now)
+        table = await self._connection.create_table(held.table, schema=vector_schema(space.dimension))
+        await index.ensure_scalars(table)
+        return await self.registry.add(held)
+
+    async def sweep(self, keep: str) -> None:
+        """Drop what is neither current nor being built for the space `keep`: remains of runs that ended early. Only under the lock."""
+        for held in await self.registry.all():
+            if held.state == "retired" or (held.state == "building" and held.space.id != keep):
+                await self.registry.forget(held)
+        if self._place.path is not None:  # without a lock, another process may be about to list its new table
+            listed = {held.table for held in await self.registry.all()}
+            for name in (await self._connection.list_tables()).tables:
+                if name.startswith(TABLES) and name not in listed:
+                    await self._connection.drop_table(name)
+
+    async def drop_strangers(self, held: Held, records: AsyncTable) -> None:
+        """Rows of records that were removed while the table was built. Only under the lock."""
+        known = await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow()
+        there = await self.ids(held)
+        strangers = await asyncio.to_thread(there.join, known, "doc_id", join_type="left anti")
+        if strangers.num_rows:
+            await (await self.table(held)).delete(any_of("doc_id", strangers["doc_id"].to_pylist()))
+
+    async def follow(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
+        """Before these are written: vectors of what they no longer say go. Only under the lock."""
+        held = await self.registry.current()
+        if held is not None:
+            await writing.follow(await self.table(held), records, hashes)
+
+    async def remove(self, doc_ids: Sequence[str]) -> None:
+        """Only under the lock."""
+        held = await self.registry.current()
+        if held is not None:
+            await (await self.table(held)).delete(any_of("doc_id", doc_ids))
+
+    async def optimize(self, *, force: bool) -> None:
+        """Fold new vectors in, compact, build the index where it is due. Only under the lock."""
+        held = await self.registry.current()
+        if held is None:
+            return
+        table = await self.table(held)
+        await index.ensure_scalars(table)
+        if force or await upkeep.due(table):
+            await self.tended(held)
+            await self.registry.compact()
+
+    async def tended(self, held: Held) -> Held:
+        """With an index that fits its size and covers all its vectors."""
+        table = await self.table(held)
+        await self._place.committed(lambda: table.optimize(cleanup_older_than=ledger.KEEP))
+        if not await index.due(table, held):
+            return held
+        built = await index.build(table)
+        indexed = replace(held, index=built.index, indexed_rows=built.rows, nprobes=built.nprobes, recall=built.recall)
+        await self.registry.put(indexed)
+        return indexed
+
+    async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
+        """Of those that have a vector."""
+        held = await self.registry.current()
+        if held is None:
+            return {}
+        rows = reading.columns_of(await self.table(held), doc_ids, ["doc_id", "tokens", "tokens_of"])
+        return {row["doc_id"]: TokensRead(tokens=row["tokens"], of=row["tokens_of"]) async for row in rows}
+
+    async def problems(self, records: AsyncTable) -> tuple[str, ...]:
+        """What is wrong and what mends it; `records` must stand at one version."""
+        held = await self.registry.current()
+        if held is None:
+            return ()
+        return tuple([problem async for problem in checking.problems(records, await self.table(held), held.space.model_name)])
+
+    async def info(self, records: int) -> VectorsInfo | None:
+        held = await self.registry.current()
+        if held is None:
+            return None
+        vectors = await (await self.table(held)).count_rows()
+        without = max(records - vectors, 0)
+        return VectorsInfo(held.space.model_name, held.space.dimension, vectors, without, held.index or "exact", held.recall)
+
+
+def _differences(held: EmbeddingSpace, other: EmbeddingSpace) -> str:
+    """`dimension 384, not 1024`, of what decides whether vectors compare."""
+    one, two = held.model_dump(), other.model_dump()
+    return ", ".join(
+        f"{name.replace('_', ' ')} {one[name]!r}, not {two[name]!r}"
+        for name in sorted(one)
+        if one[name] != two[name] and name not in EmbeddingSpace.NOT_IDENTITY
+    )

@@ -1,0 +1,44 @@
+"""What probes found out about rerankers on this library: a table of its own; every probe adds its verdicts in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.opening import opened
+from outrider.state.reranking import Verdict, best_verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+
+NAME = "verdicts"
+"""The table is made by the first probe."""
+KEEP = timedelta(hours=1)
+ALL_ROWS = 2**31 - 1
+
+
+def schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("judged_at", "reranker", "verdict")])
+
+
+async def remember(connection: AsyncConnection, verdicts: Sequence[Verdict]) -> None:
+    import pyarrow as pa
+
+    table = await connection.create_table(NAME, schema=schema(), exist_ok=True)
+    rows = [{"judged_at": one.judged_at, "reranker": one.reranker, "verdict": one.model_dump_json()} for one in verdicts]
+    await table.add(pa.Table.from_pylist(rows, schema=schema()))
+    await table.optimize(cleanup_older_than=KEEP)
+
+
+async def every(connection: AsyncConnection) -> tuple[Verdict, ...]:
+    """Newest first; of one probe the best first."""
+    table = await opened(connection, NAME)
+    if table is None:
+        return ()
+    rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+    found = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=best_verdict)
+    return tuple(sorted(found, key=lambda one: one.judged_at, reverse=True))

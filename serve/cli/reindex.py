@@ -1,0 +1,84 @@
+"""`outrider library reindex`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outrider.serve.cli.options import JsonOption, LibraryOption, wait_for
+from outrider.serve.cli.terminal import console, errors, note, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import Progress
+
+    from outrider.retrieval.reindex import Reindexed, ReindexProgress
+    from outrider.services import Services
+
+
+def reindex(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="NAME", help="Embed with this model: a hub name or a folder. Default: that of the settings."),
+    ] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Embed every record that has no vector yet, or all of them with another model.
+
+    The library can be searched and written meanwhile; the old vectors answer until the new ones are complete. What was
+    interrupted goes on where it stopped when it is run again.
+    """
+    from outrider.serve.reindexing import services_with
+    from outrider.settings.load import load
+
+    configured = load({"library.uri": library}).settings.embedding.model_name
+    done = wait_for(_reindex(services_with(library, model), quiet=as_json))
+    if as_json:
+        sys.stdout.write(json.dumps(dataclasses.asdict(done), ensure_ascii=False) + "\n")
+    else:
+        _show(done)
+    if model is not None and configured not in ("auto", model):
+        note(f"The settings still name {configured}; set embedding.model_name to {model} or auto in search_config.yaml.")
+
+
+async def _reindex(made: Services, *, quiet: bool) -> Reindexed:
+    from outrider.serve.reindexing import run
+
+    with _progress(quiet) as bar:
+        return await run(made, _drawn(bar))
+
+
+def _progress(quiet: bool) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(),
+        console=errors(), transient=True, disable=quiet,
+    )  # fmt: skip
+
+
+def _drawn(bar: Progress) -> Callable[[ReindexProgress], None]:
+    task = bar.add_task("loading the model", total=None)
+
+    def draw(now: ReindexProgress) -> None:
+        bar.update(task, completed=now.done, total=now.total or None, description=now.stage)
+
+    return draw
+
+
+def _show(done: Reindexed) -> None:
+    vectors = f"{done.records - done.without:,} of {done.records:,} records have a vector of {done.model}"
+    how = "every vector is compared" if done.recall is None else f"index {done.index}, recall {done.recall:.3f}"
+    console().print(plain(f"{vectors}; {done.embedded:,} were embedded now, {done.cut:,} of them in part; {how}.", "bold"))
+    if done.before is not None:
+        console().print(plain(f"The vectors of {done.before} were replaced."))
+    for reason in done.reasons:
+        note(f"Without vector: {reason}")
+    if done.without > len(done.reasons):
+        note(f"and {done.without - len(done.reasons):,} more")

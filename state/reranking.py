@@ -1,0 +1,66 @@
+"""What a reranker reads of a record, how its scores mix with those before, and what a probe found out about it.
+
+Here because the graph's nodes and the retrieval engine both need it and may not import each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from outrider.state.model import Model
+from outrider.state.records import Record
+
+READ_CHARS = 4_000
+"""Of a record's title, abstract and body together: about the 1,000 tokens that small rerankers were trained on."""
+
+Effect = Literal["better", "unclear", "worse"]
+
+
+class Verdict(Model):
+    """One reranker, judged on one library by known items: queries made from a record that the ranking must find again."""
+
+    reranker: str
+    effect: Effect = Field(description="Better or worse where p is below .05; else unclear.")
+    chosen: bool = Field(False, description="The best of those that make the ranking better; `auto` runs it.")
+    before: float = Field(description="Mean nDCG@10 of the first stage.")
+    after: float = Field(description="Mean nDCG@10 of the reranked list.")
+    p: float = Field(description="Of the paired randomisation test, two-sided.")
+    queries: int
+    depth: int
+    weight: float = Field(description="Of the reranker's score beside the score before it.")
+    seed: int
+    snapshot: str = Field(description="Library id and version that it was judged on.")
+    judged_at: str = Field(description="ISO 8601; all verdicts of one probe have the same.")
+    why: str = Field(description="One sentence, for answers.")
+
+    @property
+    def difference(self) -> float:
+        return self.after - self.before
+
+
+def best_verdict(verdict: Verdict) -> tuple[bool, float, str]:
+    """Sorts verdicts of one probe: those that make the ranking better first, then by difference, then by name."""
+    return verdict.effect != "better", -verdict.difference, verdict.reranker
+
+
+def read_text(record: Record, chars: int = READ_CHARS) -> str:
+    """Title, abstract or description, and the beginning of the body: what a reranker is given."""
+    return "\n\n".join(part for part in (record.title, record.full_text()[:chars]) if part)[:chars]
+
+
+def blended(before: Sequence[float], after: Sequence[float], weight: float) -> list[float]:
+    """`weight * after + (1 - weight) * before`, each scaled to [0, 1] over the list (min-max); all-equal scores count as 0."""
+    return [weight * new + (1 - weight) * old for new, old in zip(_scaled(after), _scaled(before), strict=True)]
+
+
+def best_first(scores: Sequence[float]) -> list[int]:
+    """Places, best score first; of equal scores the earlier place."""
+    return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+
+
+def _scaled(values: Sequence[float]) -> list[float]:
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return [(value - low) / (high - low) if high > low else 0.0 for value in values]
