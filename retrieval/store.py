@@ -67,6 +67,8 @@ class LibraryInfo:
     unindexed_rows: int
     tags: dict[str, int]
     files: int
+    edges: int
+    """Of the graph, with a record's own names."""
     vectors: VectorsInfo | None
     """None where its records were never embedded."""
 
@@ -304,6 +306,7 @@ class Library:
                 unindexed_rows=await upkeep.unindexed_rows(self._table),
                 tags=await self.tags(),
                 files=await ledger.count(self._connection),
+                edges=await edges.count(self._connection),
                 vectors=await self._vectors.info(records),
             )
 

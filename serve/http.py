@@ -1,4 +1,4 @@
-"""The graph over HTTP by LangServe, at `/search`: invoke, batch, stream, stream_log, playground and schemas.
+"""The graph over HTTP by LangServe, at `/search`: invoke, batch, stream, stream_log, playground and schemas; and `/health`.
 
 Documented at https://python.langchain.com/docs/langserve. A key missing from an input answers 422, because the input is typed.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from outrider import __version__
 from outrider.graph.pipeline import build
+from outrider.services.health import health as engine_health
 from outrider.state.errors import BadRequest, MissingExtra, SearchError
 from outrider.state.request import SearchRequest
 from outrider.state.response import SearchResponse
@@ -43,6 +44,16 @@ def application(services: Services) -> FastAPI:
     async def refused(request: Request, error: SearchError) -> JSONResponse:
         status = 422 if isinstance(error, BadRequest) else 503
         return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status_code=status)
+
+    @app.get("/health")
+    async def health() -> dict[str, object]:
+        """What of the engine is on, and why the rest is off; the status is `ok` while a library can be searched."""
+        parts = await engine_health(services)
+        return {
+            "status": "ok" if parts[0].on else "off",
+            "version": __version__,
+            "parts": [part.model_dump(mode="json") for part in parts],
+        }
 
     graph = build(services).with_types(input_type=SearchRequest, output_type=SearchResponse)
     add_routes(app, graph, path="/search")

@@ -10,14 +10,12 @@ from typing import Any
 
 from outrider.graph.background import run_in_background
 from outrider.graph.pipeline import build
-from outrider.nodes.organizer import to_hit
+from outrider.serve.engine import HYBRID, executed
 from outrider.services import Services
 from outrider.state.errors import BadRequest, NotBuilt
-from outrider.state.filters import parse_filter
-from outrider.state.hits import Candidate, FoundBy, Hit
+from outrider.state.hits import Hit
 from outrider.state.pipeline import RunContext
-from outrider.state.records import Record
-from outrider.state.request import MAX_TOP_K, checked
+from outrider.state.request import MAX_TOP_K, RetrieverType, checked
 from outrider.state.response import SearchResponse
 
 BOOLEAN_WORD = re.compile(r"\b(?:AND|OR|NOT)\b")
@@ -47,6 +45,7 @@ async def asearch(
     """
     asked = checked({"query": query, **request})
     with _services(services, library) as made:
+        await made.warm()
         state = await build(made).ainvoke(asked, context=context or RunContext())
     return SearchResponse.model_validate(state)
 
@@ -62,35 +61,28 @@ async def aexecute(
     *,
     filters: Mapping[str, Any] | None = None,
     top_k: int = 10,
+    rerank: bool = False,
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> list[Hit]:
-    """The library's engine without the graph: the first `top_k` hits of one strategy, scores divided by the best.
+    """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
 
-    Of a very long query the first `MAX_QUERY_TERMS` different words are searched.
+    Scores are divided by the best. SPARSE ranks by words and refuses Boolean syntax, which it would run wrongly. HYBRID gives one
+    work once and goes on without vectors where the library has none or no model can be loaded, which it logs as a warning. With
+    `rerank` the settings' reranker reorders the first works; the rest follows as it was. Of a very long query the first
+    `MAX_QUERY_TERMS` different words are searched.
 
-    Raises `BadRequest` for what cannot be understood, `NotBuilt` for what cannot be run yet, `LibraryError` where there is no
-    library.
+    Raises `BadRequest` for what cannot be understood, `LibraryError` where there is no library, `NoVectors`,
+    `EmbeddingSpaceMismatch` or `ModelError` where vectors or a reranker are asked for and cannot be had.
     """
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
-    asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": [strategy], "filters": filters})
-    refuse_boolean(str(asked.query))
+    strategies = [kind.value for kind in HYBRID] if str(strategy).upper() == "HYBRID" else [strategy]
+    asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
+    if asked.strategies == (RetrieverType.LANCE_FTS,):
+        refuse_boolean(str(asked.query))
     with _services(services, library) as made:
-        engine = await made.library()
-        found = await engine.search(str(asked.query), parse_filter(asked.filters or {}), top_k)
-        records = await engine.whole([scored.record for scored in found])
-    best = max((scored.score for scored in found), default=1.0) or 1.0
-    by = str(next(iter(asked.strategies or ())))
-    places = [FoundBy(source="library", strategy=by, query=str(asked.query), rank=rank) for rank in range(1, len(found) + 1)]
-    return [_hit(record, place, scored.score, best) for record, place, scored in zip(records, places, found, strict=True)]
-
-
-def _hit(record: Record, place: FoundBy, score: float, best: float) -> Hit:
-    reason = f"rank {place.rank} by {place.strategy}"
-    return to_hit(
-        Candidate(record=record, found_by=(place,), scores={place.strategy: score}, score=score / best, reason=reason), place.rank
-    )
+        return await executed(made, asked, top_k, rerank=rerank)
 
 
 def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list[Hit]:

@@ -48,4 +48,6 @@ def services_with(library: str | PathLike[str] | None, model: str | None) -> Ser
 
 async def run(services: Services, progress: OnReindex | None = None) -> Reindexed:
     library = await services.library()
+    if not (await library.info()).edges:  # written by an Outrider that had no graph
+        await library.rebuild_edges()
     return await library.reindex(services.embedder(await library.space()), progress)

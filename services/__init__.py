@@ -5,20 +5,39 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider import __version__
 from outrider.prompts import Prompt, load
-from outrider.retrieval.rrf import interleaved, reciprocal_rank_fusion
+from outrider.retrieval.fusion import fusion_of, interleaved
 from outrider.settings.load import load as load_settings
-from outrider.settings.model import Settings
+from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
+from outrider.state.errors import LibraryMissing, MissingExtra, ModelUnavailable, SearchError
 from outrider.state.ports import Clock, Fusion, Shelf, Source
 
 if TYPE_CHECKING:
+    from outrider.retrieval.embed.embedder import Embedder
+    from outrider.retrieval.engine import Engine
     from outrider.retrieval.store import Library
+    from outrider.state.embedding import EmbeddingSpace
+    from outrider.state.ports import Neighbours, Reranker, RerankerProvider
+    from outrider.state.reranking import Verdict
+
+
+MODELS_KEPT = 2
+"""Embedding models that a process holds: one to read with, one to reindex to."""
+
+
+@lru_cache(maxsize=MODELS_KEPT)
+def embedder_of(settings: EmbeddingSettings, space: EmbeddingSpace | None) -> Embedder:
+    """One for a process: loading weights takes seconds, and several services may ask for the same."""
+    from outrider.retrieval.embed.embedder import Embedder
+
+    return Embedder.from_settings(settings, space)
 
 
 class Services:
@@ -31,15 +50,22 @@ class Services:
         clock: Clock = time.time,
         shelf: Shelf | None = None,
         sources: tuple[Source, ...] | None = None,
+        embedder: Embedder | None = None,
+        graph: Neighbours | None = None,
+        reranker: RerankerProvider | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._library: Library | None = None
-        library = LibrarySource(self.library)
+        self._embedder = embedder
+        self._embedders: dict[int, Embedder] = {}
+        self._graph = graph
+        self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
+        library = LibrarySource(self.engine)
         self.shelf: Shelf = library if shelf is None else shelf
         own = (library,) if settings.sources.library.enabled else ()
         self.sources: tuple[Source, ...] = own if sources is None else sources
-        self.fuse: Fusion = partial(reciprocal_rank_fusion, k=settings.ranking.rrf_k)
+        self.fuse: Fusion = fusion_of(settings.ranking)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
 
@@ -54,8 +80,9 @@ class Services:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What an answer depends on beside request and library: goes into the provenance hash."""
-        return {"outrider": __version__, "prompt:context": self.context_frame.version}
+        """What an answer depends on beside request and library: goes into the provenance hash. Models that were loaded are among it."""
+        models = {f"embedding:{space.model_name}": space.id for one in self._embedders.values() if (space := one.loaded)}
+        return {"outrider": __version__, "prompt:context": self.context_frame.version, **models}
 
     async def library(self) -> Library:
         """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
@@ -65,6 +92,56 @@ class Services:
         if self._library is None:
             self._library = await self._open(create=False)
         return self._library
+
+    async def engine(self) -> Engine:
+        """The library with the model that reads its vectors and the graph around its records."""
+        made = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.engine")
+        neighbours = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.neighbours")
+        library = await self.library()
+        engine: Engine = made.Engine(library, self.embedder, self._graph or neighbours.LibraryGraph(library))
+        return engine
+
+    def embedder(self, space: EmbeddingSpace | None = None) -> Embedder:
+        """The embedding model of the settings; where they say `auto`, the one that wrote `space`. Loads nothing yet."""
+        if self._embedder is not None:
+            return self._embedder
+        found = embedder_of(self.settings.embedding, space)
+        self._embedders[id(found)] = found
+        return found
+
+    async def warm(self) -> None:
+        """Load the model that the library's vectors need, before a search's time counts; what is wrong with it the search will say."""
+        with suppress(SearchError):
+            space = await (await self.library()).space()
+            if space is not None:
+                await asyncio.to_thread(lambda: self.embedder(space).space)
+
+    async def embedder_at_hand(self, library: Library) -> tuple[Embedder | None, str]:
+        """The model that new records are embedded with, loaded; or None, and why there is none."""
+        embedder = self.embedder(await library.space())
+        try:
+            await asyncio.to_thread(lambda: embedder.space)
+        except (ModelUnavailable, MissingExtra) as error:
+            return None, str(error)
+        return embedder, ""
+
+    async def _reranker(self, *, asked: bool = False) -> tuple[Reranker | None, str]:
+        """The reranker of the settings that no probe of the library speaks against, or None, and why; `asked` overrules probes."""
+        choose = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.rerank.choose")
+        if self.settings.reranker.model_name == "none":
+            return None, choose.SWITCHED_OFF
+        verdicts, space = await self._judged()
+        found: tuple[Reranker | None, str] = await asyncio.to_thread(
+            choose.reranker_of, self.settings.reranker, self.embedder(space), verdicts, asked=asked
+        )
+        return found
+
+    async def _judged(self) -> tuple[Sequence[Verdict], EmbeddingSpace | None]:
+        try:
+            library = await self.library()
+        except LibraryMissing:
+            return (), None
+        return await asyncio.gather(library.verdicts(), library.space())
 
     def close(self) -> None:
         """Give back what was opened."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.state.errors import LibraryMissing
-from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import Record
@@ -17,7 +16,7 @@ from outrider.state.request import RetrieverType
 class Engine(Protocol):
     """What an opened library offers for searching."""
 
-    async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]: ...
+    async def search(self, query: SourceQuery) -> list[Scored]: ...
 
     async def whole(self, records: Sequence[Record]) -> list[Record]: ...
 
@@ -32,11 +31,10 @@ class LibrarySource:
 
     opened: Callable[[], Awaitable[Engine]]
     name: str = "library"
-    strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
+    strategies: tuple[RetrieverType, ...] = tuple(RetrieverType)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        found = await (await self.opened()).search(query.text, query.where, query.limit, query.widened)
-        return SourceAnswer(tuple(found))
+        return SourceAnswer(tuple(await (await self.opened()).search(query)))
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         try:

@@ -36,6 +36,7 @@ class PipelineState(SearchRequest):
     context: DistilledContext = DistilledContext()
     failures: tuple[Failure, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
+    reranked_by: str = ""
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)
     total_candidates: int = 0
@@ -61,6 +62,7 @@ class Update(TypedDict, total=False):
     context: DistilledContext
     failures: tuple[Failure, ...]
     bypassed: tuple[Bypass, ...]
+    reranked_by: str
     usage: Usage
     timings_ms: dict[str, float]
     total_candidates: int

@@ -114,6 +114,14 @@ class Neighbours(Protocol):
         """Entities, as `type:name`, that the text names, most specific first."""
         ...
 
+    async def named(self, name: str) -> tuple[str, ...]:
+        """Entities of exactly this name, with or without a type, sorted."""
+        ...
+
+    async def alike(self, name: str) -> tuple[str, ...]:
+        """Some entities whose names begin as this one does, for what was mistyped."""
+        ...
+
     async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
         """One hop from anchors (records' ids, entities): records by the number of independent paths that lead there, best first."""
         ...
@@ -121,6 +129,12 @@ class Neighbours(Protocol):
     async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
         """Entities of a type that share records with `entity`, most shared first, each with the ids of those records."""
         ...
+
+
+class RerankerProvider(Protocol):
+    """The reranker to run, or None, and why; `asked` where the request wants one whatever a probe found."""
+
+    async def __call__(self, *, asked: bool = False) -> tuple[Reranker | None, str]: ...
 
 
 Fusion = Callable[[Sequence[RankedList]], Mapping[str, float]]

@@ -41,7 +41,6 @@ class RetrieverType(StrEnum):
     GRAPH_NEIGHBOR = "graph_neighbor"
 
 
-BUILT_STRATEGIES = (RetrieverType.LANCE_FTS,)
 SYNONYMS = {"dense": "lance_dense", "sparse": "lance_fts", "graph": "graph_neighbor"}
 
 
@@ -67,8 +66,8 @@ class SearchRequest(Model):
     )
     search_mode: Annotated[SearchMode, BeforeValidator(_lower)] = Field(SearchMode.BALANCED, description="How far the query is widened.")
     filters: dict[str, JsonValue] | None = Field(None, description='For example {"year": {"$gt": 2020}, "language": "Rust"}.')
-    fusion_enabled: bool = Field(True, description="Fuse ranked lists by reciprocal rank; otherwise interleave them.")
-    rerank_enabled: bool | None = Field(None, description="Reorder the first 50 with a cross-encoder; by default where one helps.")
+    fusion_enabled: bool = Field(True, description="Fuse the ranked lists; otherwise interleave them.")
+    rerank_enabled: bool | None = Field(None, description="Reorder the first works with a reranker; by default where it helps.")
     distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")
     top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
     distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
@@ -108,11 +107,6 @@ def refuse_unbuilt(request: SearchRequest) -> None:
         raise NotBuilt("mode 'systematic' (exact Boolean search) is not built yet; leave mode out for a ranked answer")
     if not isinstance(request.query, str):
         raise NotBuilt("a mapping field -> text is a Boolean query and needs the systematic mode, which is not built yet; give a string")
-    if request.rerank_enabled:
-        raise NotBuilt("rerank_enabled was asked for, but no reranker is built yet; leave it out")
-    for strategy in request.strategies or ():
-        if strategy not in BUILT_STRATEGIES:
-            raise NotBuilt(f"strategy '{strategy}' is not built yet; built: {', '.join(BUILT_STRATEGIES)}")
     for source in request.sources or ():
         if source not in BUILT_SOURCES:
             raise NotBuilt(f"source {source!r} is not built yet; built: {', '.join(BUILT_SOURCES)}")

@@ -103,6 +103,7 @@ class SearchResponse(Model):
     failures: tuple[Failure, ...] = ()
     sources: tuple[SourceReport, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
+    reranked_by: str = Field("", description="The reranker that ordered the first works, and why it ran.")
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)
     total_candidates: int = Field(0, description="Works after deduplication.")

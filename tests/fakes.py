@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.state.hits import Candidate, FoundBy, Scored
-from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.ports import Reranker, SourceAnswer, SourceQuery
 from outrider.state.records import BaseRecord, Identifiers, Paper, Record
 from outrider.state.request import RetrieverType
 from outrider.text.words import stems
@@ -70,9 +70,13 @@ class Shelf:
         return ("hepatic", "dose", "enzyme", "serum", "injury", "trial", "cohort", "liver")[:limit]
 
 
+async def no_reranker(*, asked: bool = False) -> tuple[Reranker | None, str]:
+    return None, "there is none in this test"
+
+
 def services(*records: Record, **fields: object) -> Services:
     shelf = Shelf(list(records), **fields)  # type: ignore[arg-type]
-    return Services(Settings(), clock=lambda: NOON, shelf=shelf, sources=(shelf,))
+    return Services(Settings(), clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
 
 
 def found(rank: int = 1, source: str = "library", strategy: str = "lance_fts", query: str = "q") -> FoundBy:

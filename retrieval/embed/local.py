@@ -188,7 +188,7 @@ def _loaded(weights: Weights, device: str, preset: Preset | None) -> Any:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise MissingExtra(FEATURE, "models") from error
-    with _listening() as missing:
+    with listening() as missing:
         try:
             model = SentenceTransformer(str(weights.folder), device=device, local_files_only=True, model_kwargs=_precision(device, preset))
         except (*FOREIGN, SafetensorError) as error:
@@ -230,7 +230,7 @@ def _why_not(weights: Weights, error: Exception) -> str:
 
 
 @contextmanager
-def _listening() -> Iterator[list[str]]:
+def listening() -> Iterator[list[str]]:
     """Collects weights that transformers, with no more than a warning, makes up because the files lack them; keeps it silent meanwhile."""
     from transformers.utils import logging as theirs
 

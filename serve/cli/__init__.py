@@ -19,9 +19,13 @@ from outrider.serve.cli.config import config_app, doctor
 from outrider.serve.cli.export import export
 from outrider.serve.cli.ingest import ingest
 from outrider.serve.cli.library import library_app
+from outrider.serve.cli.neighbours import neighbours
+from outrider.serve.cli.probe import probe
+from outrider.serve.cli.reindex import reindex
 from outrider.serve.cli.search import search
 from outrider.serve.cli.server import serve
 from outrider.serve.cli.terminal import note
+from outrider.serve.cli.training import train_reranker
 from outrider.state.errors import SearchError
 
 BAD_INPUT = 2
@@ -36,6 +40,10 @@ app = typer.Typer(
 )
 app.command()(search)
 app.command()(ingest)
+library_app.command()(reindex)
+library_app.command()(neighbours)
+library_app.command()(probe)
+library_app.command()(train_reranker)
 app.add_typer(library_app, name="library")
 app.command()(export)
 app.add_typer(config_app, name="config")

@@ -13,12 +13,13 @@ import typer
 
 from outrider import __version__
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import console, plain, table
-from outrider.state.errors import LibraryError, LibraryMissing
+from outrider.serve.cli.terminal import console, errors, plain, table
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
 
 OPTIONAL = (
+    ("models", ("torch", "transformers", "sentence_transformers"), "models on this machine: dense search and reranking"),
+    ("openai", ("langchain_openai",), "embeddings from an OpenAI-compatible server"),
     ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
     ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
 )
@@ -50,7 +51,7 @@ def check(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """What is there, what is missing, and what each missing thing would add."""
-    rows = [*_python(), _library(library), *map(_optional, OPTIONAL), _model()]
+    rows = [*_python(), *_engine(library), *map(_optional, OPTIONAL), _model()]
     if as_json:
         sys.stdout.write(json.dumps({"checks": rows}, ensure_ascii=False) + "\n")
         return
@@ -88,17 +89,13 @@ def _python() -> list[dict[str, str]]:
     return rows + [_row(name, "ok", version(name)) for name in ("langgraph", "lancedb", "pydantic")]
 
 
-def _library(uri: str | None) -> dict[str, str]:
-    made = services(uri)
+def _engine(uri: str | None) -> list[dict[str, str]]:
+    """Library, dense search, reranker; a library that is there and cannot be read is broken, the rest is there or missing."""
+    from outrider.services.health import health
 
-    async def about() -> dict[str, str]:
-        told = await (await made.library()).info()
-        return _row("library", "ok", f"{told.records:,} records at {told.uri}")
-
-    try:
-        return wait_for(about())
-    except LibraryError as error:
-        return _row("library", "missing" if isinstance(error, LibraryMissing) else "broken", str(error))
+    with errors().status("Looking at the library and its models"):
+        parts = wait_for(health(services(uri)))
+    return [_row(part.what, "broken" if part.broken else "ok" if part.on else "missing", part.says) for part in parts]
 
 
 def _optional(part: tuple[str, tuple[str, ...], str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from outrider.ingest.pipeline import IngestProgress
-    from outrider.ingest.report import IngestReport
+    from outrider.ingest.report import IngestReport, VectorReport
     from outrider.services import Services
 
 SHOWN_REASONS = 3
@@ -61,7 +61,17 @@ async def _ingest(made: Services, paths: list[Path], columns: Mapping[str, str],
     options = ReadOptions(columns=columns, max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
     library = await made.new_library()
     with _progress(quiet) as bar:
-        return await run_ingest(library, paths, options, installed=installed, progress=_drawn(bar), batch_records=bounds.batch_records)
+        embedder, off = await made.embedder_at_hand(library)
+        return await run_ingest(
+            library,
+            paths,
+            options,
+            installed=installed,
+            progress=_drawn(bar),
+            batch_records=bounds.batch_records,
+            embedder=embedder,
+            off=off,
+        )
 
 
 def _columns(texts: list[str]) -> dict[str, str]:
@@ -89,8 +99,9 @@ def _drawn(bar: Progress) -> Callable[[IngestProgress], None]:
 
     def draw(now: IngestProgress) -> None:
         rate = now.records / max(bar.tasks[0].elapsed or 0.0, 0.001)
+        what = f"embedding {now.embedding[0]:,} of {now.embedding[1]:,}" if now.embedding else one_line(Path(now.current or "").name)
         bar.update(
-            task, completed=now.bytes_done, total=now.bytes_total or None, description=one_line(Path(now.current or "").name),
+            task, completed=now.bytes_done, total=now.bytes_total or None, description=what,
             records=f"{now.records:,} records, {rate:,.0f}/s",
         )  # fmt: skip
 
@@ -108,7 +119,19 @@ def _show(report: IngestReport) -> None:
     counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
     took = f"in {report.took_ms / 1000:.1f} s ({report.records_per_s:,.0f} records/s)"
     console().print(plain(f"{counts} from {len(report.files):,} file{'s' * (len(report.files) != 1)} {took}", "bold"))
+    _show_vectors(report.vectors)
     if not report.files:
         note("No file was found there; hidden files and folders are left out.")
     if report.failed:
         note("What failed is listed above; the rest is in the library. Mend the files and run the same command again.")
+
+
+def _show_vectors(vectors: VectorReport) -> None:
+    if vectors.embedded or vectors.reused:
+        counts = ", ".join(f"{count:,} {what}" for what, count in (("embedded", vectors.embedded), ("unchanged", vectors.reused)) if count)
+        cut = f"; {vectors.cut:,} are longer than the model reads" if vectors.cut else ""
+        console().print(plain(f"vectors of {vectors.model}: {counts}{cut}"))
+    for reason in vectors.reasons:
+        note(f"Without vector: {reason}")
+    if vectors.off and vectors.without:
+        note(f"{vectors.without:,} records have no vector ({vectors.off}); words find them. `outrider library reindex` embeds them later.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from outrider.retrieval.store import Library
+    from outrider.state.embedding import TokensRead
     from outrider.state.records import Record
 
 library_app = typer.Typer(help="See and tend the library.", no_args_is_help=True)
@@ -33,7 +34,7 @@ def info(library: LibraryOption = None, as_json: JsonOption = False) -> None:
         return
     listing = table("", "")
     for name, value in said.items():
-        listing.add_row(name, plain(_shown(value)))
+        listing.add_row(name, plain("none; embed with: outrider library reindex" if name == "vectors" and value is None else _shown(value)))
     console().print(listing)
 
 
@@ -87,14 +88,19 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one record whole."""
-    found = _with_library(library, lambda opened: opened.fetch([doc_id]))
+
+    async def read(opened: Library) -> tuple[list[Record], dict[str, TokensRead]]:
+        return await opened.fetch([doc_id]), await opened.tokens_read([doc_id])
+
+    found, tokens = _with_library(library, read)
     if not found:
         raise BadRequest(f"the library holds no record {doc_id!r}; `outrider library list` shows the ids")
     said = found[0].model_dump(mode="json", exclude_defaults=True) | {"kind": found[0].kind}
+    vector = tokens.get(doc_id)
     if as_json:
-        _print_json(said)
+        _print_json(said | {"embedded": vector and vector.model_dump()})
         return
-    for name, value in said.items():
+    for name, value in (said | {"embedded": _embedded(vector)}).items():
         console().print(plain(name, "bold"), plain(_shown(value)), sep="  ", soft_wrap=True)
 
 
@@ -155,6 +161,12 @@ def _with_library(uri: str | None, work: Callable[[Library], Awaitable[Any]]) ->
     return wait_for(opened())
 
 
+def _embedded(read: TokensRead | None) -> str:
+    if read is None:
+        return "no"
+    return "yes" if read.tokens is None or read.of is None else f"{read.tokens:,} of {read.of:,} tokens"
+
+
 def _brief(record: Record) -> dict[str, Any]:
     return record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True) | {"kind": record.kind}
 
@@ -165,7 +177,7 @@ def _print_json(value: object) -> None:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {part}" for name, part in value.items()) or "none"
+        return ", ".join(f"{name} {part}" for name, part in value.items() if part is not None) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

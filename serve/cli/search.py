@@ -31,7 +31,8 @@ def search(
     mode: Annotated[str, typer.Option("--mode", help="discovery (ranked) or systematic (exact Boolean).")] = "discovery",
     fusion: Annotated[bool, typer.Option("--fusion/--no-fusion", help="Fuse the ranked lists, or interleave them.")] = True,
     rerank: Annotated[
-        bool | None, typer.Option("--rerank/--no-rerank", help="Reorder with a cross-encoder. Default: where one helps.")
+        bool | None,
+        typer.Option("--rerank/--no-rerank", help="Reorder the first works with a model. Default: where a probe says so."),
     ] = None,
     distill: Annotated[bool, typer.Option("--distill/--no-distill", help="Keep the sentences that answer.")] = True,
     distill_top: Annotated[int, typer.Option("--distill-top", help="How many of the first hits to distil (0 to 50).")] = 5,
@@ -78,10 +79,11 @@ async def _answer(
     graph, context = build(made), _context(timeout_s)
     state: dict[str, Any] = {}
     left_out: list[tuple[str, str]] = []
-    status = errors().status("Searching")
+    status = errors().status("Opening the library and its model")
     if not quiet:
         status.start()
     try:
+        await made.warm()
         async for kind, streamed in graph.astream(request, context=context, stream_mode=["custom", "updates", "values"]):
             part: Any = streamed
             if kind == "custom" and part.get("event") == "started":

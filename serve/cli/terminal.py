@@ -16,10 +16,12 @@ from outrider.text.control import without_control
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from outrider.state.hits import Hit
+    from outrider.state.hits import FoundBy, Hit
     from outrider.state.response import SearchResponse
 
 
+MAX_PLACES = 3
+"""Lists that a hit names; `--json` has all."""
 PIPED_WIDTH = 200
 """Columns where the output goes to a file or a program: a table there should not be folded."""
 
@@ -68,13 +70,22 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
     out.print(plain(f"{shown} in {answer.execution_time_ms:.0f} ms. Asked: {asked or 'nobody'}.", "dim"))
     for title, why in explain:
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
-    if answer.bypassed:
-        note("Not run: " + "; ".join(f"{step.step} ({step.why})" for step in answer.bypassed))
+    if answer.reranked_by:
+        note(f"Reranked by {answer.reranked_by}")
+    off = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
+    skipped = [*off, *((step.step, step.why) for step in answer.bypassed)]
+    if skipped:
+        note("Not run: " + "; ".join(f"{what} ({why})" for what, why in skipped))
 
 
 def nothing_searched(answer: SearchResponse) -> bool:
     """Whether the run ended before any source answered; then no hits do not mean that there are none."""
     return any(failure.node in ("translator", "scout") for failure in answer.failures)
+
+
+def _place(found: FoundBy) -> str:
+    """`library/graph_neighbor #2, which cites 3 of the first 10`."""
+    return f"{found.source}/{found.strategy} #{found.rank}" + (f" ({found.why})" if found.why else "")
 
 
 def _show_hit(out: Console, hit: Hit) -> None:
@@ -85,7 +96,7 @@ def _show_hit(out: Console, hit: Hit) -> None:
     out.print(Padding(plain(line, "dim"), (0, 0, 0, 5)))
     if hit.url:
         out.print(Padding(plain(hit.url, "blue"), (0, 0, 0, 5)))
-    places = ", ".join(dict.fromkeys(f"{place.source}/{place.strategy} #{place.rank}" for place in hit.found_by[:3]))
+    places = ", ".join(dict.fromkeys(map(_place, hit.found_by[:MAX_PLACES])))
     out.print(Padding(plain(f"why: {hit.reason} — found by {places}", "green"), (0, 0, 0, 5)))
     for duplicate in hit.duplicates:
         out.print(Padding(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"), (0, 0, 0, 5)))

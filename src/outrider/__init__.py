@@ -9,15 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Hit", "SearchRequest", "SearchResponse", "aexecute", "asearch", "execute", "search"]
+__all__ = ["Embedder", "Hit", "SearchRequest", "SearchResponse", "aexecute", "areindex", "asearch", "execute", "reindex", "search"]
 
 if TYPE_CHECKING:
+    from outrider.retrieval.embed.embedder import Embedder
+    from outrider.serve.reindexing import areindex, reindex
     from outrider.serve.python import aexecute, asearch, execute, search
     from outrider.state.hits import Hit
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
 
 _HOMES = {
+    "Embedder": "outrider.retrieval.embed.embedder",
+    "areindex": "outrider.serve.reindexing",
+    "reindex": "outrider.serve.reindexing",
     "Hit": "outrider.state.hits",
     "SearchRequest": "outrider.state.request",
     "SearchResponse": "outrider.state.response",

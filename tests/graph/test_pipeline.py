@@ -67,7 +67,6 @@ def test_progress_is_streamed_as_nodes_start_and_finish() -> None:
         ({"query": ""}, BadRequest),
         ({"quary": "x"}, BadRequest),
         ({"query": "x", "filter": {}}, BadRequest),
-        ({"query": "x", "rerank_enabled": True}, NotBuilt),
         ({"query": {"title": "x"}}, NotBuilt),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from fakes import NOON, Shelf, found, paper
 
 from outrider.nodes.scout import Scout, candidates, constraint_filter
-from outrider.retrieval.rrf import interleaved, reciprocal_rank_fusion
+from outrider.retrieval.fusion import interleaved, reciprocal_rank_fusion
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.filters import Compare, Not, Or
@@ -104,4 +104,4 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
     ]
     (one,) = candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
     assert one.found_by == (found(source="library"), found(source="shelf"))
-    assert one.scores == {"fused": 1.0}
+    assert one.scores == {"lance_fts": 1.0, "fused": 1.0}

@@ -5,11 +5,11 @@ from fakes import NOON, Shelf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator import EXPANSION, Translator, not_built, plan, understand
+from outrider.nodes.translator import EXPANSION, Translator, plan, understand
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
 from outrider.state.pipeline import PipelineState
-from outrider.state.request import SearchMode, SearchRequest
+from outrider.state.request import RetrieverType, SearchMode, SearchRequest
 
 STARS = StarsSettings()
 
@@ -57,10 +57,11 @@ def test_a_source_that_is_switched_off_is_said() -> None:
         plan(SearchRequest(query="liver", sources=("github",)), intent, rest, ("library",), ())
 
 
-def test_unbuilt_defaults_are_bypassed_with_a_reason() -> None:
-    steps = {step.step for step in not_built(SearchRequest(query="x"))}
-    assert steps == {"fine_scorer", "reranker", "lance_dense", "graph_neighbor"}
-    assert {step.step for step in not_built(SearchRequest(query="x", rerank_enabled=False, strategies=("sparse",)))} == {"fine_scorer"}
+def test_all_strategies_are_planned_unless_some_are_named() -> None:
+    intent, rest = understand("liver", STARS, 2026)
+    assert plan(SearchRequest(query="liver"), intent, rest, ("library",), ()).strategies == tuple(RetrieverType)
+    asked = SearchRequest(query="liver", strategies=("dense",))
+    assert plan(asked, intent, rest, ("library",), ()).strategies == (RetrieverType.LANCE_DENSE,)
 
 
 @given(st.text(min_size=1, max_size=200), st.sampled_from(SearchMode))

@@ -100,8 +100,3 @@ def test_sparse_ranks_plain_text(shelved: Path, query: str) -> None:
 def test_execute_names_what_is_wrong(shelved: Path, given: dict[str, Any], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
         outrider.execute(**{"strategy": "SPARSE", "query": "x", "library": str(shelved), **given})
-
-
-def test_dense_is_refused_until_it_is_built(shelved: Path) -> None:
-    with pytest.raises(NotBuilt):
-        outrider.execute("DENSE", "aspirin", library=str(shelved))

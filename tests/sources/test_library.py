@@ -16,10 +16,10 @@ QUERY = SourceQuery("liver", RetrieverType.LANCE_FTS, None, 7, ("hepatic",))
 
 class Engine:
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.asked: list[SourceQuery] = []
 
-    async def search(self, *asked: Any) -> list[Scored]:
-        self.asked.append(asked)
+    async def search(self, query: SourceQuery) -> list[Scored]:
+        self.asked.append(query)
         return [Scored(record=paper("a"), score=1.0)]
 
     async def whole(self, records: Any) -> Any:
@@ -46,7 +46,7 @@ def source(error: Exception | None = None) -> tuple[LibrarySource, Engine]:
 async def test_a_query_reaches_the_engine_whole() -> None:
     library, engine = source()
     answer = await library.search(QUERY)
-    assert engine.asked == [("liver", None, 7, ("hepatic",))]
+    assert engine.asked == [QUERY]
     assert [scored.record.doc_id for scored in answer.results] == ["a"]
     assert (await library.whole([paper("a")]))[0].text == "whole"
     assert (await library.snapshot(), await library.related_terms("x", 2)) == ("id@1", ("x", "x"))

@@ -45,8 +45,6 @@ def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> Non
     [
         ({"query": {"title": "x"}}, "mapping"),
         ({"query": "x", "mode": "systematic"}, "systematic"),
-        ({"query": "x", "rerank_enabled": True}, "reranker"),
-        ({"query": "x", "strategies": ["dense"]}, "lance_dense"),
         ({"query": "x", "sources": ["pubmed"]}, "pubmed"),
     ],
 )

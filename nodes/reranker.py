@@ -1,0 +1,114 @@
+"""The first works in the order of a model that reads query and text together; without one, or without time, they stay as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from outrider.nodes.runtime import run_setting
+from outrider.settings.model import RerankerSettings, RunSettings
+from outrider.state import ports
+from outrider.state.errors import SearchError
+from outrider.state.hits import Candidate
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Clock, RerankerProvider
+from outrider.state.reranking import best_first, blended, read_text
+from outrider.state.response import Bypass, Failure
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+Result = TypeVar("Result")
+
+STEP = "reranker"
+SWITCHED_OFF = "switched off by the request"
+LISTS_APART = "the lists keep their own order, since fusion is switched off"
+
+
+@dataclass(frozen=True, slots=True)
+class Reranker:
+    """Reads candidates, strategy; writes candidates, the first `depth` reordered, and by whom; or bypassed (and failures) with why not."""
+
+    provider: RerankerProvider
+    settings: RerankerSettings
+    run: RunSettings
+    clock: Clock
+
+    async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        if len(state.candidates) < 2:
+            return {}
+        if state.rerank_enabled is False:
+            return _bypassed(state, SWITCHED_OFF)
+        if not state.fusion_enabled and not state.rerank_enabled:
+            return _bypassed(state, LISTS_APART)
+        limit_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s)
+        left_s = max(0.0, limit_s - (self.clock() - state.started_at))
+        try:
+            async with asyncio.timeout(left_s):
+                return await self._reranked(state)
+        except TimeoutError:
+            return _failed(
+                state, TimeoutError.__name__, f"not done within the {left_s:.3g} s that were left of the run; the order is as before"
+            )
+        except SearchError as error:
+            return _failed(state, type(error).__name__, str(error))
+
+    async def _reranked(self, state: PipelineState) -> Update:
+        reranker, why = await self.provider(asked=bool(state.rerank_enabled))
+        if reranker is None:
+            return _bypassed(state, why)
+        text = state.strategy.queries[0].text if state.strategy else str(state.query)
+        depth, weight = self.settings.depth, self.settings.weight
+        candidates = await in_a_thread_of_its_own(lambda: reordered(state.candidates, text, reranker, depth, weight))
+        return {"candidates": candidates, "reranked_by": f"{reranker.name}: {why}"}
+
+
+def reordered(candidates: Sequence[Candidate], query: str, reranker: ports.Reranker, depth: int, weight: float) -> tuple[Candidate, ...]:
+    """The first `depth` by `weight` of the reranker's score beside their own (see `blended`), the rest as it was. Blocking."""
+    first = candidates[:depth]
+    raw = reranker.scores(query, [read_text(one.record) for one in first])
+    mixed = blended([one.score for one in first], raw, weight)
+    order = best_first(mixed)
+    moved = [_moved(first[at], at + 1, place, raw[at], mixed[at], reranker.name) for place, at in enumerate(order, start=1)]
+    return (*moved, *candidates[depth:])
+
+
+def _moved(one: Candidate, before: int, place: int, raw: float, mixed: float, name: str) -> Candidate:
+    said = f"place {place} by {name}" + (f", {before} before" if before != place else "")
+    scores = {**one.scores, "reranker": raw, "reranked": mixed}
+    return one.model_copy(update={"scores": scores, "reranked": place, "reason": "; ".join(part for part in (one.reason, said) if part)})
+
+
+async def in_a_thread_of_its_own(work: Callable[[], Result]) -> Result:
+    """The result of blocking work. A caller that stops waiting leaves it behind, and the process may end before it does.
+
+    `asyncio.to_thread` would hold up the end of the event loop until a model on a slow machine is done.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def run() -> None:
+        settle: Callable[[], None]
+        try:
+            settle = partial(done.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - handed on whole to who waits
+            settle = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
+
+    threading.Thread(target=run, name=STEP, daemon=True).start()
+    return await done
+
+
+def _bypassed(state: PipelineState, why: str) -> Update:
+    return {"bypassed": (*state.bypassed, Bypass(step=STEP, why=why))}
+
+
+def _failed(state: PipelineState, error: str, message: str) -> Update:
+    failure = Failure(node=STEP, error=error, message=message)
+    return {**_bypassed(state, message), "failures": (*state.failures, failure)}

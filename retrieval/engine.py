@@ -1,0 +1,91 @@
+"""The library by every strategy it has: sparse, dense, graph. What the graph's scout and `outrider.execute` both run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.neighbours import explained
+from outrider.state.errors import NoVectors
+from outrider.state.filters import Filter
+from outrider.state.hits import Scored
+from outrider.state.ports import SourceQuery
+from outrider.state.records import Record
+from outrider.state.request import RetrieverType
+
+if TYPE_CHECKING:
+    from outrider.retrieval.store import Library
+    from outrider.retrieval.vectors.dense import Near
+    from outrider.state.embedding import EmbeddingSpace, TokensRead
+    from outrider.state.ports import Neighbour, Neighbours, TextEmbedder
+
+ANCHORS = 20
+"""Best hits from which the graph strategy starts: on CACM better than 10 (docs/benchmarks.md)."""
+NEIGHBOURS = 1_000
+"""Neighbours that are looked at, since a filter drops some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One opened library with the model that reads its vectors and the graph around its records."""
+
+    library: Library
+    embedder: Callable[[EmbeddingSpace], TextEmbedder]
+    """The model that the settings name for a space."""
+    graph: Neighbours
+
+    async def search(self, query: SourceQuery) -> list[Scored]:
+        """Best first, ties by doc_id; `query.where` applies before the cut.
+
+        Raises `NoVectors`, `EmbeddingSpaceMismatch` or `ModelError` where the library cannot be searched by vectors.
+        """
+        match query.strategy:
+            case RetrieverType.LANCE_FTS:
+                return await self.library.search(query.text, query.where, query.limit, query.widened)
+            case RetrieverType.LANCE_DENSE:
+                return await self._dense(query.text, query.where, query.limit)
+            case RetrieverType.GRAPH_NEIGHBOR:
+                return await self._graph(query.text, query.where, query.limit)
+
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        return await self.library.whole(records)
+
+    async def snapshot(self) -> str:
+        return await self.library.snapshot()
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        return await self.library.related_terms(text, limit)
+
+    async def _dense(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
+        """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
+        held = await self.library.space()
+        if held is None:
+            raise NoVectors(f"the library at {self.library.uri} has no vectors; embed its records with: outrider library reindex")
+        embedder = self.embedder(held)
+        vectors = await asyncio.to_thread(embedder.embed, text, "query")
+        near = await self.library.dense(vectors[0], embedder.space, where, limit)
+        records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
+        return [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
+
+    async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
+        """Neighbours of the entities that the text names and of its best hits."""
+        named, best = await asyncio.gather(self.graph.entities(text), self.library.search(text, None, ANCHORS))
+        found = await self.graph.around((*named, *(hit.record.doc_id for hit in best)), NEIGHBOURS)
+        records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in found], where)}
+        return [_related(place, records[place.doc_id]) for place in found if place.doc_id in records][:limit]
+
+
+def _scored(place: Near, record: Record) -> Scored:
+    return Scored(record=record, score=place.similarity, why=_cut(place.read))
+
+
+def _cut(read: TokensRead) -> str:
+    if read.tokens is None or read.of is None or read.tokens >= read.of:
+        return ""
+    return f"its vector speaks for the first {read.tokens:,} of {read.of:,} tokens"
+
+
+def _related(place: Neighbour, record: Record) -> Scored:
+    return Scored(record=record, score=place.score, why=explained(place.paths, f"of your top {ANCHORS}"), paths=place.paths)

@@ -1,0 +1,205 @@
+"""Does a reranker make this library's ranking better? Asked of known items, answered by a paired test.
+
+A sample of the library is copied into a library of its own for the time of the probe, where a title that asks for its record is left
+out of it, so that first stage and reranker both have to find it by what else it says. A few words that ask are left in. Each kind of
+query alone misleads, so that a gain counts only where neither kind pays for the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.known_items import KnownItem, known_items
+from outrider.state.errors import BadRequest, ModelError, ModelUnavailable
+from outrider.state.hits import Scored
+from outrider.state.ports import Clock, OnCount, Reranker
+from outrider.state.records import Record
+from outrider.state.reranking import Effect, Verdict, best_first, best_verdict, blended, read_text
+
+if TYPE_CHECKING:
+    from outrider.retrieval.store import Library
+
+FirstStage = Callable[[str, int], Awaitable[Sequence[Scored]]]
+"""A query and how many records are wanted; best first, with their scores."""
+MakeFirstStage = Callable[["Library"], Awaitable[FirstStage]]
+"""For a library of records alone: embeds them where it searches by vectors."""
+
+QUERIES = 200
+MIN_QUERIES = 20
+"""Below this no difference that matters could be told from chance."""
+COPIED = 2_000
+"""Records among which the known ones are looked for. More make a probe harder and longer: without a GPU embedding them takes a minute."""
+SIGNIFICANT = 0.05
+ROUNDS = 10_000
+NDCG_DEPTH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Verdicts, the chosen one first, and what kept other rerankers from being judged."""
+
+    verdicts: tuple[Verdict, ...]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+async def probe(  # noqa: PLR0913 - what is judged, on what, and how
+    library: Library,
+    first_stage: MakeFirstStage,
+    rerankers: Sequence[Reranker],
+    *,
+    depth: int,
+    weight: float,
+    clock: Clock,
+    queries: int = QUERIES,
+    seed: int = 0,
+    progress: OnCount | None = None,
+) -> Probed:
+    """Judges each reranker on the same queries and keeps the verdicts in the library, in one commit at the end.
+
+    `depth` and `weight` are those of the searches (see `blended`). Raises `BadRequest` where the library gives too few queries,
+    `ModelUnavailable` where no reranker could be run.
+    """
+    snapshot = await library.snapshot()
+    records = await library.sample(max(COPIED, 2 * queries), seed)
+    items = known_items(records, queries, seed)
+    if len(items) < MIN_QUERIES:
+        raise BadRequest(
+            f"the library gives {len(items)} known items, a probe needs {MIN_QUERIES}: records with a title and a text of several words"
+        )
+    trial = _Trial(depth, weight, {one.name: one for one in rerankers})
+    async with _copy(records, items) as copy:
+        await trial.run(items, await first_stage(copy), progress or (lambda *_: None))
+    if not trial.after:
+        why = "; ".join(trial.failed.values()) or "none is at hand; see reranker.model_name"
+        raise ModelUnavailable(f"no reranker could be probed: {why}")
+    judged_at = datetime.fromtimestamp(clock(), UTC).isoformat()
+    verdicts = judged(trial, seed, snapshot, judged_at)
+    await library.remember_verdicts(verdicts)
+    return Probed(verdicts, trial.failed)
+
+
+@asynccontextmanager
+async def _copy(records: Sequence[Record], items: Sequence[KnownItem]) -> AsyncIterator[Library]:
+    """A library for the time of the probe: the records, those of the items without what asks for them."""
+    from outrider.retrieval.store import Library
+
+    hidden = {item.record.doc_id: item.record for item in items}
+    with TemporaryDirectory(prefix="outrider-probe-") as folder:
+        copy = await Library.open(folder)
+        try:
+            await copy.upsert([hidden.get(record.doc_id, record) for record in records])
+            await copy.optimize(force=True)
+            yield copy
+        finally:
+            copy.close()
+
+
+@dataclass(slots=True)
+class _Trial:
+    """nDCG@10 of every query before and after each reranker; one that fails is left out from then on."""
+
+    depth: int
+    weight: float
+    running: dict[str, Reranker]
+    whole: list[bool] = field(default_factory=list)
+    """Whether the query is a whole title, not just words."""
+    before: list[float] = field(default_factory=list)
+    after: dict[str, list[float]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    async def run(self, items: Sequence[KnownItem], first_stage: FirstStage, progress: OnCount) -> None:
+        for done, item in enumerate(items):
+            progress(done, len(items))
+            found = await first_stage(item.query, self.depth)
+            self.whole.append(item.kind == "title")
+            self.before.append(ndcg([one.record.doc_id for one in found], item.record.doc_id))
+            for reranker in list(self.running.values()):
+                await self._reranked(reranker, item, found)
+        progress(len(items), len(items))
+
+    async def _reranked(self, reranker: Reranker, item: KnownItem, found: Sequence[Scored]) -> None:
+        try:
+            scores = await asyncio.to_thread(reranker.scores, item.query, [read_text(one.record) for one in found])
+        except ModelError as error:
+            self.failed[reranker.name] = str(error)
+            self.after.pop(reranker.name, None)
+            del self.running[reranker.name]
+            return
+        order = best_first(blended([one.score for one in found], scores, self.weight))
+        ranking = [found[place].record.doc_id for place in order]
+        self.after.setdefault(reranker.name, []).append(ndcg(ranking, item.record.doc_id))
+
+
+def ndcg(ranking: Sequence[str], answer: str) -> float:
+    """nDCG@10 where one record is right: 1 / log2(1 + its rank), 0 beyond the tenth."""
+    found = ranking[:NDCG_DEPTH]
+    return 1 / math.log2(2 + found.index(answer)) if answer in found else 0.0
+
+
+def judged(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
+    """A verdict for each reranker, best first; p is multiplied by their number (Bonferroni), the best that helps is chosen."""
+    verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=best_verdict)
+    first = verdicts[0]
+    return (first.model_copy(update={"chosen": first.effect == "better"}), *verdicts[1:])
+
+
+def _verdict(trial: _Trial, name: str, seed: int, snapshot: str, judged_at: str) -> Verdict:
+    differences = [new - old for new, old in zip(trial.after[name], trial.before, strict=True)]
+    p = min(1.0, sign_flip_p(differences, seed) * len(trial.after))
+    effect, said = _effect(differences, trial.whole, p)
+    count, before, after = len(differences), _mean(trial.before), _mean(trial.after[name])
+    figures = f"nDCG@10 {before:.3f} -> {after:.3f} ({after - before:+.3f}, p {p:.2g}) on {count} known items, {judged_at[:10]}"
+    return Verdict(
+        reranker=name,
+        effect=effect,
+        before=before,
+        after=after,
+        p=p,
+        queries=count,
+        depth=trial.depth,
+        weight=trial.weight,
+        seed=seed,
+        snapshot=snapshot,
+        judged_at=judged_at,
+        why=f"{name} {said}: {figures}",
+    )
+
+
+def _effect(differences: Sequence[float], whole: Sequence[bool], p: float) -> tuple[Effect, str]:
+    """Better only where the mean gain is no mere chance and neither kind of query pays for the other."""
+    if p >= SIGNIFICANT:
+        return "unclear", "may or may not make this library's ranking better"
+    if _mean(differences) < 0:
+        return "worse", "makes this library's ranking worse"
+    titles = _mean([one for one, title in zip(differences, whole, strict=True) if title])
+    few = _mean([one for one, title in zip(differences, whole, strict=True) if not title])
+    if min(titles, few) < 0:
+        return "unclear", f"helps one kind of query and harms the other (titles {titles:+.3f}, a few words {few:+.3f})"
+    return "better", "makes this library's ranking better"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def sign_flip_p(differences: Sequence[float], seed: int = 0, rounds: int = ROUNDS) -> float:
+    """Two-sided p of the paired randomisation test (Smucker, Allan and Carterette, CIKM 2007), at least 1 / (rounds + 1).
+
+    How often the mean is as far from 0 when each difference keeps or loses its sign by chance.
+    """
+    import numpy as np
+
+    values = np.asarray([one for one in differences if one], dtype=np.float64)  # a 0 stays 0 whatever its sign
+    if not values.size:
+        return 1.0
+    signs = np.random.default_rng(seed).integers(0, 2, (rounds, values.size), dtype=np.int8) * 2 - 1
+    flipped = np.abs(signs @ values)
+    extreme = int(np.count_nonzero(flipped >= abs(values.sum()) - 1e-9))
+    return (extreme + 1) / (rounds + 1)

@@ -1,0 +1,125 @@
+"""A cross-encoder on this machine, through sentence-transformers: query and text are read together, one score a pair."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.retrieval.embed.local import FOREIGN, device_for, empty_cache, listening, out_of_memory
+from outrider.retrieval.embed.weights import Weights, check_own_code, find, one_line
+from outrider.retrieval.rerank.presets import preset_of
+from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
+
+BATCH = 32
+
+
+@dataclass(slots=True)
+class CrossEncoderReranker:
+    """Loads at first use. `downloads` lets it fetch a hub model that is not on this machine yet; `auto` never does."""
+
+    name: str
+    device: str = "auto"
+    downloads: bool = True
+    _model: Any = None
+    _loading: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Raw scores (logits), unbounded. `ModelUnavailable` where it cannot be loaded, `BadVectors` for scores that are no numbers."""
+        if not texts:
+            return []
+        model = self._loaded()
+        with self._running:
+            found = _predicted(model, [(query, text) for text in texts], self.name)
+        if not all(map(math.isfinite, found)):
+            raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")
+        return found
+
+    def _loaded(self) -> Any:
+        with self._loading:
+            if self._model is None:
+                self._model = load(self.name, self.device, downloads=self.downloads)
+        return self._model
+
+
+def load(name: str, device: str, *, downloads: bool) -> Any:
+    """The sentence-transformers `CrossEncoder`, or `ModelUnavailable` with what is wrong and what to do."""
+    try:
+        import torch
+        from safetensors import SafetensorError
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        raise MissingExtra("reranking", "models") from error
+    preset = preset_of(name)
+    found = _weights(preset.name if preset else name, downloads=downloads)
+    on = _device(device)
+    with listening() as made_up:
+        try:
+            model = CrossEncoder(
+                str(found.folder),
+                device=on,
+                local_files_only=True,
+                activation_fn=torch.nn.Identity(),  # a sigmoid in float32 makes all good pairs equal
+                max_length=preset.max_length if preset else None,
+                processor_kwargs={"chat_template": preset.chat_template} if preset and preset.chat_template else None,
+            )
+        except (*FOREIGN, SafetensorError) as error:
+            raise ModelUnavailable(
+                f"reranker {name} cannot be loaded, its files may be corrupt or of another kind of model: {one_line(error)}"
+            ) from error
+    if made_up:  # a bi-encoder is given a random head with no more than a warning
+        raise ModelUnavailable(f"{name} is no reranker: its files hold no {made_up[0]}, which would score pairs")
+    if model.num_labels != 1:
+        raise ModelUnavailable(f"{name} is no reranker: it gives {model.num_labels} scores a pair, not one")
+    return model
+
+
+def on_this_machine(name: str) -> bool:
+    """Whether the weights can be had without a network."""
+    try:
+        _weights(name, downloads=False)
+    except (ModelUnavailable, MissingExtra):
+        return False
+    return True
+
+
+def _weights(name: str, *, downloads: bool) -> Weights:
+    with _for_a_reranker():
+        found = find(name, fetch=downloads)
+        if not (found.folder / "config.json").is_file():
+            raise ModelUnavailable(f"{found.folder} is not a model's folder, it has no config.json")
+        check_own_code(found)
+    return found
+
+
+def _device(wanted: str) -> str:
+    with _for_a_reranker():
+        return device_for(wanted)[0]
+
+
+@contextmanager
+def _for_a_reranker() -> Iterator[None]:
+    """What the embedder's part says is wrong, with the setting that mends it here."""
+    try:
+        yield
+    except ModelUnavailable as error:
+        raise ModelUnavailable(f"reranker: {str(error).replace('embedding.', 'reranker.')}") from error
+
+
+def _predicted(model: Any, pairs: list[tuple[str, str]], name: str) -> list[float]:
+    """Scores in the order of the pairs. Each batch holds pairs of like length; where one does not fit into memory it is halved."""
+    batch = BATCH
+    while True:
+        try:
+            return [float(score) for score in model.predict(pairs, batch_size=batch, show_progress_bar=False)]
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            if batch == 1:
+                raise ModelUnavailable(f"reranker {name} has not enough memory on {model.device} for a single text") from error
+        batch //= 2
+        empty_cache()  # only now, when the failed batch's tensors are no longer held by the exception

@@ -1,0 +1,128 @@
+"""`outrider library probe`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
+from outrider.serve.cli.terminal import console, errors, note, plain, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.progress import Progress
+
+    from outrider.retrieval.embed.embedder import Embedder
+    from outrider.retrieval.probe import FirstStage, Probed
+    from outrider.retrieval.store import Library
+    from outrider.services import Services
+    from outrider.settings.model import RerankerSettings
+    from outrider.state.ports import Reranker
+
+QUERIES = 200
+DECISIONS = {"better": "helps", "unclear": "no clear difference", "worse": "does harm"}
+
+
+def probe(
+    queries: Annotated[int, typer.Option("--queries", "-n", min=20, max=10_000, help="Known items to ask for.")] = QUERIES,
+    reranker: Annotated[
+        list[str] | None,
+        typer.Option("--reranker", "-r", metavar="NAME", help="Judge this one: a hub name, a folder or late-interaction; may be repeated."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Other seeds draw other known items.")] = 0,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find out whether a reranker makes this library's ranking better, and switch it on or off.
+
+    Records of a sample are asked for by a title that is hidden from them, or by a few of their words. Judged are the settings'
+    reranker, late interaction of the embedding model, and known models on this machine; nothing is downloaded unless it is named.
+    """
+    probed = wait_for(_probe(services(library), reranker or [], queries, seed, quiet=as_json))
+    if as_json:
+        said = [one.model_dump(mode="json") | {"difference": one.difference} for one in probed.verdicts]
+        sys.stdout.write(json.dumps({"verdicts": said, "failed": probed.failed}, ensure_ascii=False) + "\n")
+    else:
+        _show(probed)
+
+
+async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, *, quiet: bool) -> Probed:
+    from outrider.retrieval.probe import probe as run_probe
+
+    library = await made.library()
+    space = await library.space()
+    settings, embedder = made.settings.reranker, made.embedder(space)
+    with _progress(quiet) as bar:
+        task = bar.add_task("loading models", total=None)
+        rerankers = await asyncio.to_thread(_rerankers, settings, embedder, names)
+
+        async def first_stage(copy: Library) -> FirstStage:
+            if space is not None:
+                bar.update(task, description="embedding a sample")
+                await copy.reindex(embedder, lambda now: bar.update(task, completed=now.done, total=now.total))
+            bar.reset(task, description=f"asking for known items: {', '.join(one.name for one in rerankers)}")
+            return _hybrid(made, copy)
+
+        return await run_probe(
+            library,
+            first_stage,
+            rerankers,
+            depth=settings.depth,
+            weight=settings.weight,
+            clock=made.clock,
+            queries=queries,
+            seed=seed,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+
+
+def _rerankers(settings: RerankerSettings, embedder: Embedder, names: Sequence[str]) -> list[Reranker]:
+    from outrider.retrieval.rerank.choose import named, rerankers_at_hand
+
+    if names:
+        return [named(name, settings, embedder) for name in dict.fromkeys(names)]
+    return rerankers_at_hand(settings, embedder)
+
+
+def _hybrid(made: Services, copy: Library) -> FirstStage:
+    """What `outrider.execute` finds by every strategy that the library has."""
+    from outrider.retrieval.engine import Engine
+    from outrider.retrieval.neighbours import LibraryGraph
+    from outrider.serve.engine import first_stage
+    from outrider.state.hits import Scored
+    from outrider.state.request import SearchRequest
+
+    engine = Engine(copy, made.embedder, LibraryGraph(copy))
+
+    async def search(text: str, limit: int) -> list[Scored]:
+        works = await first_stage(made, engine, SearchRequest(query=text), max(limit, made.settings.run.candidates))
+        return [Scored(record=one.record, score=one.score) for one in works[:limit]]
+
+    return search
+
+
+def _progress(quiet: bool) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    return Progress(
+        SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("of about"), TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False), console=errors(), transient=True, disable=quiet,
+    )  # fmt: skip
+
+
+def _show(probed: Probed) -> None:
+    listing = table("reranker", "first stage", "reranked", "difference", "p", "decision")
+    for one in probed.verdicts:
+        decision = DECISIONS[one.effect] + (", chosen" if one.chosen else "")
+        listing.add_row(plain(one.reranker), f"{one.before:.3f}", f"{one.after:.3f}", f"{one.difference:+.3f}", f"{one.p:.3g}", decision)
+    console().print(listing)
+    for name, why in probed.failed.items():
+        note(f"Not judged: {name}: {why}")
+    first = probed.verdicts[0]
+    note(f"nDCG@10 on {first.queries} known items, the first {first.depth} reordered with weight {first.weight:g}, seed {first.seed}.")
+    note(f"Searches now run {first.reranker}." if first.chosen else "Searches now run no reranker, unless the settings name one.")

@@ -1,0 +1,97 @@
+"""`execute`: the engine without the graph, by the same functions that the graph's nodes run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from outrider.nodes.dedup import deduplicated
+from outrider.nodes.organizer import to_hit
+from outrider.nodes.reranker import reordered
+from outrider.nodes.scout import as_list, candidates
+from outrider.state.errors import MissingExtra, ModelUnavailable, NoVectors
+from outrider.state.filters import parse_filter
+from outrider.state.hits import Candidate, Hit, RankedList, Scored
+from outrider.state.ports import SourceQuery
+from outrider.state.records import Record
+from outrider.state.request import RetrieverType, SearchRequest
+
+if TYPE_CHECKING:
+    from outrider.retrieval.engine import Engine
+    from outrider.services import Services
+
+HYBRID = tuple(RetrieverType)
+DISPENSABLE = (NoVectors, ModelUnavailable, MissingExtra)
+"""What one strategy of several may lack; another model's vectors are a mistake that must be mended."""
+
+log = logging.getLogger(__name__)
+
+
+async def executed(services: Services, asked: SearchRequest, top_k: int, *, rerank: bool) -> list[Hit]:
+    """The first `top_k` hits of the strategies that `asked` names."""
+    depth = services.settings.reranker.depth if rerank else 0
+    several = len(asked.strategies or ()) > 1
+    limit = max(top_k, depth, services.settings.run.candidates if several else 0)
+    engine = await services.engine()
+    found = await first_stage(services, engine, asked, limit)
+    if rerank:
+        found = await reranked(services, str(asked.query), found)
+    first = found[:top_k]
+    records = await engine.whole([one.record for one in first])
+    whole = [one.model_copy(update={"record": record}) for one, record in zip(first, records, strict=True)]
+    return [to_hit(one, rank) for rank, one in enumerate(whole, start=1)]
+
+
+async def first_stage(services: Services, engine: Engine, asked: SearchRequest, limit: int) -> Sequence[Candidate]:
+    """What the strategies found, fused where they are several, with scores divided by the best."""
+    strategies = asked.strategies or HYBRID
+    where = parse_filter(asked.filters or {})
+    queries = [SourceQuery(str(asked.query), strategy, where, limit) for strategy in strategies]
+    if len(queries) == 1:
+        return _single(queries[0], await engine.search(queries[0]))
+    answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
+    lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
+    works = deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
+    return [one.model_copy(update={"score": one.scores["fused"], "reason": _reason(one)}) for one in works]
+
+
+async def _unless_off(engine: Engine, query: SourceQuery) -> list[Scored]:
+    try:
+        return await engine.search(query)
+    except DISPENSABLE as error:
+        log.warning("searched without %s: %s", query.strategy, error)
+        return []
+
+
+def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
+    """One strategy's own list, untouched."""
+    best = max((one.score for one in found), default=0.0)
+    works = candidates({one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found]))
+    return [
+        one.model_copy(update={"score": max(0.0, scored.score / best) if best > 0 else 0.0, "reason": _reason(one)})
+        for one, scored in zip(works, found, strict=True)
+    ]
+
+
+def _records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:
+    return {one.record.doc_id: one.record for answer in answers for one in answer}
+
+
+def _listed(query: SourceQuery, found: Sequence[Scored]) -> RankedList:
+    return as_list("library", query.strategy, query.text, found)
+
+
+def _reason(one: Candidate) -> str:
+    """`rank 3 by lance_fts, rank 1 by graph_neighbor (cites 3 of the first 10)`."""
+    return ", ".join(f"rank {by.rank} by {by.strategy}" + (f" ({by.why})" if by.why else "") for by in one.found_by)
+
+
+async def reranked(services: Services, query: str, found: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The first works reordered; `ModelUnavailable` where no reranker can be had."""
+    reranker, why = await services.reranker(asked=True)
+    if reranker is None:
+        raise ModelUnavailable(f"rerank was asked for, but there is no reranker: {why}")
+    settings = services.settings.reranker
+    return await asyncio.to_thread(reordered, found, query, reranker, settings.depth, settings.weight)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from fakes import candidate, paper
+
+from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, in_a_thread_of_its_own, reordered
+from outrider.settings.model import RerankerSettings, RunSettings
+from outrider.state import ports
+from outrider.state.errors import ModelUnavailable, SearchError
+from outrider.state.hits import Candidate
+from outrider.state.pipeline import PipelineState, Update
+
+RUNTIME = cast("Any", None)
+
+
+@dataclass
+class Longest:
+    """The longer a text, the better."""
+
+    name: str = "longest"
+    seen: list[str] = field(default_factory=list)
+    waits_s: float = 0.0
+    error: SearchError | None = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        time.sleep(self.waits_s)
+        self.seen.append(query)
+        if self.error:
+            raise self.error
+        return [float(len(text)) for text in texts]
+
+
+def works(*lengths: int) -> tuple[Candidate, ...]:
+    """In falling order of score, with texts of these lengths."""
+    return tuple(candidate(paper(f"w{at}", "t" * length), score=1 - at / 10, reason="title has: t") for at, length in enumerate(lengths))
+
+
+async def run(found: tuple[Candidate, ...], reranker: ports.Reranker | None, why: str = "why", **asked: Any) -> Update:
+    run_timeout_s, weight = asked.pop("run_timeout_s", 5.0), asked.pop("weight", 1.0)
+    calls: list[bool] = []
+
+    async def provider(*, asked: bool) -> tuple[ports.Reranker | None, str]:
+        calls.append(asked)
+        return reranker, why
+
+    node = Reranker(provider, RerankerSettings(depth=3, weight=weight), RunSettings(run_timeout_s=run_timeout_s), time.time)
+    state = PipelineState(query="q", candidates=found, started_at=time.time(), **asked)
+    update = await node(state, RUNTIME)
+    assert calls in ([], [bool(state.rerank_enabled)])
+    return update
+
+
+def ids(found: Sequence[Candidate]) -> list[str]:
+    return [one.record.doc_id for one in found]
+
+
+async def test_the_first_are_reordered_and_the_tail_follows_as_it_was() -> None:
+    longest = Longest()
+    update = await run(works(1, 3, 2, 9, 8), longest)
+    found = update["candidates"]
+    assert ids(found) == ["w1", "w2", "w0", "w3", "w4"]
+    assert [one.reranked for one in found] == [1, 2, 3, None, None]
+    assert found[0].scores == {"reranker": 3.0, "reranked": 1.0}
+    assert [one.score for one in found] == pytest.approx([0.9, 0.8, 1.0, 0.7, 0.6]), "what the rules said stays"
+    assert found[0].reason == "title has: t; place 1 by longest, 2 before"
+    assert longest.seen == ["q"]
+    assert "bypassed" not in update
+    assert "failures" not in update
+
+
+def test_places_come_from_both_scores_by_weight() -> None:
+    found = reordered(works(1, 3, 2), "q", Longest(), 50, 0.5)
+    assert ids(found) == ["w1", "w0", "w2"]
+    assert [one.scores["reranked"] for one in found] == pytest.approx([0.75, 0.5, 0.25])
+    assert ids(reordered(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"rerank_enabled": False}, SWITCHED_OFF),
+        ({"fusion_enabled": False}, LISTS_APART),
+        ({"fusion_enabled": False, "rerank_enabled": False}, SWITCHED_OFF),
+    ],
+)
+async def test_what_the_request_does_not_want_does_not_run_and_is_said(asked: dict[str, Any], why: str) -> None:
+    longest = Longest()
+    update = await run(works(1, 2), longest, **asked)
+    assert [(step.step, step.why) for step in update["bypassed"]] == [("reranker", why)]
+    assert "candidates" not in update
+    assert longest.seen == []
+
+
+async def test_asked_for_it_runs_even_on_lists_that_are_not_fused() -> None:
+    update = await run(works(1, 2), Longest(), fusion_enabled=False, rerank_enabled=True)
+    assert ids(update["candidates"]) == ["w1", "w0"]
+
+
+async def test_without_a_reranker_the_reason_is_said() -> None:
+    update = await run(works(1, 2), None, "not probed yet")
+    assert update == {"bypassed": update["bypassed"]}
+    assert update["bypassed"][0].why == "not probed yet"
+
+
+async def test_one_work_needs_no_order() -> None:
+    assert await run(works(1), Longest()) == {}
+    assert await run((), Longest()) == {}
+
+
+async def test_a_model_that_fails_leaves_the_order_and_is_said() -> None:
+    update = await run(works(1, 2), Longest(error=ModelUnavailable("the server is gone")))
+    assert "candidates" not in update
+    assert [(one.node, one.error, one.message) for one in update["failures"]] == [("reranker", "ModelUnavailable", "the server is gone")]
+    assert update["bypassed"][0].why == "the server is gone"
+
+
+async def test_a_slow_model_is_left_behind_when_the_time_of_the_run_is_over() -> None:
+    started = time.monotonic()
+    update = await run(works(1, 2), Longest(waits_s=0.6), run_timeout_s=0.1)
+    assert time.monotonic() - started < 0.5
+    assert "candidates" not in update
+    assert update["failures"][0].error == "TimeoutError"
+    assert "the order is as before" in update["bypassed"][0].why
+
+
+def test_a_model_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> None:
+    go_on = threading.Event()
+
+    async def leave() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await in_a_thread_of_its_own(lambda: go_on.wait(5))
+
+    started = time.monotonic()
+    asyncio.run(leave())
+    assert time.monotonic() - started < 1
+    go_on.set()  # it ends after its loop has; nothing may be raised then
+
+
+async def test_a_bug_is_not_hidden() -> None:
+    def broken() -> None:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError, match="bug"):
+        await in_a_thread_of_its_own(broken)

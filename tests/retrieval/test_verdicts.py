@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outrider.retrieval.store import Library
+from outrider.state.reranking import Verdict
+
+
+def verdict(reranker: str, judged_at: str, **fields: Any) -> Verdict:
+    said = {"effect": "unclear", "before": 0.5, "after": 0.6, "p": 0.2, "queries": 100, "depth": 50, "weight": 0.5, "seed": 0}
+    return Verdict.model_validate({**said, "snapshot": "x@1", "why": "why", "reranker": reranker, "judged_at": judged_at, **fields})
+
+
+async def test_verdicts_come_back_newest_first_and_of_one_probe_the_chosen_one(library: Library, tmp_path: Path) -> None:
+    assert await library.verdicts() == ()
+    old = verdict("a", "2026-01-01T00:00:00+00:00", chosen=True, effect="better")
+    new = [verdict("a", "2026-09-21T12:00:00+00:00"), verdict("z", "2026-09-21T12:00:00+00:00", chosen=True, effect="better")]
+    await library.remember_verdicts([old])
+    await library.remember_verdicts(new)
+    await library.remember_verdicts([])
+    again = await Library.open(tmp_path / "library")
+    assert await again.verdicts() == (new[1], new[0], old)
+    again.close()
+
+
+async def test_verdicts_change_neither_snapshot_nor_soundness(library: Library) -> None:
+    before = await library.snapshot()
+    await library.remember_verdicts([verdict("a", "2026-01-01T00:00:00+00:00")])
+    assert await library.snapshot() == before
+    assert await library.check() == ()
