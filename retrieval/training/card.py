@@ -1,0 +1,133 @@
+"""The model card of a trained reranker: Markdown under the front matter that model hubs read.
+
+Fields: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from outrider.retrieval.training.folder import RECORD
+
+if TYPE_CHECKING:
+    from outrider.retrieval.training.train import TrainingReport
+
+FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def licence_of(base: str) -> str | None:
+    """What the card of a local checkpoint says; None where there is none, or it says nothing."""
+    try:
+        text = (Path(base) / "README.md").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = FRONT_MATTER.match(text)
+    try:
+        fields = yaml.safe_load(found.group(1)) if found else None
+    except yaml.YAMLError:
+        return None
+    said = fields.get("license") if isinstance(fields, dict) else None
+    return said if isinstance(said, str) else None
+
+
+def card(report: TrainingReport) -> str:
+    return f"---\n{yaml.safe_dump(_front(report), sort_keys=False)}---\n\n{_body(report)}"
+
+
+def _front(report: TrainingReport) -> dict[str, Any]:
+    local = Path(report.base).is_dir()
+    return {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "text-ranking",
+        "tags": ["sentence-transformers", "cross-encoder", "reranker", "outrider"],
+        **({"license": report.base_licence} if report.base_licence else {}),
+        **({"base_model": report.base} if HUB_NAME.fullmatch(report.base) and not local else {}),
+    }
+
+
+def _body(report: TrainingReport) -> str:
+    return f"""# A reranker trained from one library
+
+A cross-encoder that scores how well a text answers a query; larger is better, and scores of two queries do not compare. It was
+fine-tuned by Outrider on pairs made from one library, for searches of that library.
+
+```python
+from sentence_transformers import CrossEncoder
+CrossEncoder("FOLDER").predict([("query", "title and abstract")])
+```
+
+## What it was made from
+{_origins(report)}
+
+title: a record's title asks for its body. sentence: a sentence asks for the rest of its record. citation: a title asks for what the
+record cites. judgement: people judged. Wrong answers come from places 5 to 50 of the library's own search, and from any record.
+
+## Held-out figures
+nDCG@10 of the held-out lists. What a query was taken from is missing in every text.
+
+{_figures(report)}
+
+## Training
+{_training(report)}
+
+The same seed, library and base give the same pairs in the same order and the same starting weights. The trained weights differ in
+their last digits between machines, numbers of threads, and GPUs.
+
+## Limits
+It knows the words and the kind of text of one library. The queries it learned from were mostly made by rule, not typed by people;
+the held-out figures are about such queries. `outrider library probe` says whether it helps the library's searches; records that it
+was trained on are named in `{RECORD}`. Text beyond {report.recipe.max_length} tokens is not read.
+"""
+
+
+def _origins(report: TrainingReport) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items())
+    return _table({
+        "Base": _name(report.base),
+        "Licence of the base": report.base_licence or "not stated in its folder",
+        "Library and version": report.snapshot,
+        "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
+        "Held out": f"{report.held_out:,} questions with {report.held_out_pairs:,} texts, made from other records",
+    })  # fmt: skip
+
+
+def _figures(report: TrainingReport) -> str:
+    return _table({
+        "Before: words alone (BM25 over the same texts)": _figure(report.words_ndcg),
+        "After: this reranker alone": _figure(report.reranker_ndcg),
+        "After: both, half and half": _figure(report.blended_ndcg),
+    })  # fmt: skip
+
+
+def _training(report: TrainingReport) -> str:
+    recipe = report.recipe
+    return _table({
+        "Loss": "softmax over each group of one right and its wrong answers (localized contrastive estimation)",
+        "Steps": f"{report.steps:,} of {report.planned:,}; best at {report.best_step:,}; {report.ended}",
+        "Batch": f"{recipe.batch_groups} questions",
+        "Learning rate": f"{recipe.learning_rate:g}, warm-up over {recipe.warm_up:.0%} of the steps, then linear decay",
+        "Length": f"{recipe.max_length} tokens of query and text together",
+        "Word vectors": "those of the base, unchanged",
+        "Seed": str(recipe.seed),
+        "Time": f"{report.train_s:,.0f} s on {report.device} ({report.pairs_per_s:.1f} pairs/s)",
+        "Versions": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+    })  # fmt: skip
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value.replace('|', '/')} |" for name, value in rows.items())])
+
+
+def _figure(ndcg: float | None) -> str:
+    return "not measured" if ndcg is None else f"{ndcg:.3f}"
+
+
+def _name(base: str) -> str:
+    """A local folder by its name alone: where it lies is nobody's business."""
+    return f"`{base}`" if not Path(base).is_dir() else f"a local checkpoint, `{Path(base).resolve().name}`"

@@ -1,0 +1,118 @@
+"""Questions whose answer is known: a query, and the records that answer it.
+
+Known items: a record's title asks for its body, a sentence of it asks for the rest. What the query was taken from is missing in
+every text it is compared with, in the right one and in the wrong ones: else the gap itself would tell them apart. People do not
+type whole sentences, so that two thirds of these queries lose words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from outrider.state.records import Record
+from outrider.state.reranking import READ_CHARS, read_text
+from outrider.text.sentences import sentence_spans
+from outrider.text.words import content_words
+
+QuestionKind = Literal["title", "sentence", "citation", "judgement"]
+
+MIN_BODY_CHARS = 100
+MIN_TITLE_WORDS = 3
+MIN_SENTENCE_WORDS = 6
+MIN_SENTENCES = 3
+KEPT_WORDS = 0.7
+KEYWORDS = (4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    query: str
+    kind: QuestionKind
+    source: str
+    """The id of the record that the query was made from; the query itself where a person judged."""
+    relevance: Mapping[str, int]
+    """By id; 0 for what a person judged not relevant."""
+    excluded: frozenset[str] = frozenset()
+    """Ids that must not stand among the wrong answers, though nobody calls them right."""
+    taken: str = field(default="", repr=False)
+    """The words of the source that the query was made from."""
+
+
+def known_items(record: Record, seed: int) -> list[Question]:
+    """Questions that `record` answers, in an order drawn from the seed and its id; none where it holds too little text."""
+    rng = generator(seed, "known item", record.doc_id)
+    body = body_of(record)
+    if len(body) < MIN_BODY_CHARS:
+        return []
+    taken: list[tuple[QuestionKind, str]] = []
+    sentences = [body[start:end] for start, end in sentence_spans(body)]
+    if len(sentences) >= MIN_SENTENCES:
+        taken += [("sentence", sentence) for sentence in sentences if len(content_words(sentence)) >= MIN_SENTENCE_WORDS]
+        rng.shuffle(taken)
+    if len(content_words(record.title)) >= MIN_TITLE_WORDS:
+        taken.insert(rng.randrange(2), ("title", record.title))
+    relevance = {record.doc_id: 1}
+    return [Question(degraded(words, rng), kind, record.doc_id, relevance, taken=words) for kind, words in taken]
+
+
+def degraded(text: str, rng: random.Random) -> str:
+    """The text as it is, with words left out, or a few of its content words: each as often as the others."""
+    style = rng.randrange(3)
+    words = text.split() if style < 2 else content_words(text)
+    if style == 1:
+        words = [word for word in words if rng.random() < KEPT_WORDS] or words
+    if style == 2:
+        kept = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(*KEYWORDS))))
+        words = [words[at] for at in kept]
+    return " ".join(words).rstrip(".")
+
+
+def passage(record: Record, question: Question, rng: random.Random) -> str:
+    """What of a record is compared with the query: title and body, less what corresponds to the part the query was made from."""
+    body = body_of(record)
+    if question.kind == "title":
+        return body.replace(record.title, "", 1).strip() if record.title else body
+    if question.kind == "sentence":
+        return f"{record.title}\n\n{_less_a_sentence(body, question.taken, rng)}".strip()
+    return read_text(record)
+
+
+def body_of(record: Record) -> str:
+    return record.full_text()[:READ_CHARS]
+
+
+def same_text(first: Record, second: Record) -> bool:
+    """Whether two ids stand for one text, so that neither is a wrong answer where the other is right."""
+    if first.doc_id == second.doc_id:
+        return True
+    titles = [" ".join(content_words(record.title)) for record in (first, second)]
+    return (bool(titles[0]) and titles[0] == titles[1]) or (bool(body_of(first)) and body_of(first) == body_of(second))
+
+
+def generator(seed: int, *purpose: str) -> random.Random:
+    """Random numbers that depend on the seed and the purpose alone, whatever was drawn before."""
+    return random.Random(_digest(seed, *purpose))  # noqa: S311  # reproducible, no secret
+
+
+def draw(seed: int, *purpose: str) -> float:
+    """A number in [0, 1) that depends on the seed and the purpose alone."""
+    return (_digest(seed, *purpose) >> 75) / 2**53
+
+
+def _digest(seed: int, *purpose: str) -> int:
+    return int.from_bytes(hashlib.blake2b("\x1f".join((str(seed), *purpose)).encode("utf-8", "replace"), digest_size=16).digest())
+
+
+def _less_a_sentence(body: str, taken: str, rng: random.Random) -> str:
+    at = body.find(taken)
+    if at >= 0:
+        return f"{body[:at]}{body[at + len(taken) :]}".replace("  ", " ").strip()
+    spans = sentence_spans(body)
+    if len(spans) < 2:
+        return body
+    start, end = spans[rng.randrange(len(spans))]
+    return f"{body[:start]}{body[end:]}".replace("  ", " ").strip()
