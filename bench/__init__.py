@@ -1,1 +1,1 @@
-"""Measuring: `python -m bench [quality|latency|ingestion|startup ...]`. Figures, not pass or fail; tests hold what must be reached."""
+"""Measuring: `python -m bench [NAME ...]`. Figures, not pass or fail; notes say what is asked of them, tests hold what must be reached."""

@@ -1,7 +1,7 @@
 """The retrieval collections, read from `$OUTRIDER_DATA` or `../shared/data`. They are not part of the repository.
 
-A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`), `queries.jsonl.gz` (`id`, `text`) and
-`qrels.tsv` (header `query doc relevance`).
+A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`, in CACM also `linked`), `queries.jsonl.gz` (`id`,
+`text`) and `qrels.tsv` (header `query doc relevance`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from outrider.state.records import Paper
+from outrider.state.records import Edge, Paper
 
 ROOT = Path(__file__).parents[1]
 COLLECTIONS = ("scifact", "cranfield", "cisi", "cacm")
@@ -48,15 +48,27 @@ def corpus_file(name: str) -> Path:
 
 def collection(name: str) -> Collection:
     folder = corpus_file(name).parent
-    documents = tuple(
-        Paper(doc_id=row["id"], title=row.get("title", ""), abstract=row.get("text", "")) for row in _rows(folder / "corpus.jsonl.gz")
-    )
+    documents = tuple(map(_paper, _rows(folder / "corpus.jsonl.gz")))
     queries = {row["id"]: row["text"] for row in _rows(folder / "queries.jsonl.gz")}
     qrels: dict[str, dict[str, int]] = {}
     with (folder / "qrels.tsv").open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines, delimiter="\t"):
             qrels.setdefault(row["query"], {})[row["doc"]] = int(row["relevance"])
     return Collection(name, documents, {key: text for key, text in queries.items() if key in qrels}, qrels)
+
+
+def thinned(source: Collection, queries: int) -> Collection:
+    """With at most so many queries, evenly spread."""
+    step = -(-len(source.queries) // queries)
+    kept = dict(list(source.queries.items())[::step])
+    return replace(source, queries=kept, qrels={key: source.qrels[key] for key in kept})
+
+
+def _paper(row: dict[str, Any]) -> Paper:
+    """CACM says which documents are tied by citation, not which cites which: the later is taken to cite the earlier."""
+    cited = [other for other in row.get("linked", ()) if int(other) < int(row["id"])]
+    edges = tuple(Edge(relation="cites", target=f"doc:{other}") for other in cited)
+    return Paper(doc_id=row["id"], title=row.get("title", ""), abstract=row.get("text", ""), edges=edges)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,71 +1,150 @@
-"""A search through the whole graph against the raw LanceDB call with the same query, columns and number of rows, on SciFact."""
+"""A search through the whole graph against the raw LanceDB calls behind it, on SciFact: by words, by default, by default with vectors.
+
+By words, the raw call is one text query, with the same columns and number of rows. By default it is what the strategies that ran ask
+LanceDB for, taken down and made again without our code around it, the strategies at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.data import Absent, collection
+from bench.data import Absent, Collection, collection
 from bench.library import library_of
-from bench.report import Cell, Report
+from bench.model import NAME, Remembering, model
+from bench.raw import Call, calls_of, repeat
+from bench.report import Cell, Report, percentiles
 from outrider import asearch
 from outrider.graph.pipeline import build
 from outrider.services import Services
 from outrider.settings.load import load
+from outrider.state.errors import NoVectors
+from outrider.state.ports import SourceQuery
+from outrider.state.request import RetrieverType
 
 QUERIES = 100
 WARM_UP = 5
+BOUND = (3, 30)
+"""What is asked of a search by words: so many times the raw call, plus so many ms."""
 COLUMNS = ("what", "queries", "median ms", "p95 ms", "ratio to raw", "difference to raw ms")
-Search = Callable[[str], Awaitable[Any]]
+RAW = "raw LanceDB call, by words"
+RAW_BY_DEFAULT = "raw LanceDB calls, by default"
+BY_WORDS = "whole graph, by words"
+Search = Callable[[str], Awaitable[object]]
 
 
-def run() -> Report:
+@dataclass(slots=True)
+class Way:
+    """One way to ask, the raw calls that it is compared with, and how long it took, in seconds."""
+
+    search: Search
+    raw: str
+    took_s: list[float] = field(default_factory=list)
+
+
+def run(queries: int = QUERIES) -> Report:
     try:
         source = collection("scifact")
     except Absent as absent:
         return Report("latency", COLUMNS, (), (f"skipped: {absent}",))
+    notes = [f"{len(source.documents):,} documents; the calls took turns, query by query. A search with vectors embeds the query as well."]
+    texts = list(source.queries.values())[: queries + WARM_UP]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "library"
-        took_s = asyncio.run(_measured(source, path))
-    raw = statistics.median(took_s["raw LanceDB call"])
-    rows = tuple(_row(what, values, raw) for what, values in took_s.items())
-    return Report("latency", COLUMNS, rows, (f"{len(source.documents):,} documents; the calls took turns, query by query.",))
+        ways = asyncio.run(_without_vectors(source, Path(folder) / "words", texts))
+        try:
+            ways |= asyncio.run(_with_vectors(source, Path(folder) / "vectors", texts))
+        except Absent as absent:
+            notes.append(f"with vectors: skipped: {absent}")
+    rows = tuple(_row(name, way, ways[way.raw]) for name, way in ways.items())
+    return Report("latency", COLUMNS, rows, (*notes, _check(ways)))
 
 
-async def _measured(source: Any, path: Path) -> dict[str, list[float]]:
+def _check(ways: dict[str, Way]) -> str:
+    ours, raw = (percentiles(ways[name].took_s)[0] * 1000 for name in (BY_WORDS, RAW))
+    bound = BOUND[0] * raw + BOUND[1]
+    held = "holds" if ours <= bound else "does not hold"
+    return f"{BY_WORDS}: at most {BOUND[0]} times the raw call plus {BOUND[1]} ms {held} ({ours:.1f} of {bound:.1f} ms)"
+
+
+async def _without_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:
     (await library_of(source, path)).close()
     services = Services(load({"library.uri": str(path)}).settings)
     graph = build(services)
 
-    async def whole_graph(text: str) -> None:
-        await graph.ainvoke({"query": text})
+    async def asked(text: str, **request: Any) -> object:
+        return await graph.ainvoke({"query": text, **request})
 
-    async def focused(text: str) -> None:
-        await graph.ainvoke({"query": text, "search_mode": "focused"})
-
-    async def python_door(text: str) -> None:
-        await asearch(text, services=services)
-
-    ways: dict[str, Search] = {
-        "raw LanceDB call": await _raw_call(path, services.settings.run.candidates),
-        "whole graph": whole_graph,
-        "whole graph, focused": focused,
-        "asearch": python_door,
+    words: dict[str, Any] = {"strategies": ["sparse"]}
+    raw = RawCalls(services)
+    ways = {
+        RAW: Way(await _raw_call(path, services.settings.run.candidates), RAW),
+        BY_WORDS: Way(partial(asked, **words), RAW),
+        f"{BY_WORDS}, focused": Way(partial(asked, **words, search_mode="focused"), RAW),
+        "asearch, by words": Way(partial(asearch, services=services, **words), RAW),
+        RAW_BY_DEFAULT: Way(raw.repeat, RAW_BY_DEFAULT),
+        "whole graph, by default": Way(asked, RAW_BY_DEFAULT),
     }
-    texts = list(source.queries.values())[: QUERIES + WARM_UP]
-    took_s: dict[str, list[float]] = {what: [] for what in ways}
+    return await _timed(ways, raw, texts)
+
+
+async def _with_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:
+    embedder = model()
+    (await library_of(source, path, Remembering.of(embedder, source))).close()
+    services = Services(load({"library.uri": str(path)}).settings, embedder=embedder)
+    graph = build(services)
+
+    async def asked(text: str) -> object:
+        return await graph.ainvoke({"query": text})
+
+    async def embedded(text: str) -> object:
+        return await asyncio.to_thread(embedder.embed, text, "query")
+
+    raw, name = RawCalls(services), f"{RAW_BY_DEFAULT}, with vectors"
+    ways = {
+        name: Way(raw.repeat, name),
+        f"embedding the query, {NAME}": Way(embedded, name),
+        "whole graph, by default, with vectors": Way(asked, name),
+    }
+    return await _timed(ways, raw, texts)
+
+
+@dataclass(slots=True)
+class RawCalls:
+    """What the strategies of a library ask LanceDB for."""
+
+    services: Services
+    calls: list[list[Call]] = field(default_factory=list)
+
+    async def take_down(self, text: str) -> None:
+        """Of every strategy that the library can run."""
+        engine = await self.services.engine()
+        self.calls = []
+        for kind in RetrieverType:
+            with suppress(NoVectors):
+                query = SourceQuery(text, kind, None, self.services.settings.run.candidates)
+                self.calls.append(await calls_of(partial(engine.search, query)))
+
+    async def repeat(self, text: str) -> None:
+        await asyncio.gather(*map(repeat, self.calls))
+
+
+async def _timed(ways: dict[str, Way], raw: RawCalls, texts: list[str]) -> dict[str, Way]:
     for place, text in enumerate(texts):
-        for what, call in ways.items():
+        await raw.take_down(text)
+        for way in ways.values():
             started = time.perf_counter()
-            await call(text)
+            await way.search(text)
             if place >= WARM_UP:
-                took_s[what].append(time.perf_counter() - started)
-    return took_s
+                way.took_s.append(time.perf_counter() - started)
+    raw.services.close()
+    return ways
 
 
 async def _raw_call(path: Path, limit: int) -> Search:
@@ -81,7 +160,6 @@ async def _raw_call(path: Path, limit: int) -> Search:
     return call
 
 
-def _row(what: str, took_s: list[float], raw_s: float) -> tuple[Cell, ...]:
-    middle = statistics.median(took_s)
-    p95 = statistics.quantiles(took_s, n=20)[-1] if len(took_s) > 1 else middle
-    return what, len(took_s), middle * 1000, p95 * 1000, middle / raw_s, (middle - raw_s) * 1000
+def _row(name: str, way: Way, raw: Way) -> tuple[Cell, ...]:
+    (middle, p95), (raw_s, _) = percentiles(way.took_s), percentiles(raw.took_s)
+    return name, len(way.took_s), middle * 1000, p95 * 1000, middle / raw_s, (middle - raw_s) * 1000

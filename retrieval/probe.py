@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.known_items import KnownItem, known_items
+from outrider.retrieval.training.folder import trained_on
 from outrider.state.errors import BadRequest, ModelError, ModelUnavailable
 from outrider.state.hits import Scored
 from outrider.state.ports import Clock, OnCount, Reranker
@@ -64,14 +65,16 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
     """Judges each reranker on the same queries and keeps the verdicts in the library, in one commit at the end.
 
     `depth` and `weight` are those of the searches (see `blended`). Raises `BadRequest` where the library gives too few queries,
-    `ModelUnavailable` where no reranker could be run.
+    `ModelUnavailable` where no reranker could be run. Records that one of the rerankers was trained on are not asked for.
     """
     snapshot = await library.snapshot()
     records = await library.sample(max(COPIED, 2 * queries), seed)
-    items = known_items(records, queries, seed)
+    learned = frozenset[str]().union(*(trained_on(one.name) for one in rerankers))
+    items = known_items([record for record in records if record.doc_id not in learned], queries, seed)
     if len(items) < MIN_QUERIES:
         raise BadRequest(
             f"the library gives {len(items)} known items, a probe needs {MIN_QUERIES}: records with a title and a text of several words"
+            + (", which none of the rerankers was trained on" if learned else "")
         )
     trial = _Trial(depth, weight, {one.name: one for one in rerankers})
     async with _copy(records, items) as copy:

@@ -5,9 +5,17 @@ On the path, the root would also offer `state`, `graph` and the others under the
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from bench import data
 
 FOLDER = Path(__file__).parents[2] / "bench"
 
@@ -16,3 +24,24 @@ assert _spec is not None
 assert _spec.loader is not None
 sys.modules["bench"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(sys.modules["bench"])
+
+TITLES = ("Soil bacteria", "Wing flutter", "Flutter of wings and tails")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> data.Collection:
+    """Three documents, of which the third is tied to the first two by citation, and two queries of which one is judged."""
+    from bench import data
+
+    folder = tmp_path / "ir" / "tiny"
+    folder.mkdir(parents=True)
+    documents = [{"id": str(place), "title": title, "linked": []} for place, title in enumerate(TITLES, start=1)]
+    documents[1] |= {"linked": ["3"]}
+    documents[2] |= {"linked": ["1", "2"]}
+    queries = [{"id": "a", "text": "flutter of a wing"}, {"id": "b", "text": "nothing judged"}]
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(row) + "\n" for row in rows)
+    (folder / "qrels.tsv").write_text("query\tdoc\trelevance\na\t2\t1\na\t3\t1\n", encoding="utf-8")
+    monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
+    return data.collection("tiny")

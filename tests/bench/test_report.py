@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -10,23 +9,6 @@ import pytest
 
 from bench import data, quality, report
 from bench.__main__ import NAMES
-
-TITLES = ("Soil bacteria", "Wing flutter", "Flutter of wings and tails")
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> data.Collection:
-    """Three documents, two queries of which one is judged."""
-    folder = tmp_path / "ir" / "tiny"
-    folder.mkdir(parents=True)
-    documents = [{"id": str(place), "title": title} for place, title in enumerate(TITLES, start=1)]
-    queries = [{"id": "a", "text": "flutter of a wing"}, {"id": "b", "text": "nothing judged"}]
-    for name, rows in (("corpus", documents), ("queries", queries)):
-        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as lines:
-            lines.writelines(json.dumps(row) + "\n" for row in rows)
-    (folder / "qrels.tsv").write_text("query\tdoc\trelevance\na\t2\t1\na\t3\t1\n", encoding="utf-8")
-    monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
-    return data.collection("tiny")
 
 
 def test_only_judged_queries_are_measured(tiny: data.Collection) -> None:
@@ -59,6 +41,27 @@ def test_both_engines_find_what_is_there(tiny: data.Collection) -> None:
     name, documents, queries, *figures = quality.row(tiny)
     assert (name, documents, queries) == ("tiny", 3, 1)
     assert figures == [1.0, 1.0, 0.0, 1.0, 1.0]
+
+
+def test_scores_of_each_query_are_of_those_that_were_ranked(tiny: data.Collection) -> None:
+    """A stage that ran on some of the queries is averaged over these; averaged over all they give the usual figure."""
+    assert quality.each_score(tiny, {"a": ["1", "2"]}) == {"a": quality.scores(tiny, {"a": ["1", "2"]})}
+    assert quality.each_score(tiny, {"a": []}) == {"a": (0.0, 0.0)}
+    assert quality.each_score(tiny, {}) == {}
+
+
+def test_the_later_document_cites_the_earlier(tiny: data.Collection) -> None:
+    """CACM ties both ends to each other; the graph gets one edge, from the later one."""
+    assert [[edge.target for edge in record.edges] for record in tiny.documents] == [[], [], ["doc:1", "doc:2"]]
+
+
+def test_queries_are_thinned_evenly() -> None:
+    """Every third of ten where four may stay; their judgements go with them."""
+    names = [f"{place}" for place in range(10)]
+    source = data.Collection("ten", (), dict.fromkeys(names, "text"), {name: {"1": 1} for name in names})
+    kept = data.thinned(source, 4)
+    assert list(kept.queries) == list(kept.qrels) == ["0", "3", "6", "9"]
+    assert data.thinned(source, 10) == source
 
 
 def test_a_report_is_a_markdown_table_and_json(tmp_path: Path) -> None:

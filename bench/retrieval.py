@@ -1,0 +1,238 @@
+"""Every stage of retrieval on the development collections: each alone, fused, reranked, and LanceDB's own hybrid search as peer.
+
+All get title and text of each document and the text of each query, and return 100 documents. The stages take turns, query by query;
+where a stage needs the query's vector, embedding it is in its time. A stage is compared with the best single one on the same queries;
+p is that of the paired randomisation test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from bench.data import COLLECTIONS, Absent, Collection, collection, thinned
+from bench.library import library_of
+from bench.model import NAME, Remembering, model
+from bench.quality import DEPTH, bm25s_search, each_score
+from bench.report import Cell, Report, progress
+from outrider.nodes.reranker import reordered
+from outrider.nodes.scout import as_list, candidates
+from outrider.retrieval.engine import Engine
+from outrider.retrieval.fusion import fusion_of
+from outrider.retrieval.neighbours import LibraryGraph
+from outrider.retrieval.probe import sign_flip_p
+from outrider.retrieval.rerank.late_interaction import LateInteraction
+from outrider.retrieval.vectors.rows import document_text
+from outrider.settings.model import RankingSettings, RerankerSettings
+from outrider.state.hits import Candidate
+from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
+from outrider.state.request import RetrieverType
+
+if TYPE_CHECKING:
+    from outrider.retrieval.embed.embedder import Embedder
+
+MAX_RERANKED = 200
+"""Queries a collection that are reranked, which takes a second or two each without a GPU."""
+SINGLE = {"sparse": RetrieverType.LANCE_FTS, "dense": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
+RERANKED, PEER = "fused and reranked", "LanceDB hybrid"
+FUSED = f"fused, {RankingSettings().fusion}"
+"""By default; this one is reranked."""
+NDCG, RECALL = 0, 1
+MEASURES = ("nDCG@10", "R@100")
+COLUMNS = ("collection", "queries", "stage", *MEASURES, "queries a second", "nDCG@10 to best single", "p", "R@100 to best single")
+NEVER_WORSE = 0.01
+"""So far a fused list may fall short of the best single one on a collection."""
+BETTER = {(FUSED, NDCG): 0.025, (FUSED, RECALL): 0.025, (RERANKED, NDCG): 0.04}
+"""What a stage must add to it on average."""
+
+Stage = Callable[[str], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The stages on one collection."""
+
+    collection: str
+    scores: Mapping[str, Mapping[str, tuple[float, float]]]
+    """nDCG@10 and R@100 by stage and query; the reranked stage may have fewer queries than the others."""
+    took_s: Mapping[str, Sequence[float]]
+
+    def values(self, stage: str, measure: int, like: str = "") -> list[float]:
+        """One a query; of those only that the stage `like` has."""
+        return [self.scores[stage][key][measure] for key in self.scores[like or stage]]
+
+    def best_single(self, measure: int, like: str) -> str:
+        present = (stage for stage in SINGLE if stage in self.scores)
+        return max(present, key=lambda stage: mean(self.values(stage, measure, like)))
+
+    def differences(self, stage: str, measure: int) -> list[float]:
+        """To the best single stage, one a query."""
+        best = self.values(self.best_single(measure, stage), measure, stage)
+        return [own - other for own, other in zip(self.values(stage, measure), best, strict=True)]
+
+
+def run(max_queries: int | None = None) -> Report:
+    """On all queries, or on so many of each collection, evenly spread."""
+    found: list[Measured] = []
+    try:
+        embedder = model()
+        for name in COLLECTIONS:
+            source = collection(name)
+            found.append(asyncio.run(measured(thinned(source, max_queries or len(source.queries)), embedder)))
+    except Absent as absent:
+        return Report("retrieval", COLUMNS, tuple(row for one in found for row in rows(one)), (f"stopped: {absent}",))
+    notes = [
+        f"Vectors and late interaction by {NAME}. At most {MAX_RERANKED} queries a collection are reranked, evenly spread.",
+        *(note for (stage, measure), better in BETTER.items() for note in checks(found, stage, measure, better)),
+    ]
+    return Report("retrieval", COLUMNS, (*(row for one in found for row in rows(one)), *mean_rows(found)), tuple(notes))
+
+
+def rows(found: Measured) -> list[tuple[Cell, ...]]:
+    return [_row(found, stage) for stage in found.scores]
+
+
+def _row(found: Measured, stage: str) -> tuple[Cell, ...]:
+    best = stage == found.best_single(NDCG, stage)
+    differences = found.differences(stage, NDCG)
+    return (
+        found.collection,
+        len(differences),
+        stage,
+        mean(found.values(stage, NDCG)),
+        mean(found.values(stage, RECALL)),
+        len(found.took_s[stage]) / sum(found.took_s[stage]),
+        mean(differences),
+        None if best else sign_flip_p(differences),
+        mean(found.differences(stage, RECALL)),
+    )
+
+
+def mean_rows(found: Sequence[Measured]) -> list[tuple[Cell, ...]]:
+    """Of the stages that every collection has, each collection counting alike."""
+    common = [stage for stage in found[0].scores if all(stage in one.scores for one in found)]
+    return [_mean_row(found, stage) for stage in common]
+
+
+def _mean_row(found: Sequence[Measured], stage: str) -> tuple[Cell, ...]:
+    ndcg, recall = (mean(mean(one.values(stage, measure)) for one in found) for measure in (NDCG, RECALL))
+    to_ndcg, to_recall = (mean(mean(one.differences(stage, measure)) for one in found) for measure in (NDCG, RECALL))
+    queries = sum(len(one.scores[stage]) for one in found)
+    return "mean", queries, stage, ndcg, recall, None, to_ndcg, None, to_recall
+
+
+def checks(found: Sequence[Measured], stage: str, measure: int, better: float) -> tuple[str, str]:
+    """What is asked of a stage beside the best single one, and whether it holds."""
+    gains = {one.collection: mean(one.differences(stage, measure)) for one in found}
+    each, average = ", ".join(f"{name} {gain:+.3f}" for name, gain in gains.items()), mean(gains.values())
+    said = f"{stage}, {MEASURES[measure]} beside the best single stage:"
+    return (
+        f"{said} at least -{NEVER_WORSE} on each {_held(min(gains.values()), -NEVER_WORSE)} ({each})",
+        f"{said} at least +{better} on average {_held(average, better)} ({average:+.3f})",
+    )
+
+
+def _held(value: float, bound: float) -> str:
+    return "holds" if value >= bound else "does not hold"
+
+
+async def measured(source: Collection, embedder: Embedder) -> Measured:
+    vectors = Remembering.of(embedder, source)
+    with tempfile.TemporaryDirectory() as folder:
+        progress(f"{source.name}: {len(source.documents):,} documents, of which {len(vectors.kept):,} were embedded before")
+        library = await library_of(source, Path(folder) / "library", vectors)
+        try:
+            engine = Engine(library, lambda _: vectors, LibraryGraph(library))
+            stages = _stages(source, engine, embedder) | {PEER: await lancedb_hybrid(source, Path(folder) / "peer", vectors)}
+            return await _asked(source, stages)
+        finally:
+            library.close()
+
+
+async def _asked(source: Collection, stages: Mapping[str, Stage]) -> Measured:
+    reranked = thinned(source, MAX_RERANKED).queries
+    rankings: dict[str, dict[str, list[str]]] = {name: {} for name in stages}
+    took_s: dict[str, list[float]] = {name: [] for name in stages}
+    await asyncio.gather(*(stage("warm up") for stage in stages.values()))
+    for place, (key, text) in enumerate(source.queries.items()):
+        if place % 50 == 0:
+            progress(f"{source.name}: query {place} of {len(source.queries)}")
+        for name, stage in stages.items():
+            if name != RERANKED or key in reranked:
+                started = time.perf_counter()
+                rankings[name][key] = await stage(text)
+                took_s[name].append(time.perf_counter() - started)
+    scores = {name: each_score(source, found) for name, found in rankings.items()}
+    return Measured(source.name, scores, took_s)
+
+
+def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str, Stage]:
+    bm25s = bm25s_search(source)
+    fusions = {f"fused, {name}": fusion_of(RankingSettings(fusion=name)) for name in ("rrf", "min_max")}
+    edges = any(document.edges for document in source.documents)
+
+    async def peer(text: str) -> list[str]:
+        return bm25s(text)
+
+    async def single(text: str, kind: RetrieverType) -> list[str]:
+        return [one.record.doc_id for one in await engine.search(SourceQuery(text, kind, None, DEPTH))]
+
+    async def fused(text: str, fuse: Fusion) -> list[str]:
+        return [one.record.doc_id for one in await works(engine, text, fuse)][:DEPTH]
+
+    async def reranked(text: str) -> list[str]:
+        found = await works(engine, text, fusions[FUSED])
+        settings = RerankerSettings()
+        moved = await asyncio.to_thread(reordered, found, text, LateInteraction(embedder), settings.depth, settings.weight)
+        return [one.record.doc_id for one in moved][:DEPTH]
+
+    return {
+        "bm25s": peer,
+        **{name: partial(single, kind=kind) for name, kind in SINGLE.items() if name != "graph" or edges},
+        **{name: partial(fused, fuse=fuse) for name, fuse in fusions.items()},
+        RERANKED: reranked,
+    }
+
+
+async def works(engine: Engine, text: str, fuse: Fusion) -> list[Candidate]:
+    """What all strategies found, fused, with the scores that a reranker mixes with its own."""
+    queries = [SourceQuery(text, kind, None, DEPTH) for kind in RetrieverType]
+    answers = await asyncio.gather(*(engine.search(query) for query in queries))
+    lists = [as_list("library", query.strategy, text, answer) for query, answer in zip(queries, answers, strict=True)]
+    records = {one.record.doc_id: one.record for answer in answers for one in answer}
+    return [one.model_copy(update={"score": one.scores["fused"]}) for one in candidates(fuse(lists), lists, records)]
+
+
+async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedder) -> Stage:
+    """LanceDB's hybrid search with its RRF reranker, over one table with the same texts and vectors and its own text index's defaults."""
+    import lancedb
+    import pyarrow as pa
+    from lancedb.index import FTS
+    from lancedb.query import MatchQuery
+    from lancedb.rerankers import RRFReranker
+
+    held = [record for record in source.documents if document_text(record)]
+    answers = embedder.embed_each([document_text(record) for record in held])
+    vectors = [answer.vector for answer in answers if answer.vector is not None]
+    columns = {
+        "doc_id": [record.doc_id for record in held],
+        "text": [f"{record.title}\n{record.abstract}" for record in held],
+        "vector": pa.array([vector.tolist() for vector in vectors], pa.list_(pa.float32(), embedder.space.dimension)),
+    }
+    table = await (await lancedb.connect_async(str(folder))).create_table("records", pa.table(columns))
+    await table.create_index("text", config=FTS())
+
+    async def search(text: str) -> list[str]:
+        vector = await asyncio.to_thread(embedder.embed, text, "query")
+        asked = table.query().nearest_to(vector[0]).distance_type("cosine").nearest_to_text(MatchQuery(text, "text"))
+        found = await asked.rerank(RRFReranker()).select(["doc_id"]).limit(DEPTH).to_arrow()
+        return list(found["doc_id"].to_pylist())
+
+    return search

@@ -1,0 +1,216 @@
+"""Search at growing size: 10,000 records, 100,000 and, where asked for, 1,000,000 (`--records`), of synthetic text and vectors.
+
+Each size is filled in one process and searched in another, through the library and the engine. The raw calls are those that the
+engine made, taken down and made again without our code around them; they take turns with it, query by query. The engine's strategies
+run at once in the hybrid search, and so do the raw calls of each. The queries are SciFact's, the text is drawn from its vocabulary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.data import Absent, Collection, collection, corpus_file, thinned
+from bench.process import apart, peak_mib
+from bench.raw import Call, calls_of, repeat
+from bench.report import Cell, Report, percentiles, progress
+from bench.retrieval import works
+from bench.synthetic import Cloud, Vocabulary
+from outrider.retrieval.engine import Engine
+from outrider.retrieval.fusion import fusion_of
+from outrider.retrieval.neighbours import LibraryGraph
+from outrider.retrieval.store import Library
+from outrider.settings.model import RankingSettings
+from outrider.state.ports import SourceQuery
+from outrider.state.request import RetrieverType
+
+RECORDS = 100_000
+QUERIES = 100
+WARM_UP = 10
+LIMIT = 100
+BATCH = 2_000
+OPTIMIZE_EVERY = 50_000
+"""Records; as ingestion does it."""
+BYTES_A_RECORD = 20_000
+"""Room for the library while it is compacted."""
+OVERHEAD = 1.3
+GROWTH = 3.0
+COLUMNS = ("records", "dimensions", "search", "median ms", "p95 ms", "raw calls", "raw median ms", "ratio to raw")
+HYBRID = "hybrid"
+SEARCHES = {"sparse": RetrieverType.LANCE_FTS, "dense": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    records: int
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    took_s: float
+    peak_mib: float
+    disk_mib: float
+    index: str
+
+
+@dataclass(slots=True)
+class Timed:
+    """Seconds of one kind of search and of the raw calls that it makes, one a query, and how many calls those are."""
+
+    engine_s: list[float] = field(default_factory=list)
+    raw_s: list[float] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return median(ours / raw for ours, raw in zip(self.engine_s, self.raw_s, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    timed: dict[str, Timed]
+    peak_mib: float
+
+
+def cases(records: int) -> list[Case]:
+    """1,024 dimensions up to 100,000 records; above, 384, and the smallest size again, to compare with."""
+    sizes = [size for size in (10_000, RECORDS) if size < records] or [records]
+    if records <= RECORDS:
+        return [Case(size, 1_024) for size in dict.fromkeys((*sizes, records))]
+    return [*(Case(size, 1_024) for size in sizes), Case(sizes[0], 384), Case(records, 384)]
+
+
+def run(records: int = RECORDS) -> Report:
+    try:
+        corpus_file("scifact")
+    except Absent as absent:
+        return Report("scale", COLUMNS, (), (f"skipped: {absent}",))
+    found: dict[Case, Searched] = {}
+    notes = [f"{QUERIES} of SciFact's queries, {LIMIT} records each. Hybrid is the three at once, fused."]
+    for case in cases(records):
+        with tempfile.TemporaryDirectory() as folder:
+            if shutil.disk_usage(folder).free < case.records * BYTES_A_RECORD:
+                notes.append(f"{_named(case)}: skipped, {folder} has less than {case.records * BYTES_A_RECORD / 2**30:.0f} GiB free")
+                continue
+            filled = apart(fill, folder, case)
+            found[case] = apart(ask, folder, case)
+        notes.append(_note(case, filled, found[case]))
+    rows = [_row(case, name, timed) for case, searched in found.items() for name, timed in searched.timed.items()]
+    return Report("scale", COLUMNS, tuple(rows), (*notes, *checks(found)))
+
+
+def _row(case: Case, name: str, timed: Timed) -> tuple[Cell, ...]:
+    middle, p95 = percentiles(timed.engine_s)
+    return case.records, case.dimension, name, middle * 1000, p95 * 1000, median(timed.calls), median(timed.raw_s) * 1000, timed.ratio
+
+
+def _named(case: Case) -> str:
+    return f"{case.records:,} records, {case.dimension:,} dimensions"
+
+
+def _note(case: Case, filled: Filled, searched: Searched) -> str:
+    return (
+        f"{_named(case)}: filled in {filled.took_s:,.0f} s ({case.records / filled.took_s:,.0f} a second, vectors drawn, not embedded), "
+        f"{filled.disk_mib:,.0f} MiB on disk, {filled.index}; most memory held: {filled.peak_mib:,.0f} MiB filling, "
+        f"{searched.peak_mib:,.0f} MiB searching"
+    )
+
+
+def checks(found: Mapping[Case, Searched]) -> list[str]:
+    """What is asked of the engine, and whether it holds."""
+    notes = []
+    for name in (*SEARCHES, HYBRID) if found else ():
+        worst = max(searched.timed[name].ratio for searched in found.values())
+        notes.append(f"{name}: at most {OVERHEAD} times the raw calls {_held(worst, OVERHEAD)} ({worst:.2f} where it is most)")
+    for dimension in dict.fromkeys(case.dimension for case in found):
+        alike = sorted((case for case in found if case.dimension == dimension), key=lambda case: case.records)
+        notes += _growth(found, alike[0], alike[-1])
+    return notes
+
+
+def _growth(found: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:
+    if first == last:
+        return
+    for name, timed in found[last].timed.items():
+        grown = median(timed.engine_s) / median(found[first].timed[name].engine_s)
+        said = f"{name}: the median grows at most {GROWTH:.0f} times {_held(grown, GROWTH)}"
+        yield f"{said} ({grown:.2f} from {first.records:,} to {_named(last)})"
+
+
+def _held(value: float, bound: float) -> str:
+    return "holds" if value <= bound else "does not hold"
+
+
+def fill(folder: str, case: Case) -> Filled:
+    """A library of so many records in this folder; for a process of its own."""
+    started = time.perf_counter()
+    index = asyncio.run(_fill(folder, case))
+    took_s = time.perf_counter() - started
+    disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+    return Filled(took_s, peak_mib(), disk / 2**20, index)
+
+
+async def _fill(folder: str, case: Case) -> str:
+    vocabulary = Vocabulary.fitted(f"{record.title}\n{record.abstract}" for record in collection("scifact").documents)
+    cloud = Cloud(case.dimension)
+    library = await Library.open(folder, create=True)
+    try:
+        for start in range(0, case.records, BATCH):
+            papers = vocabulary.papers(start, min(start + BATCH, case.records))
+            await library.embed(papers, cloud)
+            await library.upsert(papers)
+            if start and start % OPTIMIZE_EVERY == 0:
+                progress(f"scale: {start:,} of {_named(case)}")
+                await library.optimize()
+        await library.optimize(force=True)
+        vectors = (await library.info()).vectors
+        assert vectors is not None
+        return f"{vectors.index}, recall {vectors.recall}" if vectors.recall is not None else vectors.index
+    finally:
+        library.close()
+
+
+def ask(folder: str, case: Case) -> Searched:
+    """Every kind of search, timed; for a process of its own."""
+    timed = asyncio.run(_ask(folder, Cloud(case.dimension), thinned(collection("scifact"), QUERIES + WARM_UP)))
+    return Searched(timed, peak_mib())
+
+
+async def _ask(folder: str, cloud: Cloud, source: Collection) -> dict[str, Timed]:
+    library = await Library.open(folder)
+    engine = Engine(library, lambda _: cloud, LibraryGraph(library))
+    found = {name: Timed() for name in (*SEARCHES, HYBRID)}
+    try:
+        for place, text in enumerate(source.queries.values()):
+            await _both(engine, text, found if place >= WARM_UP else {name: Timed() for name in found})
+        return found
+    finally:
+        library.close()
+
+
+async def _both(engine: Engine, text: str, found: Mapping[str, Timed]) -> None:
+    """One query by every kind of search, and its raw calls."""
+    fuse = fusion_of(RankingSettings())
+    single = {kind: partial(engine.search, SourceQuery(text, kind, None, LIMIT)) for kind in RetrieverType}
+    calls = {kind: await calls_of(search) for kind, search in single.items()}
+    for name, kind in SEARCHES.items():
+        await _timed(single[kind], [calls[kind]], found[name])
+    await _timed(partial(works, engine, text, fuse), list(calls.values()), found[HYBRID])
+
+
+async def _timed(search: Callable[[], Awaitable[object]], calls: Sequence[Sequence[Call]], into: Timed) -> None:
+    started = time.perf_counter()
+    await search()
+    between = time.perf_counter()
+    await asyncio.gather(*map(repeat, calls))
+    into.engine_s.append(between - started)
+    into.raw_s.append(time.perf_counter() - between)
+    into.calls.append(sum(map(len, calls)))

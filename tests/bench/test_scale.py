@@ -1,0 +1,63 @@
+"""The sizes that are measured, what is said of them, and one small size from filling to figures."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import data, scale, vector_index
+from bench.process import apart, peak_mib
+from bench.scale import Case, Searched, Timed, cases, checks
+
+
+def test_sizes_up_to_what_is_asked() -> None:
+    """Dimensions shrink above 100,000, with the smallest size beside it, so that growth compares like with like."""
+    assert cases(100_000) == [Case(10_000, 1_024), Case(100_000, 1_024)]
+    assert cases(5_000) == [Case(5_000, 1_024)]
+    assert cases(10_000) == [Case(10_000, 1_024)]
+    assert cases(1_000_000) == [Case(10_000, 1_024), Case(100_000, 1_024), Case(10_000, 384), Case(1_000_000, 384)]
+
+
+def test_the_worst_size_and_the_growth_decide() -> None:
+    """One size that holds does not make up for one that does not."""
+    small = Searched({name: Timed([1.2, 1.2], [1.0, 1.0], [1, 1]) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
+    large = Searched({name: Timed([2.4, 6.0, 6.0], [2.0, 4.0, 4.0], [1] * 3) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
+    notes = checks({Case(10, 4): small, Case(100, 4): large, Case(100, 8): large})
+    assert notes[0] == "sparse: at most 1.3 times the raw calls does not hold (1.50 where it is most)"
+    assert notes[4] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
+    assert len(notes) == 8
+    assert checks({}) == []
+
+
+async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each strategy of one engine, and all at once, each with the raw calls that it makes; a library without vectors would fail here."""
+    monkeypatch.setattr(scale, "collection", lambda _: tiny)
+    monkeypatch.setattr(scale, "WARM_UP", 1)
+    index = await scale._fill(str(tmp_path / "library"), Case(60, 16))
+    assert index == "exact"
+    timed = await scale._ask(str(tmp_path / "library"), scale.Cloud(16), replace(tiny, queries={"a": "wing", "b": "soil flutter"}))
+    assert list(timed) == ["sparse", "dense", "graph", "hybrid"]
+    assert timed["sparse"].calls == [1]
+    assert timed["dense"].calls == [2]
+    assert timed["hybrid"].calls[0] == 3 + timed["graph"].calls[0]
+    assert all(len(one.engine_s) == len(one.raw_s) == 1 for one in timed.values())
+
+
+def test_a_process_apart_is_another_one() -> None:
+    assert apart(os.getpid) != os.getpid()
+
+
+def test_the_most_memory_that_was_held_is_kept_after_it_is_given_back() -> None:
+    """In MiB: 200 of them, written to, then freed."""
+    before = peak_mib()
+    held = bytearray(b"x" * (int(before) + 200) * 2**20)
+    del held
+    assert peak_mib() > before + 150
+
+
+def test_recall_is_of_what_is_there() -> None:
+    """All of one query, half of the other."""
+    assert vector_index.recall([["a", "b"], ["c", "d"]], [["b", "a"], ["c", "x"]]) == 0.75
