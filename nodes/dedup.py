@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from outrider.identity.titles import normal_title
@@ -76,7 +77,7 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
     for at, candidate in enumerate(candidates):
         for pair in candidate.record.identifiers.pairs():
             by_identifier.setdefault(pair, []).append(at)
-    titles = [normal_title(candidate.record.title) for candidate in candidates]
+    title = cache(lambda at: normal_title(candidates[at].record.title))  # few share an identifier
     leader = list(range(len(candidates)))
 
     def root(at: int) -> int:
@@ -88,7 +89,7 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[int]]:
     for members in by_identifier.values():
         for place, first in enumerate(members):
             for second in members[place + 1 :]:
-                if root(first) == root(second) or not _alike(titles[first], titles[second]):
+                if root(first) == root(second) or not _alike(title(first), title(second)):
                     continue
                 if _shared_identifier(candidates[first].record, candidates[second].record):
                     leader[max(root(first), root(second))] = min(root(first), root(second))

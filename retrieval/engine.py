@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ANCHORS = 20
 """Best hits from which the graph strategy starts: on CACM better than 10 (docs/benchmarks.md)."""
 NEIGHBOURS = 1_000
-"""Neighbours that are looked at, since a filter drops some of them."""
+"""Neighbours that are looked at where a filter drops some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,15 @@ class Engine:
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits."""
         named, best = await asyncio.gather(self.graph.entities(text), self.library.search(text, None, ANCHORS))
-        found = await self.graph.around((*named, *(hit.record.doc_id for hit in best)), NEIGHBOURS)
-        records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in found], where)}
-        return [_related(place, records[place.doc_id]) for place in found if place.doc_id in records][:limit]
+        found = await self.graph.around((*named, *(hit.record.doc_id for hit in best)), limit if where is None else NEIGHBOURS)
+        kept: list[Scored] = []
+        for start in range(0, len(found), limit):
+            places = found[start : start + limit]
+            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in places], where)}
+            kept += [_related(place, records[place.doc_id]) for place in places if place.doc_id in records]
+            if len(kept) >= limit:
+                break
+        return kept[:limit]
 
 
 def _scored(place: Near, record: Record) -> Scored:

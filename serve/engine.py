@@ -35,7 +35,8 @@ async def executed(services: Services, asked: SearchRequest, top_k: int, *, rera
     several = len(asked.strategies or ()) > 1
     limit = max(top_k, depth, services.settings.run.candidates if several else 0)
     engine = await services.engine()
-    found = await first_stage(services, engine, asked, limit)
+    found = (await first_stage(services, engine, asked, limit))[: max(top_k, depth)]
+    found = [one.model_copy(update={"reason": _reason(one)}) for one in found]
     if rerank:
         found = await reranked(services, str(asked.query), found)
     first = found[:top_k]
@@ -54,7 +55,7 @@ async def first_stage(services: Services, engine: Engine, asked: SearchRequest, 
     answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
     lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
     works = deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
-    return [one.model_copy(update={"score": one.scores["fused"], "reason": _reason(one)}) for one in works]
+    return [one.model_copy(update={"score": one.scores["fused"]}) for one in works]
 
 
 async def _unless_off(engine: Engine, query: SourceQuery) -> list[Scored]:
@@ -70,7 +71,7 @@ def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
     best = max((one.score for one in found), default=0.0)
     works = candidates({one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found]))
     return [
-        one.model_copy(update={"score": max(0.0, scored.score / best) if best > 0 else 0.0, "reason": _reason(one)})
+        one.model_copy(update={"score": max(0.0, scored.score / best) if best > 0 else 0.0})
         for one, scored in zip(works, found, strict=True)
     ]
 
