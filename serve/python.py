@@ -10,8 +10,8 @@ from typing import Any
 
 from outrider.graph.background import run_in_background
 from outrider.graph.pipeline import build
-from outrider.serve.engine import HYBRID, executed
 from outrider.services import Services
+from outrider.services.execution import HYBRID, executed
 from outrider.state.errors import BadRequest, NotBuilt
 from outrider.state.hits import Hit
 from outrider.state.pipeline import RunContext

@@ -93,7 +93,7 @@ def _hybrid(made: Services, copy: Library) -> FirstStage:
     """What `outrider.execute` finds by every strategy that the library has."""
     from outrider.retrieval.engine import Engine
     from outrider.retrieval.neighbours import LibraryGraph
-    from outrider.serve.engine import first_stage
+    from outrider.services.execution import first_stage
     from outrider.state.hits import Scored
     from outrider.state.request import SearchRequest
 
