@@ -38,7 +38,7 @@ from outrider.state.request import RetrieverType
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
 
-MAX_RERANKED = 200
+MAX_RERANKED = 100
 """Queries a collection that are reranked, which takes a second or two each without a GPU."""
 SINGLE = {"sparse": RetrieverType.LANCE_FTS, "dense": RetrieverType.LANCE_DENSE, "graph": RetrieverType.GRAPH_NEIGHBOR}
 RERANKED, PEER = "fused and reranked", "LanceDB hybrid"
@@ -182,7 +182,7 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
         return bm25s(text)
 
     async def single(text: str, kind: RetrieverType) -> list[str]:
-        return [one.record.doc_id for one in await engine.search(SourceQuery(text, kind, None, DEPTH))]
+        return [one.record.doc_id for one in (await engine.search(SourceQuery(text, kind, None, DEPTH))).results]
 
     async def fused(text: str, fuse: Fusion) -> list[str]:
         return [one.record.doc_id for one in await works(engine, text, fuse)][:DEPTH]
@@ -204,7 +204,7 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
 async def works(engine: Engine, text: str, fuse: Fusion) -> list[Candidate]:
     """What all strategies found, fused, with the scores that a reranker mixes with its own."""
     queries = [SourceQuery(text, kind, None, DEPTH) for kind in RetrieverType]
-    answers = await asyncio.gather(*(engine.search(query) for query in queries))
+    answers = [answer.results for answer in await asyncio.gather(*(engine.search(query) for query in queries))]
     lists = [as_list("library", query.strategy, text, answer) for query, answer in zip(queries, answers, strict=True)]
     records = {one.record.doc_id: one.record for answer in answers for one in answer}
     return [one.model_copy(update={"score": one.scores["fused"]}) for one in candidates(fuse(lists), lists, records)]

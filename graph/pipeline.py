@@ -61,7 +61,7 @@ def build(services: Services) -> SearchGraph:
         "coarse_filter": guard("coarse_filter", coarse_filter),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
-        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, lambda: services.versions)),
+        "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
         "distiller": guard("distiller", Distiller(services.context_frame, settings.distiller)),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Shelf
 from outrider.state.provenance import provenance_hash
 from outrider.state.records import Record
-from outrider.state.response import Facets, Failure
+from outrider.state.response import Facets, Failure, SourceReport
 from outrider.text.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Organizer:
 
     shelf: Shelf
     settings: OrganizerSettings
-    versions: Callable[[], Mapping[str, str]]
+    versions: Mapping[str, str]
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
@@ -50,8 +50,15 @@ class Organizer:
             "facets": facets(kept, self.settings),
             "failures": failures,
             "total_found": len(kept),
-            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, self.versions(), contents),
+            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, {**self.versions, **models(state)}, contents),
         }
+
+
+def models(state: PipelineState) -> dict[str, str]:
+    """The models that had a part in the order of the hits."""
+    rows = [row for row in state.sources or () if isinstance(row, SourceReport)]
+    ranked = {f"{row.source}/{row.strategy}": row.model for row in rows if row.model}
+    return {**ranked, **({"reranker": state.reranked_by} if state.reranked_by else {})}
 
 
 def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:

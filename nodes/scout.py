@@ -107,7 +107,7 @@ async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) ->
     except SearchError as error:
         return report("unavailable", message=str(error)), None
     status = "ok" if answer.results else "empty"
-    return report(status, returned=len(answer.results), total=answer.total, message=answer.message), answer
+    return report(status, returned=len(answer.results), total=answer.total, message=answer.message, model=answer.model), answer
 
 
 def constraint_filter(strategy: SearchStrategy) -> Filter | None:

@@ -11,9 +11,10 @@ from outrider.retrieval.neighbours import explained
 from outrider.state.errors import NoVectors
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
-from outrider.state.ports import SourceQuery
+from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
+from outrider.state.threads import in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 ANCHORS = 20
 """Best hits from which the graph strategy starts: on CACM better than 10 (docs/benchmarks.md)."""
-NEIGHBOURS = 1_000
-"""Neighbours that are looked at where a filter drops some of them."""
+NEIGHBOURS = 1_000_000
+"""Neighbours that are looked at where a filter may drop some of them: all that one hop from so few anchors can lead to."""
+MORE = 4
+"""Times as many vectors are asked for where some have no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +39,18 @@ class Engine:
     """The model that the settings name for a space."""
     graph: Neighbours
 
-    async def search(self, query: SourceQuery) -> list[Scored]:
+    async def search(self, query: SourceQuery) -> SourceAnswer:
         """Best first, ties by doc_id; `query.where` applies before the cut.
 
         Raises `NoVectors`, `EmbeddingSpaceMismatch` or `ModelError` where the library cannot be searched by vectors.
         """
         match query.strategy:
             case RetrieverType.LANCE_FTS:
-                return await self.library.search(query.text, query.where, query.limit, query.widened)
+                return SourceAnswer(tuple(await self.library.search(query.text, query.where, query.limit, query.widened)))
             case RetrieverType.LANCE_DENSE:
                 return await self._dense(query.text, query.where, query.limit)
             case RetrieverType.GRAPH_NEIGHBOR:
-                return await self._graph(query.text, query.where, query.limit)
+                return SourceAnswer(tuple(await self._graph(query.text, query.where, query.limit)))
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         return await self.library.whole(records)
@@ -58,26 +61,32 @@ class Engine:
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         return await self.library.related_terms(text, limit)
 
-    async def _dense(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
+    async def _dense(self, text: str, where: Filter | None, limit: int) -> SourceAnswer:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
         held = await self.library.space()
         if held is None:
-            raise NoVectors(f"the library at {self.library.uri} has no vectors; embed its records with: outrider library reindex")
+            raise NoVectors(f"the library at {self.library.shown} has no vectors; embed its records with: outrider library reindex")
         embedder = self.embedder(held)
-        vectors = await asyncio.to_thread(embedder.embed, text, "query")
-        near = await self.library.dense(vectors[0], embedder.space, where, limit)
-        records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
-        return [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
+        vector, space = await in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space))
+        asked = limit
+        while True:
+            near = await self.library.dense(vector, space, where, asked)
+            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
+            found = [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
+            if len(found) >= limit or len(near) < asked:  # else vectors whose records are gone stood in the way
+                return SourceAnswer(tuple(found[:limit]), model=f"{space.model_name} {space.id}")
+            asked *= MORE
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
-        """Neighbours of the entities that the text names and of its best hits."""
-        named, best = await asyncio.gather(self.graph.entities(text), self.library.search(text, None, ANCHORS))
+        """Neighbours of the entities that the text names and of its best hits, all within the filter."""
+        named, best = await asyncio.gather(self.graph.entities(text), self.library.search(text, where, ANCHORS))
         found = await self.graph.around((*named, *(hit.record.doc_id for hit in best)), limit if where is None else NEIGHBOURS)
+        top = f"of your top {len(best)}"
         kept: list[Scored] = []
         for start in range(0, len(found), limit):
             places = found[start : start + limit]
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in places], where)}
-            kept += [_related(place, records[place.doc_id]) for place in places if place.doc_id in records]
+            kept += [_related(place, records[place.doc_id], top) for place in places if place.doc_id in records]
             if len(kept) >= limit:
                 break
         return kept[:limit]
@@ -93,5 +102,5 @@ def _cut(read: TokensRead) -> str:
     return f"its vector speaks for the first {read.tokens:,} of {read.of:,} tokens"
 
 
-def _related(place: Neighbour, record: Record) -> Scored:
-    return Scored(record=record, score=place.score, why=explained(place.paths, f"of your top {ANCHORS}"), paths=place.paths)
+def _related(place: Neighbour, record: Record, top: str) -> Scored:
+    return Scored(record=record, score=place.score, why=explained(place.paths, top), paths=place.paths)

@@ -19,7 +19,7 @@ async def areindex(
     *,
     services: Services | None = None,
 ) -> Reindexed:
-    """Complete the library's vectors, or replace them by those of another model.
+    """Complete the library's vectors, or replace them by those of another model; write the graph's edges that are missing.
 
     `library` is a folder or an `s3://` address, `model` a hub name, a local folder or what `embedding.base_url` serves; by default
     those of the settings, where `auto` is the library's own model. A run that was interrupted goes on when it is called again.
@@ -48,6 +48,5 @@ def services_with(library: str | PathLike[str] | None, model: str | None) -> Ser
 
 async def run(services: Services, progress: OnReindex | None = None) -> Reindexed:
     library = await services.library()
-    if not (await library.info()).edges:  # written by an Outrider that had no graph
-        await library.rebuild_edges()
+    await library.mend_edges()  # first: it needs no model
     return await library.reindex(services.embedder(await library.space()), progress)

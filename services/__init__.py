@@ -18,6 +18,7 @@ from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelUnavailable, SearchError
 from outrider.state.ports import Clock, Fusion, Shelf, Source
+from outrider.state.threads import in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
@@ -58,7 +59,6 @@ class Services:
         self.clock = clock
         self._library: Library | None = None
         self._embedder = embedder
-        self._embedders: dict[int, Embedder] = {}
         self._graph = graph
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
         library = LibrarySource(self.engine)
@@ -80,9 +80,8 @@ class Services:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What an answer depends on beside request and library: goes into the provenance hash. Models that were loaded are among it."""
-        models = {f"embedding:{space.model_name}": space.id for one in self._embedders.values() if (space := one.loaded)}
-        return {"outrider": __version__, "prompt:context": self.context_frame.version, **models}
+        """What an answer depends on beside request, library and models: goes into the provenance hash."""
+        return {"outrider": __version__, "prompt:context": self.context_frame.version}
 
     async def library(self) -> Library:
         """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
@@ -93,11 +92,11 @@ class Services:
             self._library = await self._open(create=False)
         return self._library
 
-    async def engine(self) -> Engine:
-        """The library with the model that reads its vectors and the graph around its records."""
+    async def engine(self, over: Library | None = None) -> Engine:
+        """The library of the settings, or another, with the model that reads its vectors and the graph around its records."""
         made = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.engine")
         neighbours = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.neighbours")
-        library = await self.library()
+        library = over or await self.library()
         engine: Engine = made.Engine(library, self.embedder, self._graph or neighbours.LibraryGraph(library))
         return engine
 
@@ -105,22 +104,25 @@ class Services:
         """The embedding model of the settings; where they say `auto`, the one that wrote `space`. Loads nothing yet."""
         if self._embedder is not None:
             return self._embedder
-        found = embedder_of(self.settings.embedding, space)
-        self._embedders[id(found)] = found
-        return found
+        return embedder_of(self.settings.embedding, space)
 
     async def warm(self) -> None:
-        """Load the model that the library's vectors need, before a search's time counts; what is wrong with it the search will say."""
+        """Load the weights that the library's vectors need, before a search's time counts; what is wrong with them the search will say.
+
+        A server is not asked: it has its model loaded, and might not answer.
+        """
+        if self.settings.embedding.base_url:
+            return
         with suppress(SearchError):
             space = await (await self.library()).space()
             if space is not None:
-                await asyncio.to_thread(lambda: self.embedder(space).space)
+                await in_a_thread_of_its_own(lambda: self.embedder(space).space)
 
     async def embedder_at_hand(self, library: Library) -> tuple[Embedder | None, str]:
         """The model that new records are embedded with, loaded; or None, and why there is none."""
         embedder = self.embedder(await library.space())
         try:
-            await asyncio.to_thread(lambda: embedder.space)
+            await in_a_thread_of_its_own(lambda: embedder.space)
         except (ModelUnavailable, MissingExtra) as error:
             return None, str(error)
         return embedder, ""

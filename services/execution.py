@@ -11,7 +11,7 @@ from outrider.nodes.dedup import deduplicated
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import reordered
 from outrider.nodes.scout import as_list, candidates
-from outrider.state.errors import MissingExtra, ModelUnavailable, NoVectors
+from outrider.state.errors import MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, RankedList, Scored
 from outrider.state.ports import SourceQuery
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 HYBRID = tuple(RetrieverType)
-DISPENSABLE = (NoVectors, ModelUnavailable, MissingExtra)
+DISPENSABLE = (NoVectors, ModelError, MissingExtra)
 """What one strategy of several may lack; another model's vectors are a mistake that must be mended."""
 
 log = logging.getLogger(__name__)
@@ -51,19 +51,19 @@ async def first_stage(services: Services, engine: Engine, asked: SearchRequest, 
     where = parse_filter(asked.filters or {})
     queries = [SourceQuery(str(asked.query), strategy, where, limit) for strategy in strategies]
     if len(queries) == 1:
-        return _single(queries[0], await engine.search(queries[0]))
+        return _single(queries[0], (await engine.search(queries[0])).results)
     answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
     lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
     works = deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
     return [one.model_copy(update={"score": one.scores["fused"]}) for one in works]
 
 
-async def _unless_off(engine: Engine, query: SourceQuery) -> list[Scored]:
+async def _unless_off(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
     try:
-        return await engine.search(query)
+        return (await engine.search(query)).results
     except DISPENSABLE as error:
         log.warning("searched without %s: %s", query.strategy, error)
-        return []
+        return ()
 
 
 def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:

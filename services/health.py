@@ -9,10 +9,15 @@ from pydantic import Field
 
 from outrider.state.errors import LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
+from outrider.state.threads import in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
     from outrider.services import Services
+
+
+HEALTH_S = 60.0
+"""Seconds that a model may take to load, or its server to answer, before it counts as missing."""
 
 
 class Part(Model):
@@ -33,7 +38,7 @@ async def health(services: Services) -> tuple[Part, ...]:
         off = "needs a library"
         broken = not isinstance(error, LibraryMissing)
         return Part(what="library", on=False, says=str(error), broken=broken), _off("dense search", off), _off("reranker", off)
-    held = Part(what="library", on=True, says=f"{records:,} records at {library.uri}")
+    held = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
     return held, await _dense(services, library), await _reranker(services)
 
 
@@ -41,10 +46,13 @@ async def _dense(services: Services, library: Library) -> Part:
     try:
         held = await library.space()
         embedder = services.embedder(held)
-        space = await asyncio.to_thread(lambda: embedder.space)
+        async with asyncio.timeout(HEALTH_S):
+            space = await in_a_thread_of_its_own(lambda: embedder.space)
         await library.accept(space)
     except SearchError as error:
         return _off("dense search", str(error))
+    except TimeoutError:
+        return _off("dense search", f"its model was not there within {HEALTH_S:.0f} s")
     if held is None:
         how = "new records are embedded as they are ingested, the others by: outrider library reindex"
         return _off("dense search", f"{space.model_name} is at hand, and the library has no vectors yet; {how}")

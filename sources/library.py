@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.state.errors import LibraryMissing
-from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
@@ -16,7 +15,7 @@ from outrider.state.request import RetrieverType
 class Engine(Protocol):
     """What an opened library offers for searching."""
 
-    async def search(self, query: SourceQuery) -> list[Scored]: ...
+    async def search(self, query: SourceQuery) -> SourceAnswer: ...
 
     async def whole(self, records: Sequence[Record]) -> list[Record]: ...
 
@@ -34,7 +33,7 @@ class LibrarySource:
     strategies: tuple[RetrieverType, ...] = tuple(RetrieverType)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        return SourceAnswer(tuple(await (await self.opened()).search(query)))
+        return await (await self.opened()).search(query)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         try:

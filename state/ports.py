@@ -38,6 +38,8 @@ class SourceAnswer:
     results: tuple[Scored, ...]
     total: int | None = None
     message: str = ""
+    model: str = ""
+    """The model that ranked, with what identifies it."""
 
 
 class Source(Protocol):

@@ -33,6 +33,7 @@ class SourceReport(Model):
     total: int | None = Field(None, description="How many the source says there are, where it says.")
     status: SourceStatus
     message: str = ""
+    model: str = Field("", description="The model that ranked, with what identifies it.")
     retry_at: str | None = None
     took_ms: float = 0.0
 

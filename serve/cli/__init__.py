@@ -77,10 +77,9 @@ def run(arguments: list[str]) -> int:
         note(f"Error: {error}")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        returned = INTERRUPTED
+        note("Interrupted. What was done is kept; the same command goes on from there.")
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    if returned == INTERRUPTED:
-        note("Interrupted. What was done is kept; the same command goes on from there.")
     return returned if isinstance(returned, int) else 0

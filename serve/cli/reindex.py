@@ -78,6 +78,8 @@ def _show(done: Reindexed) -> None:
     console().print(plain(f"{vectors}; {done.embedded:,} were embedded now, {done.cut:,} of them in part; {how}.", "bold"))
     if done.before is not None:
         console().print(plain(f"The vectors of {done.before} were replaced."))
+    for name, vectors_of in done.dropped.items():
+        note(f"{vectors_of:,} vectors of {name}, of a reindex that was interrupted, were dropped.")
     for reason in done.reasons:
         note(f"Without vector: {reason}")
     if done.without > len(done.reasons):

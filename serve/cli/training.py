@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 INTERRUPTED = 130
+AGAIN = "Interrupted. The same command starts the training again from its beginning."
 
 
 def train_reranker(
@@ -56,12 +57,19 @@ def train_reranker(
 
     judged = read_judgements(judgements) if judgements else {}
     recipe = Recipe(pairs=pairs, epochs=epochs, seed=seed, max_length=max_length)
-    report = wait_for(_trained(services(library), out.expanduser().absolute(), base, judged, recipe))
+    try:
+        report = wait_for(_trained(services(library), out.expanduser().absolute(), base, judged, recipe))
+    except KeyboardInterrupt:
+        note(AGAIN)
+        return INTERRUPTED
     if as_json:
         sys.stdout.write(json.dumps(dataclasses.asdict(report), ensure_ascii=False) + "\n")
     else:
         _show(report)
-    return INTERRUPTED if report.interrupted else 0
+    if not report.interrupted:
+        return 0
+    note(AGAIN)
+    return INTERRUPTED
 
 
 async def _trained(made: Services, out: Path, base: str | None, judged: Mapping[str, Mapping[str, int]], recipe: Recipe) -> TrainingReport:

@@ -81,7 +81,7 @@ def test_few_authors_and_themes() -> None:
 async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None:
     records = [paper(f"d{n}", "Liver", abstract="A.", text="Body.", year=2000 + n) for n in range(4)]
     lean = [candidate(one.model_copy(update={"text": ""}), score=1 - n / 10, scored_by="rules") for n, one in enumerate(records)]
-    node = Organizer(Shelf(list(records)), SETTINGS, lambda: {"outrider": "0"})
+    node = Organizer(Shelf(list(records)), SETTINGS, {"outrider": "0"})
     state = PipelineState.model_validate({"query": "liver", "top_k": 2}).model_copy(update={"candidates": tuple(lean)})
     update = await node(state, None)  # type: ignore[arg-type]
     assert [hit.doc_id for hit in update["hits"]] == ["d0", "d1"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ import outrider
 from outrider.graph.pipeline import build
 from outrider.retrieval.store import Library
 from outrider.services import Services
-from outrider.settings.model import LibrarySettings, Settings
+from outrider.settings.model import EmbeddingSettings, LibrarySettings, Settings
 from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, NoVectors
 from outrider.state.hits import Hit
+from outrider.state.pipeline import RunContext
 from outrider.state.ports import Reranker
 from outrider.state.records import Edge, Record
 from outrider.state.response import SearchResponse
@@ -157,6 +160,8 @@ def test_no_filter_leaks(folder: Path, strategy: str, low: int, query: str) -> N
     hits = outrider.execute(strategy, query, filters={"year": {"$gte": low}}, services=made(folder))
     inside = {one.doc_id for one in RECORDS if (one.year or 0) >= low}
     assert set(ids(hits)) <= inside
+    anchors = {path.anchor for hit in hits for found in hit.found_by for path in found.paths}
+    assert {anchor for anchor in anchors if ":" not in anchor} <= inside
     if strategy == "DENSE":
         assert set(ids(hits)) == inside
 
@@ -188,4 +193,54 @@ def test_dense_off_is_a_status_of_the_answer(folder: Path) -> None:
     answer = outrider.search("aspirin", services=made(folder, embedder=WordEmbedder(name="other")))
     row = next(row for row in answer.sources if row.strategy == "lance_dense")
     assert (row.status, "reindex" in row.message) == ("off", True)
+    assert answer.hits
+
+
+def test_a_filter_that_one_distant_neighbour_meets_finds_it(tmp_path: Path) -> None:
+    """It comes after the first page of neighbours, which the filter drops."""
+    star = paper("star", "Aspirin harms the liver", year=2024)
+    cites = (Edge(relation="cites", target="doc:star"),)
+    around = [paper(f"n{at:03}", "Water", abstract="Salt.", year=2000 + (at == 149) * 24, edges=cites * (at != 149)) for at in range(150)]
+    far = around[-1].model_copy(update={"edges": (*cites, Edge(relation="cites", target="doc:n000"))})
+
+    async def fill() -> None:
+        await (await Library.open(tmp_path, create=True)).upsert([star, *around[:-1], far])
+
+    asyncio.run(fill())
+    hits = outrider.execute("GRAPH", "aspirin liver", top_k=5, filters={"year": {"$gte": 2020}}, services=made(tmp_path))
+    assert ids(hits) == ["n149"]
+
+
+def test_equal_runs_have_one_hash_whatever_the_process_did_before(services: Services) -> None:
+    def by(strategy: str) -> SearchResponse:
+        return outrider.search("aspirin liver", strategies=[strategy], services=services)
+
+    before = by("sparse")
+    dense = by("dense")
+    assert WordEmbedder().space.id in dense.sources[0].model
+    assert by("sparse").provenance_hash == before.provenance_hash
+    assert by("dense").provenance_hash == dense.provenance_hash
+
+
+def test_vectors_without_records_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    """What a crash between the two writes leaves."""
+    orphans = [paper(f"o{at}", "Aspirin harms the liver", abstract=f"Number {at}.") for at in range(40)]
+
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed([*orphans, *RECORDS], WordEmbedder())
+        await library.upsert(RECORDS)
+
+    asyncio.run(fill())
+    assert len(outrider.execute("DENSE", "aspirin harms the liver", top_k=5, services=made(tmp_path))) == 5
+
+
+def test_a_server_that_never_answers_costs_no_more_than_the_runs_time(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        embedding = EmbeddingSettings(model_name="words", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
+        services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding))
+        started = time.perf_counter()
+        answer = asyncio.run(outrider.asearch("aspirin", services=services, context=RunContext(run_timeout_s=1.0)))
+        assert time.perf_counter() - started < 20
+    assert {row.strategy: row.status for row in answer.sources}["lance_dense"] == "timeout"
     assert answer.hits

@@ -8,7 +8,7 @@ from fakes import paper
 from outrider.sources.library import LibrarySource
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.hits import Scored
-from outrider.state.ports import SourceQuery
+from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.request import RetrieverType
 
 QUERY = SourceQuery("liver", RetrieverType.LANCE_FTS, None, 7, ("hepatic",))
@@ -18,9 +18,9 @@ class Engine:
     def __init__(self) -> None:
         self.asked: list[SourceQuery] = []
 
-    async def search(self, query: SourceQuery) -> list[Scored]:
+    async def search(self, query: SourceQuery) -> SourceAnswer:
         self.asked.append(query)
-        return [Scored(record=paper("a"), score=1.0)]
+        return SourceAnswer((Scored(record=paper("a"), score=1.0),))
 
     async def whole(self, records: Any) -> Any:
         return [record.model_copy(update={"text": "whole"}) for record in records]
