@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import RerankerSettings, RunSettings
@@ -19,11 +16,10 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, RerankerProvider
 from outrider.state.reranking import best_first, blended, read_text
 from outrider.state.response import Bypass, Failure
+from outrider.state.threads import in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
-
-Result = TypeVar("Result")
 
 STEP = "reranker"
 SWITCHED_OFF = "switched off by the request"
@@ -64,7 +60,7 @@ class Reranker:
             return _bypassed(state, why)
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         depth, weight = self.settings.depth, self.settings.weight
-        candidates = await in_a_thread_of_its_own(lambda: reordered(state.candidates, text, reranker, depth, weight))
+        candidates = await in_a_thread_of_its_own(lambda: reordered(state.candidates, text, reranker, depth, weight), STEP)
         return {"candidates": candidates, "reranked_by": f"{reranker.name}: {why}"}
 
 
@@ -82,27 +78,6 @@ def _moved(one: Candidate, before: int, place: int, raw: float, mixed: float, na
     said = f"place {place} by {name}" + (f", {before} before" if before != place else "")
     scores = {**one.scores, "reranker": raw, "reranked": mixed}
     return one.model_copy(update={"scores": scores, "reranked": place, "reason": "; ".join(part for part in (one.reason, said) if part)})
-
-
-async def in_a_thread_of_its_own(work: Callable[[], Result]) -> Result:
-    """The result of blocking work. A caller that stops waiting leaves it behind, and the process may end before it does.
-
-    `asyncio.to_thread` would hold up the end of the event loop until a model on a slow machine is done.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Result] = loop.create_future()
-
-    def run() -> None:
-        settle: Callable[[], None]
-        try:
-            settle = partial(done.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - handed on whole to who waits
-            settle = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
-
-    threading.Thread(target=run, name=STEP, daemon=True).start()
-    return await done
 
 
 def _bypassed(state: PipelineState, why: str) -> Update:

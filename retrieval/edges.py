@@ -4,15 +4,18 @@
 `keyword`, `mesh`, `venue`, or the relation of an ingested edge (`cites`, `depends_on`, `adverse_effect`). So an edge `cites doi:x`
 leads to the record that `is doi:x`, whichever of the two came first.
 
-Edges are written before their record: a process that dies between leaves edges without a record, which nobody sees, never a record
-without edges.
+New edges are added before their record is written, and those that it had go after that. So a process that dies between leaves edges of
+what no record says, never a record without edges: `problems` tells them, `mend` and the record's next change clear them away.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from outrider.retrieval import entities, upkeep
@@ -38,10 +41,12 @@ INDEXED = ("doc_id", "name")
 FEW_ROWS = {"lance-encoding:structural-encoding": "fullzip"}
 """Lance's layout for reading single rows (docs: "File format, structural encoding"): half the time of a lookup among 2 million."""
 KEEP = timedelta(hours=1)
-REBUILT_AT_ONCE = 2_000
+MENDED_AT_ONCE = 2_000
 OWN_IDS = f"relation = '{IS}' AND kind = '{entities.RECORD}'"
-"""Every record has exactly one such edge."""
+"""Every record has exactly one such edge; it has several only between the two steps of a write."""
 FIX = "'outrider library reindex' writes them"
+FIX_STALE = "'outrider library reindex' writes them anew"
+FIX_STRANGERS = "'outrider library reindex' drops them"
 
 Row = tuple[str, str, str, str]
 """As `COLUMNS`."""
@@ -98,11 +103,37 @@ def table(records: Iterable[Record]) -> pa.Table:
     return pa.table([pa.array([row[at] for row in listed], pa.string()) for at in range(len(COLUMNS))], schema=schema())
 
 
-async def write(connection: AsyncConnection, new: pa.Table, replaced: Sequence[str]) -> None:
-    """Append the edges of records, without those that `replaced` records had before."""
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The edges that these records had: all of theirs up to the row `last`. What is added later has higher row ids."""
+
+    doc_ids: Sequence[str]
+    last: int
+
+
+async def add(connection: AsyncConnection, new: pa.Table, doc_ids: Sequence[str]) -> Former:
+    """Append all edges of these records; what is given back is for `drop`, once the records are written."""
     held = await opened(connection, NAME) or await _made(connection)
-    await _delete(held, replaced)
+    former = await _former(held, doc_ids)
     await held.add(new)
+    return former
+
+
+async def _former(held: AsyncTable, doc_ids: Sequence[str]) -> Former:
+    """Asks the table, not the records: a process that died may have left edges of a record that was never written."""
+    had: set[str] = set()
+    last = -1
+    for chunk in _chunks(doc_ids):
+        found = await held.query().where(any_of("doc_id", chunk)).select(["doc_id"]).with_row_id().limit(ALL_ROWS).to_arrow()
+        had.update(found["doc_id"].to_pylist())
+        last = max(last, *found["_rowid"].to_pylist(), -1)
+    return Former(sorted(had), last)
+
+
+async def drop(connection: AsyncConnection, former: Former) -> None:
+    held = await opened(connection, NAME)
+    if held is not None:
+        await _delete(held, former.doc_ids, f" AND _rowid <= {former.last}")
 
 
 async def rows(held: AsyncTable, where: str, limit: int) -> list[Row]:
@@ -121,9 +152,14 @@ async def remove(connection: AsyncConnection, doc_ids: Sequence[str]) -> None:
         await _delete(held, doc_ids)
 
 
-async def _delete(held: AsyncTable, doc_ids: Sequence[str]) -> None:
-    for start in range(0, len(doc_ids), CHUNK):
-        await held.delete(any_of("doc_id", doc_ids[start : start + CHUNK]))
+async def _delete(held: AsyncTable, doc_ids: Sequence[str], condition: str = "") -> None:
+    for chunk in _chunks(doc_ids):
+        await held.delete(any_of("doc_id", chunk) + condition)
+
+
+def _chunks(doc_ids: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(doc_ids)
+    return iter(lambda: list(islice(left, CHUNK)), [])
 
 
 async def _made(connection: AsyncConnection) -> AsyncTable:
@@ -136,22 +172,6 @@ async def _made(connection: AsyncConnection) -> AsyncTable:
     return held
 
 
-async def rebuild(connection: AsyncConnection, records: AsyncTable, progress: OnCount | None = None) -> int:
-    """Write all edges anew from the records; how many records were read. Until the end readers see part of the graph."""
-    await connection.create_table(NAME, schema=schema(), mode="overwrite")
-    held = await _made(connection)
-    done, total = 0, await records.count_rows()
-    scan = records.query().select(BRIEF).limit(ALL_ROWS)
-    async for batch in await scan.to_batches(max_batch_length=REBUILT_AT_ONCE):
-        read = brief_records(batch.to_pydict())
-        await held.add(table(read))
-        done += len(read)
-        if progress is not None:
-            progress(done, total)
-    await held.optimize(cleanup_older_than=KEEP)
-    return done
-
-
 async def compact(connection: AsyncConnection, force: bool = False) -> None:
     """Where due: fold new rows into the indexes, merge small files, drop old versions, which no reader holds for long."""
     held = await opened(connection, NAME)
@@ -159,12 +179,84 @@ async def compact(connection: AsyncConnection, force: bool = False) -> None:
         await held.optimize(cleanup_older_than=KEEP)
 
 
-async def problems(connection: AsyncConnection, records: AsyncTable) -> tuple[str, ...]:
-    """Whether records lack edges, as all do that an Outrider without a graph wrote."""
+@dataclass(frozen=True, slots=True)
+class Amiss:
+    """Where edges and records do not agree, as far as ids tell: `doc_id` and `_rowid` of records, ids of others."""
+
+    missing: pa.Table
+    several: pa.Table
+    """Records whose edges were written more than once: by a process that died, or two that shared no lock."""
+    strangers: list[str]
+    """Not there, and yet with edges."""
+
+
+async def amiss(connection: AsyncConnection, records: AsyncTable) -> Amiss:
+    """Reads only ids. `records` must stand at one version."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    ids = (await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow())["doc_id"]
+    said = await records.query().select(["doc_id"]).with_row_id().limit(ALL_ROWS).to_arrow()
     held = await opened(connection, NAME)
-    known = None if held is None else await held.query().where(OWN_IDS).select(["doc_id"]).limit(ALL_ROWS).to_arrow()
-    missing = len(ids) if known is None else pc.sum(pc.invert(pc.is_in(ids, value_set=known["doc_id"]))).as_py() or 0
-    return (f"{missing:,} records have no edges: the graph does not find them; {FIX}",) if missing else ()
+    if held is None:
+        return Amiss(said, said.slice(0, 0), [])
+    own = await held.query().where(OWN_IDS).select(["doc_id"]).limit(ALL_ROWS).to_arrow()
+    counts = pa.TableGroupBy(own, "doc_id").aggregate([([], "count_all")])
+    strangers = counts.join(said, "doc_id", join_type="left anti")["doc_id"]
+    return Amiss(
+        missing=said.join(counts, "doc_id", join_type="left anti").sort_by("_rowid"),
+        several=said.join(counts.filter(pc.field("count_all") > 1), "doc_id", join_type="left semi").sort_by("_rowid"),
+        strangers=sorted(strangers.to_pylist()),
+    )
+
+
+async def mend(connection: AsyncConnection, records: AsyncTable, progress: OnCount | None = None) -> int:
+    """Give every record its edges, and nothing else any; how many records needed it. Only under the library's lock.
+
+    A run that is killed goes on when it is started again.
+    """
+    import pyarrow as pa
+
+    found = await amiss(connection, records)
+    wrong = pa.concat_tables([found.missing, found.several])
+    total: int = wrong.num_rows
+    for start in range(0, total, MENDED_AT_ONCE):
+        read = await _read(records, wrong.slice(start, MENDED_AT_ONCE))
+        await drop(connection, await add(connection, table(read), [record.doc_id for record in read]))
+        if progress is not None:
+            progress(start + len(read), total)
+    await remove(connection, found.strangers)
+    await compact(connection)
+    return total
+
+
+async def _read(records: AsyncTable, rows: pa.Table) -> list[Record]:
+    """Bodies cut: no edge comes from them."""
+    return brief_records((await records.take_row_ids(rows["_rowid"].to_pylist()).select(BRIEF).to_arrow()).to_pydict())
+
+
+async def problems(connection: AsyncConnection, records: AsyncTable) -> tuple[str, ...]:
+    """Records that lack edges, as all do that an Outrider without a graph wrote, and edges of what no record says."""
+    found = await amiss(connection, records)
+    said = []
+    if missing := found.missing.num_rows:
+        said.append(f"{missing:,} records have no edges: the graph does not find them; {FIX}")
+    if stale := await _stale(connection, records, found.several):
+        said.append(f"{stale:,} records have edges of what they do not say; {FIX_STALE}")
+    if strangers := len(found.strangers):
+        said.append(f"{strangers:,} records that are not there have edges; {FIX_STRANGERS}")
+    return tuple(said)
+
+
+async def _stale(connection: AsyncConnection, records: AsyncTable, several: pa.Table) -> int:
+    """How many of these have edges that are not theirs; the same edges twice do no harm."""
+    held = await opened(connection, NAME)
+    if held is None:
+        return 0
+    stale = 0
+    for start in range(0, several.num_rows, CHUNK):
+        part = several.slice(start, CHUNK)
+        found: defaultdict[str, set[Row]] = defaultdict(set)
+        for row in await rows(held, any_of("doc_id", part["doc_id"].to_pylist()), ALL_ROWS):
+            found[row[0]].add(row)
+        stale += sum(found[record.doc_id] != set(of(record)) for record in await _read(records, part))
+    return stale

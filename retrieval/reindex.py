@@ -2,7 +2,7 @@
 
 Another model's vectors grow in a table of their own while the old ones answer. What is there stays, so that a run that was
 killed goes on where it stopped; what is written meanwhile is caught up on. The last step takes the library's lock: nothing is
-missing, one commit makes the new space the current one, the old table is dropped.
+missing, nothing is left of records that are gone, one commit makes the new space the current one, the old table is dropped.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Reindexed:
     index: str
     """`exact` where every vector is compared."""
     recall: float | None
+    dropped: dict[str, int]
+    """Vectors by model, of interrupted runs to yet other models, which this one gave up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ class _Run:
     cut: int = 0
     refused: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Content hash and reason of every record that cannot have a vector."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    strangers: set[str] = field(default_factory=set)
+    """Ids without a record that had a vector when the run began."""
 
     async def all(self) -> Reindexed:
         with self.shelves.place.translated():
@@ -132,17 +137,26 @@ class _Run:
             reasons=reasons,
             index=held.index or "exact",
             recall=held.recall,
+            dropped=self.dropped,
         )
 
     async def _begun(self) -> Held:
-        """The table to fill: this model's own, or a new one, which is current at once where there is no other. Others' remains go."""
+        """The table to fill: this model's own, or a new one, which is current at once where there is no other.
+
+        What is being built for a third model goes only where this run takes over: one that completes the current space is no
+        change of plan.
+        """
         vectors = self.shelves.vectors
         async with self.shelves.place.writing():
             with self.shelves.place.translated(writing=True):
-                await vectors.sweep(keep=self.space.id)
+                await vectors.sweep()
                 current = await vectors.registry.current()
+                if current is not None and current.space.id != self.space.id:
+                    self.dropped = await vectors.abandon(keep=self.space.id)
                 mine = next((held for held in await vectors.registry.all() if held.space.id == self.space.id), None)
-                return mine or await vectors.made(self.space, "current" if current is None else "building")
+                held = mine or await vectors.made(self.space, "current" if current is None else "building")
+                self.strangers = await vectors.strangers(held, self.shelves.records)
+                return held
 
     async def _missing(self, held: Held) -> _Missing:
         import pyarrow as pa
@@ -151,8 +165,11 @@ class _Run:
             table = await self.shelves.pinned()
             rows = await table.query().select(["doc_id", "content_hash"]).with_row_id().limit(ALL_ROWS).to_arrow()
             there = await self.shelves.vectors.ids(held)
-        refused = [{"doc_id": doc_id, "content_hash": content} for doc_id, (content, _) in self.refused.items()]
-        there = pa.concat_tables([there, pa.Table.from_pylist(refused, schema=there.schema)])
+        said = [{"doc_id": doc_id, "content_hash": content} for doc_id, (content, _) in self.refused.items()]
+        refused = pa.Table.from_pylist(said, schema=there.schema)
+        refused = await asyncio.to_thread(refused.join, rows, ["doc_id", "content_hash"], join_type="left semi")
+        self.refused = {doc_id: self.refused[doc_id] for doc_id in refused["doc_id"].to_pylist()}  # not what was changed or removed
+        there = pa.concat_tables([there, refused.cast(there.schema)])
         left = await asyncio.to_thread(rows.join, there, ["doc_id", "content_hash"], join_type="left anti")
         return _Missing(table, left.sort_by("doc_id"), rows.num_rows)
 
@@ -215,11 +232,13 @@ class _Run:
         vectors = self.shelves.vectors
         await self._still_there(held)
         current = await vectors.registry.current()
+        gone = await vectors.strangers(held, self.shelves.records)
         if current is None or current.table == held.table:
+            await vectors.drop(held, gone & self.strangers)  # newer ones may be an ingest's that writes their records next
             return
-        await vectors.drop_strangers(held, self.shelves.records)
-        await vectors.registry.put(replace(current, state="retired"), replace(held, state="current"))
-        await vectors.registry.forget(current)
+        await vectors.drop(held, gone)
+        await vectors.put(replace(current, state="retired"), replace(held, state="current"))
+        await vectors.forget(current)
 
     def _show(self, stage: Stage, done: int) -> None:
         self.progress(ReindexProgress(stage, done, self.records))

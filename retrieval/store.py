@@ -104,8 +104,14 @@ class Library:
             table = await opening.created(place, connection, create or place.path is not None)
         return cls(place, connection, table, opening.library_id(place, await table.schema()))
 
+    @property
+    def shown(self) -> str:
+        """The address for messages, without a password."""
+        return self._place.shown
+
     def close(self) -> None:
         self._table.close()  # type: ignore[no-untyped-call]
+        self._vectors.close()
         if self._edges is not None:
             self._edges.close()  # type: ignore[no-untyped-call]
         self._connection.close()  # type: ignore[no-untyped-call]
@@ -129,12 +135,12 @@ class Library:
                     return Upserted(unchanged=len(latest))
                 await self._place.committed(lambda: self._vectors.follow(changed, hashes))
                 named = await asyncio.to_thread(edges.table, changed)
-                replaced = [record.doc_id for record in changed if record.doc_id in held]
-                rows, _ = await asyncio.gather(
+                rows, former = await asyncio.gather(
                     asyncio.to_thread(_rows, changed, hashes, await self._table.schema()),
-                    self._place.committed(lambda: edges.write(self._connection, named, replaced)),
+                    self._place.committed(lambda: edges.add(self._connection, named, [record.doc_id for record in changed])),
                 )
                 added, updated = await self._place.committed(lambda: self._merge(rows))
+                await self._place.committed(lambda: edges.drop(self._connection, former))
         return Upserted(added, updated, len(latest) - len(changed))
 
     async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
@@ -293,13 +299,12 @@ class Library:
     async def info(self) -> LibraryInfo:
         with self._place.translated():
             counts = {kind: await self.count(Compare("kind", "$eq", kind)) for kind in KINDS}
-            records = await self.count()
             return LibraryInfo(
                 library_id=self.library_id,
                 uri=self._place.shown,
                 format=schema.FORMAT,
                 version=int(await self._table.version()),
-                records=records,
+                records=await self.count(),
                 by_kind={kind: count for kind, count in counts.items() if count},
                 size_bytes=await self._place.size_bytes(),
                 indexes=tuple(sorted(index.name for index in await self._table.list_indices())),
@@ -307,7 +312,7 @@ class Library:
                 tags=await self.tags(),
                 files=await ledger.count(self._connection),
                 edges=await edges.count(self._connection),
-                vectors=await self._vectors.info(records),
+                vectors=await self._vectors.info(self._table),
             )
 
     async def check(self) -> tuple[str, ...]:
@@ -335,14 +340,15 @@ class Library:
                 await self._place.committed(lambda: edges.compact(self._connection, force))
                 await self._vectors.optimize(force=force)
 
-    async def rebuild_edges(self, progress: OnCount | None = None) -> int:
-        """Write the graph's edges anew from all records, for a library of an Outrider that had none; how many records were read.
+    async def mend_edges(self, progress: OnCount | None = None) -> int:
+        """Write the edges of records that lack them, as in a library of an Outrider without a graph; drop those that belong to none.
 
-        Nobody else writes meanwhile; readers see part of the graph until it is done.
+        How many records needed it. Only ids are read where none does; nobody else writes meanwhile.
         """
         async with self._place.writing():
             with self._place.translated(writing=True):
-                return await edges.rebuild(self._connection, await self._pinned(), progress)
+                table = await self._pinned()
+                return await self._place.committed(lambda: edges.mend(self._connection, table, progress))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[edges.Row]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.opening import opened
+from outrider.retrieval.search import ALL_ROWS
 from outrider.state.reranking import Verdict, best_verdict
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 NAME = "verdicts"
 """The table is made by the first probe."""
 KEEP = timedelta(hours=1)
-ALL_ROWS = 2**31 - 1
 
 
 def schema() -> pa.Schema:

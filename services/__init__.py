@@ -133,8 +133,9 @@ class Services:
         if self.settings.reranker.model_name == "none":
             return None, choose.SWITCHED_OFF
         verdicts, space = await self._judged()
-        found: tuple[Reranker | None, str] = await asyncio.to_thread(
-            choose.reranker_of, self.settings.reranker, self.embedder(space), verdicts, asked=asked
+        embedder = self.embedder(space)
+        found: tuple[Reranker | None, str] = await in_a_thread_of_its_own(
+            lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, asked=asked)
         )
         return found
 

@@ -161,16 +161,32 @@ def _checked(merged: Layer) -> Settings:
 
 
 def _complaint(detail: ErrorDetails, merged: Layer) -> str:
-    name = ".".join(str(part) for part in detail["loc"])
+    name = _name(detail)
+    a_group = {given.where for known, given in merged.items() if known.startswith(f"{name}.")}
+    where = merged[name].where if owner(name) else ", ".join(sorted(a_group))
+    return f"{where}: {_said(name, detail)}"
+
+
+def complaints(error: ValidationError, section: str) -> str:
+    """What is wrong with the values of one section, by the settings' names; no secret stands in it."""
+    return "; ".join(_said(f"{section}.{_name(detail)}", detail) for detail in error.errors())
+
+
+def _name(detail: ErrorDetails) -> str:
+    return ".".join(str(part) for part in detail["loc"])
+
+
+def _said(name: str, detail: ErrorDetails) -> str:
     leaf = owner(name)
-    if leaf is None:  # a rule over a whole group
-        places = sorted({given.where for known, given in merged.items() if known.startswith(f"{name}.")})
-        return f"{', '.join(places)}: {name}: {detail['msg'].removeprefix('Value error, ')}"
-    where = merged[name].where
-    rule = detail["msg"].removeprefix("Input should be ") if "_type" not in detail["type"] else ""
+    told = detail["msg"].removeprefix("Value error, ")
+    if leaf is None:
+        return f"{name}: {told}"
+    if detail["type"] == "value_error":
+        return f"{name} {told}"
+    rule = told.removeprefix("Input should be ") if "_type" not in detail["type"] else ""
     expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
     given = "" if leaf.secret else f", not {_given(detail['input'])}"
-    return f"{where}: {name} takes {expected}{given}"
+    return f"{name} takes {expected}{given}"
 
 
 def _given(value: object) -> str:

@@ -6,10 +6,10 @@ Values are checked strictly: `"100"` is not a number and `1` is not a flag, so t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
 from outrider.state.model import Model
 
@@ -17,12 +17,23 @@ MEBIBYTE = 2**20
 
 
 class Section(Model):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, hide_input_in_errors=True)  # an input may be a key
 
 
 def default_library() -> str:
     """`library` in the platform's data folder, for example `~/.local/share/outrider/library`."""
     return str(Path(platformdirs.user_data_dir("outrider", appauthor=False)) / "library")
+
+
+def _header_value(secret: SecretStr) -> SecretStr:
+    """Without the line break that a file of one line ends with."""
+    key = secret.get_secret_value().strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("holds a character that no HTTP header can carry")
+    return SecretStr(key)
+
+
+ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
 class LibrarySettings(Section):
@@ -56,7 +67,7 @@ class EmbeddingSettings(Section):
     base_url: str = Field(
         "", description="Address of an OpenAI-compatible embeddings endpoint (vLLM, TEI), for example http://localhost:8080/v1."
     )
-    api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
     device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
     context_length: int = Field(0, ge=0, le=32_768, description="Tokens of a document that are read; 0 for all that the model reads.")
     batch_size: int = Field(64, ge=1, le=4_096, description="Most documents embedded at once.")
@@ -74,7 +85,7 @@ class RerankerSettings(Section):
         description="A hub name, a local folder, a name that base_url serves, late-interaction, none, or auto: what the probe chose.",
     )
     base_url: str = Field("", description="Address of a rerank endpoint (TEI, vLLM, Jina), for example http://localhost:8080.")
-    api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint; never shown.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
     device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
     depth: int = Field(50, ge=1, le=1_000, description="How many of the first works are reordered; the rest follows as it was.")
     weight: float = Field(

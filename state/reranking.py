@@ -23,6 +23,7 @@ class Verdict(Model):
     """One reranker, judged on one library by known items: queries made from a record that the ranking must find again."""
 
     reranker: str
+    revision: str = Field("", description="Which weights were judged; without it a verdict counts for nothing.")
     effect: Effect = Field(description="Better or worse where p is below .05; else unclear.")
     chosen: bool = Field(False, description="The best of those that make the ranking better; `auto` runs it.")
     before: float = Field(description="Mean nDCG@10 of the first stage.")

@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
-from outrider.retrieval.embed import endpoint, local, weights
+from outrider.retrieval.embed import endpoint, loading, local, weights
 from outrider.retrieval.embed.presets import choices, preset_of
+from outrider.settings.load import complaints
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import BadRequest, BadVectors, ModelUnavailable, SearchError
@@ -66,21 +67,25 @@ class Embedder:
         timeout_s: float = 60.0,
         space: EmbeddingSpace | None = None,
     ) -> None:
-        """The arguments are those of the settings section `embedding`; pydantic's `ValidationError` where one is out of bounds.
+        """The arguments are those of the settings section `embedding`; `BadRequest` where one is out of bounds.
 
         `space` is what the library holds: `auto` takes that model and no other.
         """
-        self._settings = EmbeddingSettings(
-            model_name=model_name,
-            base_url=base_url,
-            api_key=api_key if isinstance(api_key, SecretStr) else SecretStr(api_key),
-            device=device,
-            context_length=context_length,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            normalize_embeddings=normalize_embeddings,
-            timeout_s=timeout_s,
-        )
+        given = {
+            "model_name": model_name,
+            "base_url": base_url,
+            "api_key": api_key,
+            "device": device,
+            "context_length": context_length,
+            "batch_size": batch_size,
+            "batch_tokens": batch_tokens,
+            "normalize_embeddings": normalize_embeddings,
+            "timeout_s": timeout_s,
+        }
+        try:
+            self._settings = EmbeddingSettings.model_validate(given)
+        except ValidationError as error:
+            raise BadRequest(complaints(error, "embedding")) from None  # the cause shows inputs
         self._held = space
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
@@ -159,7 +164,7 @@ def _load(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Backend:
         raise ModelUnavailable(SWITCHED_OFF)
     if settings.base_url:
         return endpoint.connect(_named(settings, held) if wanted == "auto" else settings)
-    device, memory = local.device_for(settings.device)
+    device, memory = loading.device_for(settings.device)
     own = held if wanted == "auto" else None
     if own:
         found = weights.find(own.model_name, fetch=False, revision=own.revision)

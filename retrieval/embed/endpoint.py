@@ -11,13 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from outrider.retrieval.embed.batching import TooMuch, run_by_length
 from outrider.retrieval.embed.presets import preset_of
-from outrider.retrieval.embed.weights import one_line
+from outrider.retrieval.served import is_http, told
 from outrider.settings.model import EmbeddingSettings
-from outrider.state.addresses import HIDDEN, without_password
+from outrider.state.addresses import without_password
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
@@ -65,18 +64,22 @@ class Wire:
         """Raises `TooMuch` where the server says that texts are too long or too many, `ModelUnavailable`, `BadVectors`."""
         import openai
 
+        # the account of another service, which the client would send to whoever is asked
+        account = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         try:
-            raw = self._client.with_raw_response.create(input=list(texts), model=self._model, encoding_format="float").http_response
+            raw = self._client.with_raw_response.create(
+                input=list(texts), model=self._model, encoding_format="float", extra_headers=account
+            ).http_response
         except openai.APIStatusError as error:
             if error.status_code in REFUSES_SIZE and (error.status_code == 413 or OF_SIZE.search(error.message)):
-                raise TooMuch(f"{self.name} refuses it: {self._told(error)}", of_texts=True) from None
+                raise TooMuch(f"{self.name} refuses it: {told(error, self._key)}", of_texts=True) from None
             raise ModelUnavailable(self._why(error)) from error
         except openai.APITimeoutError as error:
             raise ModelUnavailable(
                 f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise embedding.timeout_s"
             ) from error
         except openai.OpenAIError as error:
-            raise ModelUnavailable(f"{self.name} cannot be reached: {self._told(error.__cause__ or error)}") from error
+            raise ModelUnavailable(f"{self.name} cannot be reached: {told(error.__cause__ or error, self._key)}") from error
         try:
             body = raw.json()
         except ValueError as error:
@@ -84,7 +87,7 @@ class Wire:
             raise ModelUnavailable(
                 f"{self.name} answers with {kind}, not JSON; is embedding.base_url its OpenAI address (.../v1)?"
             ) from error
-        return parsed(body, len(texts), self.name)
+        return parsed(body, len(texts), self.name, self._key)
 
     def _why(self, error: Any) -> str:
         status = error.status_code
@@ -96,11 +99,7 @@ class Wire:
             )
         if status == 429:
             return f"{self.name} takes no more requests now (429), also after waiting; try later or lower embedding.batch_tokens"
-        return f"{self.name} answers {status}: {self._told(error)}"
-
-    def _told(self, error: BaseException) -> str:
-        said = without_password(one_line(error))
-        return said.replace(self._key, HIDDEN) if self._key else said
+        return f"{self.name} answers {status}: {told(error, self._key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +187,13 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
     return EndpointModel(space, wire, settings.batch_size, settings.batch_tokens)
 
 
-def parsed(body: object, asked: int, name: str) -> Answer:
+def parsed(body: object, asked: int, name: str, key: str = "") -> Answer:
     """The answer's vectors by their `index`. Raises `BadVectors` where they are not one a text and all of one length."""
     import numpy as np
 
     data = body.get("data") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise BadVectors(f"{name} answered without embeddings: {one_line(ValueError(body))}")
+        raise BadVectors(f"{name} answered without embeddings: {told(body, key)}")
     if len(data) != asked:
         raise BadVectors(f"{name} gave {len(data)} vectors for {asked} texts")
     places = [item.get("index") for item in data]
@@ -220,7 +219,7 @@ def _client(settings: EmbeddingSettings, name: str) -> Any:
         from langchain_openai import OpenAIEmbeddings
     except ImportError as error:
         raise MissingExtra("an embeddings endpoint", "openai") from error
-    if not _is_http(settings.base_url):
+    if not is_http(settings.base_url):
         raise ModelUnavailable(f"{name}: embedding.base_url must be an address such as http://localhost:8080/v1")
     return OpenAIEmbeddings(
         model=settings.model_name,
@@ -231,14 +230,6 @@ def _client(settings: EmbeddingSettings, name: str) -> Any:
         timeout=settings.timeout_s,
         max_retries=2,
     ).client
-
-
-def _is_http(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _numbers(said: str) -> tuple[int | None, int | None]:

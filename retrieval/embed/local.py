@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import pickle
-import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.embed.batching import TooMuch, run_by_length
+from outrider.retrieval.embed.loading import empty_cache, loading, out_of_memory
 from outrider.retrieval.embed.presets import Preset, preset_of
 from outrider.retrieval.embed.tokens import Read, Tokens
-from outrider.retrieval.embed.weights import FEATURE, Weights, check_own_code, one_line, own_code
+from outrider.retrieval.embed.weights import FEATURE, Weights, check_own_code
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
@@ -27,8 +23,6 @@ LONGEST = 32_768
 """Tokens of a text that are read at most, whatever a model says of itself."""
 NOT_A_TEXT = "it holds nothing that the model reads"
 NO_MEMORY = "it does not fit into memory; a smaller embedding.context_length would let it"
-FOREIGN = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, pickle.UnpicklingError)
-"""What transformers raises for files that are missing, cut short, or of another kind than they say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +126,12 @@ def load(
     limit = min(n for n in (_limit(model), preset.context_length if preset else 0, context_length, LONGEST) if n > 0)
     prompts = _prompts(model, preset)
     tokens = Tokens(model.tokenizer, limit, preset.ends_with if preset else "")
+    with loading(weights):
+        dimension = _dimension(model, tokens)
     space = EmbeddingSpace(
         model_name=weights.name,
         revision=weights.revision,
-        dimension=_dimension(model, tokens),
+        dimension=dimension,
         context_length=limit,
         query_prompt=prompts[0],
         document_prompt=prompts[1],
@@ -145,54 +141,13 @@ def load(
     return LocalModel(space, model, tokens, batch_size, batch_tokens)
 
 
-def device_for(wanted: str) -> tuple[str, int]:
-    """The device's name and, of an accelerator, its memory in bytes. Raises `ModelUnavailable` where it is not there."""
-    torch = _torch()
-    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    name = wanted if wanted != "auto" else "cuda" if cuda else "mps" if mps else "cpu"
-    kind = name.partition(":")[0]
-    if kind not in {"cpu", "cuda", "mps"} or not {"cpu": True, "cuda": cuda, "mps": mps}[kind]:
-        raise ModelUnavailable(f"embedding.device is {wanted}, which torch does not find here; set auto or cpu")
-    if kind == "cuda":
-        return name, int(torch.cuda.get_device_properties(name).total_memory)
-    return name, int(torch.mps.recommended_max_memory()) if kind == "mps" else 0
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Of cuda and mps, and of the CPU's allocator, which raises a plain RuntimeError."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or any(
-        words in said for words in ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
-    )
-
-
-def empty_cache() -> None:
-    torch = _torch()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    elif torch.backends.mps.is_available():
-        torch.mps.empty_cache()
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra(FEATURE, "models") from error
-    return torch
-
-
 def _loaded(weights: Weights, device: str, preset: Preset | None) -> Any:
     try:
-        from safetensors import SafetensorError
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise MissingExtra(FEATURE, "models") from error
-    with listening() as missing:
-        try:
-            model = SentenceTransformer(str(weights.folder), device=device, local_files_only=True, model_kwargs=_precision(device, preset))
-        except (*FOREIGN, SafetensorError) as error:
-            raise ModelUnavailable(_why_not(weights, error)) from error
+    with loading(weights) as missing:
+        model = SentenceTransformer(str(weights.folder), device=device, local_files_only=True, model_kwargs=_precision(device, preset))
     if missing:
         raise ModelUnavailable(f"{weights.name} cannot be used: its files lack weights, {missing[0]} for one; fetch it again")
     if getattr(model[0], "tokenizer", None) is None or not hasattr(model[0], "auto_model"):
@@ -217,48 +172,6 @@ def _precision(device: str, preset: Preset | None) -> dict[str, Any]:
     if device.startswith("cpu"):
         return {"dtype": "float32"}
     return {"dtype": preset.half_precision if preset and preset.half_precision else "auto"}
-
-
-def _why_not(weights: Weights, error: Exception) -> str:
-    if out_of_memory(error):
-        return f"{weights.name} does not fit into memory; set embedding.model_name to a smaller model or embedding.device to cpu"
-    if "trust_remote_code" in str(error):
-        return own_code(weights.name)
-    if not (weights.folder / "config.json").is_file() and not (weights.folder / "modules.json").is_file():
-        return f"{weights.name} cannot be loaded: {weights.folder} is not a model's folder, it has no config.json"
-    return f"{weights.name} cannot be loaded, its files may be corrupt or of another kind of model: {one_line(error)}"
-
-
-@contextmanager
-def listening() -> Iterator[list[str]]:
-    """Collects weights that transformers, with no more than a warning, makes up because the files lack them; keeps it silent meanwhile."""
-    from transformers.utils import logging as theirs
-
-    missing: list[str] = []
-    thread = threading.get_ident()
-
-    def hear(record: logging.LogRecord) -> bool:
-        if record.thread != thread:
-            return True
-        missing.extend(name for name in MADE_UP.findall(record.getMessage()) if "pooler" not in name)
-        return record.levelno >= logging.ERROR
-
-    loggers = [logging.getLogger(name) for name in SPEAKING]
-    bars = theirs.is_progress_bar_enabled()
-    theirs.disable_progress_bar()
-    for logger in loggers:
-        logger.addFilter(hear)
-    try:
-        yield missing
-    finally:
-        for logger in loggers:
-            logger.removeFilter(hear)
-        if bars:
-            theirs.enable_progress_bar()
-
-
-SPEAKING = ("transformers.modeling_utils", "sentence_transformers.base.model", "sentence_transformers.base.modules.transformer")
-MADE_UP = re.compile(r"^(?:\x1b\[\d+m)?([\w.]+)[^|\n]*\|(?:[^\n]*?)MISSING", re.MULTILINE)
 
 
 def _limit(model: Any) -> int:

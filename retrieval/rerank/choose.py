@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from functools import cache
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.retrieval.rerank.cross_encoder import CrossEncoderReranker, on_this_machine
 from outrider.retrieval.rerank.endpoint import EndpointReranker
 from outrider.retrieval.rerank.late_interaction import NAME, LateInteraction, TokenEmbedder
 from outrider.retrieval.rerank.presets import PRESETS
+from outrider.retrieval.rerank.revision import own_name, revision_of, weights_revision
 from outrider.settings.model import RerankerSettings
-from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
+from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
-from outrider.state.reranking import Verdict
+from outrider.state.reranking import Verdict, best_verdict
 
 if TYPE_CHECKING:
     from outrider.state.embedding import EmbeddingSpace
@@ -23,6 +27,13 @@ NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
 OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
 NONE_HELPED = "the last probe found none that makes this library's ranking better"
 NOBODY = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
+ASKED = "asked for by the request"
+NAMED = "named in the settings; not probed on this library yet"
+CHANGED = "named in the settings; its weights have changed since the last probe"
+NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
+KEPT = 2
+"""Cross-encoders that a process holds: one that runs, one that takes its place."""
+HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 class Embedder(TokenEmbedder, Protocol):
@@ -37,105 +48,146 @@ def reranker_of(
 ) -> tuple[Reranker | None, str]:
     """The reranker to run, or None, and why. `verdicts` come newest first; `asked` overrules them.
 
-    Blocking: comparing late interaction with its verdict loads the embedding model. Loads no reranker. Raises no `ModelError`.
+    Blocking: late interaction loads the embedding model, and a folder's weights are read where they changed. Loads no
+    cross-encoder. What is missing or broken is a reason, no error.
     """
     if settings.model_name == "none":
         return None, SWITCHED_OFF
     counting = [one for one in verdicts if (one.depth, one.weight) == (settings.depth, settings.weight)]
     try:
-        if settings.model_name == "auto":
-            return _automatic(settings, embedder, counting, probed=bool(verdicts), asked=asked)
-        return _named(settings, embedder, counting, asked=asked)
-    except (ModelUnavailable, MissingExtra) as error:
+        found, why = _chosen(settings, embedder, counting, probed=bool(verdicts), asked=asked)
+        return _kept(found), why
+    except (ModelError, MissingExtra) as error:
         return None, str(error)
 
 
 def rerankers_at_hand(settings: RerankerSettings, embedder: Embedder | None) -> list[Reranker]:
-    """What a probe compares: the named one, an endpoint, late interaction, and presets whose weights are on this machine."""
+    """What a probe compares: the named one, an endpoint, presets whose weights are on this machine, and late interaction."""
     found: list[Reranker] = []
     if settings.base_url or settings.model_name not in ("auto", "none", NAME):
         found.append(named(settings.model_name, settings, embedder))
-    if embedder is not None and _readable(embedder):
-        found.append(_late(embedder))
-    found += [_cross_encoder(one.name, settings.device, False) for one in PRESETS if on_this_machine(one.name)]
+    found += [CrossEncoderReranker(one.name, settings.device, False) for one in PRESETS if on_this_machine(one.name)]
+    with suppress(ModelError, MissingExtra):  # an endpoint gives no token vectors, and a model may not be there
+        found.append(named(NAME, settings, embedder))
     return list({one.name: one for one in reversed(found)}.values())[::-1]
 
 
 def named(name: str, settings: RerankerSettings, embedder: Embedder | None, *, downloads: bool = True) -> Reranker:
     """The reranker of this name: late interaction, what `base_url` serves, a preset, a local folder or a hub name.
 
-    `ModelUnavailable` for late interaction without an embedding model; the others load at first use.
+    `ModelError` for late interaction without an embedding model that gives token vectors; the others load at first use.
     """
     if name == NAME or name.startswith(f"{NAME} "):
-        if embedder is None:
-            raise ModelUnavailable("late interaction needs an embedding model on this machine; see embedding.model_name")
         return _late(embedder)
     if settings.base_url:
         served = "" if name in ("auto", "none") else name
         return _endpoint(settings.base_url, served, settings.api_key.get_secret_value(), settings.timeout_s)
     if name in ("auto", "none"):
         raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {NAME}")
-    return _cross_encoder(name, settings.device, downloads)
+    return CrossEncoderReranker(own_name(name), settings.device, downloads)
+
+
+def _chosen(
+    settings: RerankerSettings, embedder: Embedder | None, counting: Sequence[Verdict], *, probed: bool, asked: bool
+) -> tuple[Reranker | None, str]:
+    if settings.model_name != "auto":
+        return _named(settings, embedder, counting, asked=asked)
+    last = sorted((one for one in counting if one.judged_at == counting[0].judged_at), key=best_verdict)
+    return _best(settings, embedder, last) if asked else _automatic(settings, embedder, last, probed=probed)
 
 
 def _automatic(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, probed: bool, asked: bool
+    settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict], *, probed: bool
 ) -> tuple[Reranker | None, str]:
-    last = [one for one in verdicts if one.judged_at == verdicts[0].judged_at]
     chosen = next((one for one in last if one.chosen), None)
     if chosen is not None:
-        reranker = _judged(chosen, settings, embedder)
-        if reranker.name == chosen.reranker:
-            return reranker, chosen.why
-        if not asked:
-            return None, f"the last probe chose {chosen.reranker}, and here is {reranker.name}: run `outrider library probe` again"
-    if asked:
-        first = next(iter(rerankers_at_hand(settings, embedder)), None)
-        return first, "asked for by the request" if first else NOBODY
+        return _as_judged(chosen, settings, embedder), chosen.why
     if last:
         return None, f"{NONE_HELPED}: {max(last, key=lambda one: one.difference).why}"
     return None, OTHER_SETTINGS if probed else NOT_PROBED
+
+
+def _best(settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict]) -> tuple[Reranker | None, str]:
+    """The best that the last probe judged and that is still there, then what it did not judge, then what it found to do harm."""
+    for one in last:
+        if one.effect != "worse":
+            with suppress(ModelUnavailable):
+                return _as_judged(one, settings, embedder), one.why
+    harm = {(one.reranker, one.revision): (place, one.why) for place, one in enumerate(last) if one.effect == "worse"}
+    known = [(harm.get((one.name, revision_of(one)), (-1, ASKED)), one) for one in rerankers_at_hand(settings, embedder)]
+    (_, why), first = min(known, key=lambda pair: pair[0][0], default=((0, NOBODY), None))
+    return first, why
 
 
 def _named(
     settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, asked: bool
 ) -> tuple[Reranker | None, str]:
     reranker = named(settings.model_name, settings, embedder)
-    judged = next((one for one in verdicts if one.reranker == reranker.name), None)
+    try:
+        revision = revision_of(reranker)
+    except ModelUnavailable:
+        if not _fetchable(reranker.name):
+            raise
+        return reranker, NOT_FETCHED
+    same = [one for one in verdicts if one.reranker == reranker.name]
+    judged = next((one for one in same if one.revision == revision), None)
     if judged is None:
-        return reranker, "named in the settings; not probed on this library yet"
-    if judged.effect == "worse" and not asked:
-        return None, judged.why
-    return reranker, judged.why
+        return reranker, CHANGED if same else NAMED
+    return (None if judged.effect == "worse" and not asked else reranker), judged.why
 
 
-def _judged(verdict: Verdict, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
-    """What stands under the verdict's name today."""
-    if settings.base_url and not verdict.reranker.startswith(NAME):
-        return named("auto", settings, embedder)
-    return named(verdict.reranker, settings, embedder, downloads=False)
+def _as_judged(verdict: Verdict, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
+    """`ModelUnavailable` where anything else than what was judged stands under the name today."""
+    again = "run `outrider library probe` again"
+    try:
+        reranker = _under(verdict.reranker, settings, embedder)
+        revision = revision_of(reranker)
+    except (ModelError, MissingExtra) as error:
+        raise ModelUnavailable(f"the last probe judged {verdict.reranker}, which is not at hand: {error}; or {again}") from error
+    if reranker.name != verdict.reranker:
+        raise ModelUnavailable(f"the last probe judged {verdict.reranker}, and here is {reranker.name}: {again}")
+    if revision != verdict.revision:
+        raise ModelUnavailable(f"the weights of {verdict.reranker} are not those that the last probe judged: {again}")
+    return reranker
 
 
-@cache
-def _cross_encoder(name: str, device: str, downloads: bool) -> CrossEncoderReranker:
-    """One for the process: it holds its loaded model."""
+def _under(name: str, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
+    """What stands under a reranker's own name today; nothing is downloaded."""
+    if settings.base_url and not name.startswith(NAME):
+        for served in ("auto", settings.model_name):
+            reranker = named(served, settings, embedder)
+            if reranker.name == name:
+                return reranker
+        return CrossEncoderReranker(name, settings.device, downloads=False)
+    return named(name, settings, embedder, downloads=False)
+
+
+def _fetchable(name: str) -> bool:
+    return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()
+
+
+def _kept(reranker: Reranker | None) -> Reranker | None:
+    """The one of the process, since it holds its loaded model; a folder with new weights is another one."""
+    if not isinstance(reranker, CrossEncoderReranker):
+        return reranker
+    revision = weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
+    return _cross_encoder(reranker.name, revision, reranker.device, reranker.downloads)
+
+
+@lru_cache(maxsize=KEPT)
+def _cross_encoder(name: str, _revision: str, device: str, downloads: bool) -> CrossEncoderReranker:
     return CrossEncoderReranker(name, device, downloads)
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def _endpoint(base_url: str, model_name: str, api_key: str, timeout_s: float) -> EndpointReranker:
-    """One for the process: it holds what it learned about the server."""
+    """Kept, since it holds what it learned about the server."""
     return EndpointReranker(base_url, model_name, api_key, timeout_s)
 
 
-def _late(embedder: Embedder) -> LateInteraction:
-    return LateInteraction(embedder, f"{NAME} with {embedder.space.model_name}")
-
-
-def _readable(embedder: Embedder) -> bool:
-    """Whether it gives token vectors: an endpoint does not, and a model may not be there."""
-    try:
-        embedder.token_vectors(["token"], "query")
-    except (ModelUnavailable, MissingExtra):
-        return False
-    return True
+def _late(embedder: Embedder | None) -> LateInteraction:
+    if embedder is None:
+        raise ModelUnavailable("late interaction needs an embedding model on this machine; see embedding.model_name")
+    embedder.token_vectors(["token"], "query")  # an endpoint does not give them
+    space = embedder.space
+    return LateInteraction(embedder, f"{NAME} with {space.model_name}", space.revision)

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.retrieval.embed.local import FOREIGN, device_for, empty_cache, listening, out_of_memory
-from outrider.retrieval.embed.weights import Weights, check_own_code, find, one_line
+from outrider.retrieval.embed.loading import device_for, empty_cache, loading, out_of_memory
+from outrider.retrieval.embed.weights import Asked, Weights, check_own_code, find
 from outrider.retrieval.rerank.presets import preset_of
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
+from outrider.state.threads import go_on_only_if_wanted
 
 BATCH = 32
+RERANKER = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @dataclass(slots=True)
@@ -34,10 +36,18 @@ class CrossEncoderReranker:
             return []
         model = self._loaded()
         with self._running:
+            go_on_only_if_wanted()
             found = _predicted(model, [(query, text) for text in texts], self.name)
         if not all(map(math.isfinite, found)):
             raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")
         return found
+
+    def release(self) -> None:
+        """Gives the model's memory back; the next use loads it again."""
+        with self._loading:
+            if self._model is not None:
+                self._model = None
+                empty_cache()
 
     def _loaded(self) -> Any:
         with self._loading:
@@ -50,15 +60,14 @@ def load(name: str, device: str, *, downloads: bool) -> Any:
     """The sentence-transformers `CrossEncoder`, or `ModelUnavailable` with what is wrong and what to do."""
     try:
         import torch
-        from safetensors import SafetensorError
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("reranking", "models") from error
     preset = preset_of(name)
-    found = _weights(preset.name if preset else name, downloads=downloads)
-    on = _device(device)
-    with listening() as made_up:
-        try:
+    with _for_a_reranker():
+        found = _weights(preset.name if preset else name, downloads=downloads)
+        on, _ = device_for(device, RERANKER)
+        with loading(found, RERANKER) as made_up:
             model = CrossEncoder(
                 str(found.folder),
                 device=on,
@@ -67,10 +76,6 @@ def load(name: str, device: str, *, downloads: bool) -> Any:
                 max_length=preset.max_length if preset else None,
                 processor_kwargs={"chat_template": preset.chat_template} if preset and preset.chat_template else None,
             )
-        except (*FOREIGN, SafetensorError) as error:
-            raise ModelUnavailable(
-                f"reranker {name} cannot be loaded, its files may be corrupt or of another kind of model: {one_line(error)}"
-            ) from error
     if made_up:  # a bi-encoder is given a random head with no more than a warning
         raise ModelUnavailable(f"{name} is no reranker: its files hold no {made_up[0]}, which would score pairs")
     if model.num_labels != 1:
@@ -88,26 +93,19 @@ def on_this_machine(name: str) -> bool:
 
 
 def _weights(name: str, *, downloads: bool) -> Weights:
-    with _for_a_reranker():
-        found = find(name, fetch=downloads)
-        if not (found.folder / "config.json").is_file():
-            raise ModelUnavailable(f"{found.folder} is not a model's folder, it has no config.json")
-        check_own_code(found)
+    found = find(name, fetch=downloads, asked=RERANKER)
+    if not (found.folder / "config.json").is_file():
+        raise ModelUnavailable(f"{found.folder} is not a model's folder, it has no config.json")
+    check_own_code(found, RERANKER)
     return found
-
-
-def _device(wanted: str) -> str:
-    with _for_a_reranker():
-        return device_for(wanted)[0]
 
 
 @contextmanager
 def _for_a_reranker() -> Iterator[None]:
-    """What the embedder's part says is wrong, with the setting that mends it here."""
     try:
         yield
     except ModelUnavailable as error:
-        raise ModelUnavailable(f"reranker: {str(error).replace('embedding.', 'reranker.')}") from error
+        raise ModelUnavailable(f"reranker: {error}") from error
 
 
 def _predicted(model: Any, pairs: list[tuple[str, str]], name: str) -> list[float]:

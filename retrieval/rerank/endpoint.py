@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from outrider.retrieval.served import is_http, told
 from outrider.state.addresses import without_password
 from outrider.state.errors import BadVectors, ModelUnavailable
+from outrider.state.threads import go_on_only_if_wanted
 
 if TYPE_CHECKING:
     import httpx
@@ -62,17 +64,17 @@ class EndpointReranker:
         """`ModelUnavailable` where the server cannot be reached or refuses, `BadVectors` for answers that are no scores."""
         import httpx
 
+        if not is_http(self.base_url):
+            raise ModelUnavailable(
+                f"reranker.base_url {without_password(self.base_url)!r} is no address; write for example http://localhost:8080"
+            )
         until = time.monotonic() + self.timeout_s
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         found: list[float] = []
-        try:
-            with httpx.Client(headers=headers) as client:
-                for start in range(0, len(texts), BATCH):
-                    found.extend(self._batch(client, query, list(texts[start : start + BATCH]), until))
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
-            raise ModelUnavailable(
-                f"reranker.base_url {without_password(self.base_url)!r} is no address; write for example http://localhost:8080"
-            ) from error
+        with httpx.Client(headers=headers) as client:
+            for start in range(0, len(texts), BATCH):
+                go_on_only_if_wanted()
+                found.extend(self._batch(client, query, list(texts[start : start + BATCH]), until))
         return found
 
     def _batch(self, client: httpx.Client, query: str, texts: list[str], until: float) -> list[float]:
@@ -112,8 +114,6 @@ class EndpointReranker:
             return client.post(address, json=body, timeout=max(0.001, until - time.monotonic()))
         except httpx.TimeoutException as error:
             raise ModelUnavailable(f"{self.name} did not answer within {self.timeout_s:g} s (reranker.timeout_s)") from error
-        except httpx.UnsupportedProtocol:
-            raise
         except httpx.HTTPError as error:
             raise ModelUnavailable(f"{self.name} could not be reached ({type(error).__name__}); is it running?") from error
 
@@ -168,7 +168,6 @@ def _meaning(status: int) -> str:
 
 
 def _detail(answer: httpx.Response) -> str:
-    """The beginning of what the server says about an error, on one line; a server may echo the request, so no key stands in it."""
-    said = " ".join(answer.text[:2_000].split())[:200]
+    """The beginning of what the server says about an error; a server may echo the request, so no key stands in it."""
     key = answer.request.headers.get("authorization", "").removeprefix("Bearer ")
-    return f"({said.replace(key, '***') if key else said})" if said else ""
+    return f"({told(answer.text, key)})" if answer.text.strip() else ""

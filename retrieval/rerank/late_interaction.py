@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.state.errors import BadVectors
+from outrider.state.threads import go_on_only_if_wanted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from outrider.state.embedding import TextRole
 
 NAME = "late-interaction"
+BATCH = 16
+"""Texts between two looks at whether anybody still waits; their token vectors are held at once."""
 
 
 class TokenEmbedder(Protocol):
@@ -28,6 +31,8 @@ class LateInteraction:
 
     embedder: TokenEmbedder
     name: str = NAME
+    revision: str = ""
+    """Of the embedding model."""
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """In [-1, 1]; -1 for a text without a token, and for every text where the query has none."""
@@ -36,7 +41,10 @@ class LateInteraction:
         if not texts:
             return []
         (asked,) = self.embedder.token_vectors([query], "query")
-        found = [max_sim(asked, tokens) for tokens in self.embedder.token_vectors(texts, "document")]
+        found: list[float] = []
+        for start in range(0, len(texts), BATCH):
+            go_on_only_if_wanted()
+            found += [max_sim(asked, tokens) for tokens in self.embedder.token_vectors(texts[start : start + BATCH], "document")]
         if not np.isfinite(found).all():
             raise BadVectors(f"{self.name}: the embedding model gave token vectors that are no numbers")
         return found

@@ -24,7 +24,7 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 def licence_of(base: str) -> str | None:
     """What the card of a local checkpoint says; None where there is none, or it says nothing."""
     try:
-        text = (Path(base) / "README.md").read_text(encoding="utf-8", errors="replace")
+        text = (Path(base).expanduser() / "README.md").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     found = FRONT_MATTER.match(text)
@@ -41,13 +41,12 @@ def card(report: TrainingReport) -> str:
 
 
 def _front(report: TrainingReport) -> dict[str, Any]:
-    local = Path(report.base).is_dir()
     return {
         "library_name": "sentence-transformers",
         "pipeline_tag": "text-ranking",
         "tags": ["sentence-transformers", "cross-encoder", "reranker", "outrider"],
         **({"license": report.base_licence} if report.base_licence else {}),
-        **({"base_model": report.base} if HUB_NAME.fullmatch(report.base) and not local else {}),
+        **({"base_model": report.base} if HUB_NAME.fullmatch(report.base) and not _is_folder(report.base) else {}),
     }
 
 
@@ -89,7 +88,7 @@ was trained on are named in `{RECORD}`. Text beyond {report.recipe.max_length} t
 def _origins(report: TrainingReport) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items())
     return _table({
-        "Base": _name(report.base),
+        "Base": f"a local checkpoint, `{base_name(report.base)}`" if _is_folder(report.base) else f"`{report.base}`",
         "Licence of the base": report.base_licence or "not stated in its folder",
         "Library and version": report.snapshot,
         "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
@@ -128,6 +127,10 @@ def _figure(ndcg: float | None) -> str:
     return "not measured" if ndcg is None else f"{ndcg:.3f}"
 
 
-def _name(base: str) -> str:
+def base_name(base: str) -> str:
     """A local folder by its name alone: where it lies is nobody's business."""
-    return f"`{base}`" if not Path(base).is_dir() else f"a local checkpoint, `{Path(base).resolve().name}`"
+    return Path(base).expanduser().resolve().name if _is_folder(base) else base
+
+
+def _is_folder(base: str) -> bool:
+    return Path(base).expanduser().is_dir()

@@ -41,7 +41,12 @@ def replacing(out: Path) -> Iterator[Path]:
             before = made.with_name(made.name + ".before")
             if out.exists():
                 out.rename(before)
-            made.rename(out)
+            try:
+                made.rename(out)
+            except OSError:
+                if before.exists():
+                    before.rename(out)
+                raise
             shutil.rmtree(before, ignore_errors=True)
         finally:
             shutil.rmtree(made, ignore_errors=True)

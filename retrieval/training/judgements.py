@@ -25,7 +25,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     `BadRequest` names each bad line as file:line (the first few of them).
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else counts as a line's end
     except OSError as error:
         raise BadRequest(f"the judgements {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.embed.local import empty_cache
+from outrider.retrieval.embed.loading import empty_cache
 from outrider.retrieval.training.groups import Group
 from outrider.retrieval.training.measure import mean_ndcg
 from outrider.retrieval.training.model import Scorer, freeze_word_vectors, halved

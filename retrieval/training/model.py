@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.embed.local import FOREIGN, device_for, empty_cache, listening, out_of_memory
-from outrider.retrieval.embed.weights import check_own_code, find, one_line
+from outrider.retrieval.embed.loading import device_for, empty_cache, listening, loading, out_of_memory
+from outrider.retrieval.embed.weights import Asked, check_own_code, find
 from outrider.state.errors import MissingExtra, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 PAIRS_AT_ONCE = 64
+ASKED = Asked("--base", "reranker.device", "reranker.base_url")
 ADVICE = "give --base a folder or hub name of a small encoder such as MiniLM"
 
 
@@ -83,19 +85,18 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
     """The checkpoint with a fresh scoring head where it has none. `ModelUnavailable` says what is wrong with it."""
     try:
         import torch
-        from safetensors import SafetensorError
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("training a reranker", "models") from error
-    folder, on = _found(base, device)
-    try:
-        with listening() as made_up, torch.random.fork_rng():
+    with _from(base):
+        found = find(base, fetch=True, asked=ASKED)
+        check_own_code(found, ASKED)
+        on, _ = device_for(device, ASKED)
+        with loading(found, ASKED) as made_up, torch.random.fork_rng():
             torch.manual_seed(seed)  # the head starts from random numbers
             encoder = CrossEncoder(
-                folder, num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
+                str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
             )
-    except (*FOREIGN, SafetensorError) as error:
-        raise ModelUnavailable(f"no reranker can be started from {base}, its files may be corrupt: {one_line(error)}; {ADVICE}") from error
     if len(encoder) != 1 or encoder.num_labels != 1:
         raise ModelUnavailable(f"{base} is no encoder that one score can be put on; {ADVICE}")
     if lacking := [name for name in made_up if "layer" in name or "embeddings" in name]:
@@ -104,15 +105,12 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
     return Scorer(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
 
 
-def _found(base: str, device: str) -> tuple[str, str]:
-    """Folder and device; what the embedder's part says is wrong, with what mends it here."""
+@contextmanager
+def _from(base: str) -> Iterator[None]:
     try:
-        weights = find(base, fetch=True)
-        check_own_code(weights)
-        return str(weights.folder), device_for(device)[0]
+        yield
     except ModelUnavailable as error:
-        said = str(error).replace("embedding.model_name", "--base").replace("embedding.", "reranker.")
-        raise ModelUnavailable(f"no reranker can be started from {base}: {said}; {ADVICE}") from error
+        raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
 
 
 def save(scorer: Scorer, folder: Path) -> None:

@@ -82,10 +82,10 @@ def _mixed(questions: Sequence[Question], count: int) -> list[Question]:
 
 def _refuse_too_few(library: Library, records: int, train: int, held_out: int) -> None:
     if not records:
-        raise BadRequest(f"no record of the library at {library.uri} holds a text to learn from; ingest abstracts or full texts")
+        raise BadRequest(f"no record of the library at {library.shown} holds a text to learn from; ingest abstracts or full texts")
     if train < FEWEST or held_out < HELD_OUT[0] // 2:
         raise BadRequest(
-            f"the library at {library.uri} makes {train:,} questions to train on and {held_out:,} to check with, fewer than {FEWEST} and "
+            f"the library at {library.shown} makes {train:,} questions to train on and {held_out:,} to check with, fewer than {FEWEST} and "
             f"{HELD_OUT[0] // 2}; ingest more records with titles and abstracts, give --judgements, or ask for more --pairs"
         )
 

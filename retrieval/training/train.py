@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from outrider import __version__
 from outrider.retrieval.training import loop, measure, model
-from outrider.retrieval.training.card import card, licence_of
+from outrider.retrieval.training.card import base_name, card, licence_of
 from outrider.retrieval.training.folder import record, refuse_foreign, replacing
 from outrider.retrieval.training.groups import kinds
 from outrider.retrieval.training.loop import Check, Recipe, Trained
@@ -117,7 +117,8 @@ class _Run:
             with replacing(self.out) as folder:
                 model.save(self.scorer, folder)
                 (folder / "README.md").write_text(card(report), encoding="utf-8")
-                record(folder, dataclasses.asdict(report), self.made.trained_on)
+                shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
+                record(folder, dataclasses.asdict(shared), self.made.trained_on)
         return report
 
     def _step(self, done: int, of: int, best: float | None) -> None:

@@ -29,6 +29,9 @@ async def problems(records: AsyncTable, vectors: AsyncTable, model: str) -> Asyn
     stale = await asyncio.to_thread(there.join, held, ["doc_id", "content_hash"], join_type="left anti")
     if stale.num_rows:
         yield f"{_records(stale.num_rows)} a vector of what it said before; embed anew with: {FIX}"
+    strangers = await asyncio.to_thread(held.join, said, "doc_id", join_type="left anti")
+    if strangers.num_rows:
+        yield f"{_vectors(strangers.num_rows)} not there, as an ingest leaves them that was killed or still runs; drop them with: {FIX}"
     if broken := await _broken(vectors):
         names = ", ".join(map(repr, broken[:SHOWN])) + (", ..." if len(broken) > SHOWN else "")
         yield f"{_records(len(broken))} a vector that is not of numbers, or of zeros ({names}); remove and ingest again"
@@ -36,6 +39,10 @@ async def problems(records: AsyncTable, vectors: AsyncTable, model: str) -> Asyn
 
 def _records(count: int) -> str:
     return "1 record has" if count == 1 else f"{count:,} records have"
+
+
+def _vectors(count: int) -> str:
+    return "1 vector is of a record that is" if count == 1 else f"{count:,} vectors are of records that are"
 
 
 async def _with_text(records: AsyncTable, rows: pa.Table) -> int:

@@ -50,6 +50,10 @@ class Registry:
         self._table: AsyncTable | None = None
         self._read: tuple[int, tuple[Held, ...]] = (0, ())
 
+    def close(self) -> None:
+        if self._table is not None:
+            self._table.close()  # type: ignore[no-untyped-call]
+
     async def all(self) -> tuple[Held, ...]:
         """By date and id."""
         table = await self._opened()

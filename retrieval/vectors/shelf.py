@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.retrieval import ledger, reading, upkeep
+from outrider.retrieval.opening import opened
 from outrider.retrieval.place import Place
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 MEND = "outrider library reindex"
 TABLES = "vectors_"
+DROPPED_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class VectorsInfo:
     """`exact` where every vector is compared."""
     recall: float | None
     """Of the index, top 10, measured on the library's own vectors when it was built."""
+    building: dict[str, int]
+    """Vectors by model, of reindexes to other models that have not ended: running, or interrupted and waiting to go on."""
 
 
 class Vectors:
@@ -53,6 +59,12 @@ class Vectors:
         self._place = place
         self._connection = connection
         self._tables: dict[str, AsyncTable] = {}
+
+    def close(self) -> None:
+        for table in self._tables.values():
+            table.close()  # type: ignore[no-untyped-call]
+        self._tables.clear()
+        self.registry.close()
 
     async def space(self) -> EmbeddingSpace | None:
         held = await self.registry.current()
@@ -128,26 +140,58 @@ class Vectors:
         held = Held(space, state, f"{TABLES}{space.id}_{uuid.uuid4().hex[:8]}", now)
         table = await self._connection.create_table(held.table, schema=vector_schema(space.dimension))
         await index.ensure_scalars(table)
-        return await self.registry.add(held)
+        return await self._place.committed(lambda: self.registry.add(held))
 
-    async def sweep(self, keep: str) -> None:
-        """Drop what is neither current nor being built for the space `keep`: remains of runs that ended early. Only under the lock."""
+    async def put(self, *held: Held) -> None:
+        """New states of spaces, in one commit."""
+        await self._place.committed(lambda: self.registry.put(*held))
+
+    async def forget(self, held: Held) -> None:
+        self._tables.pop(held.table, None)
+        await self._place.committed(lambda: self.registry.forget(held))
+
+    async def building(self) -> list[Held]:
+        return [held for held in await self.registry.all() if held.state == "building"]
+
+    async def counts(self, spaces: Sequence[Held]) -> dict[str, int]:
+        """Vectors by model."""
+        counts: Counter[str] = Counter()
+        for held in spaces:
+            table = await opened(self._connection, held.table)  # None where another process has just dropped it
+            counts[held.space.model_name] += await table.count_rows() if table is not None else 0
+        return dict(counts)
+
+    async def sweep(self) -> None:
+        """Drop what nobody will ask for again: retired spaces, and tables that no space lists. Only under the lock."""
         for held in await self.registry.all():
-            if held.state == "retired" or (held.state == "building" and held.space.id != keep):
-                await self.registry.forget(held)
+            if held.state == "retired":
+                await self.forget(held)
         if self._place.path is not None:  # without a lock, another process may be about to list its new table
             listed = {held.table for held in await self.registry.all()}
             for name in (await self._connection.list_tables()).tables:
                 if name.startswith(TABLES) and name not in listed:
                     await self._connection.drop_table(name)
 
-    async def drop_strangers(self, held: Held, records: AsyncTable) -> None:
-        """Rows of records that were removed while the table was built. Only under the lock."""
+    async def abandon(self, keep: str) -> dict[str, int]:
+        """Drop what was built of other spaces than `keep`; vectors by model. Only under the lock."""
+        others = [held for held in await self.building() if held.space.id != keep]
+        dropped = await self.counts(others)
+        for held in others:
+            await self.forget(held)
+        return dropped
+
+    async def strangers(self, held: Held, records: AsyncTable) -> set[str]:
+        """Ids that have a vector and no record."""
         known = await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow()
         there = await self.ids(held)
-        strangers = await asyncio.to_thread(there.join, known, "doc_id", join_type="left anti")
-        if strangers.num_rows:
-            await (await self.table(held)).delete(any_of("doc_id", strangers["doc_id"].to_pylist()))
+        return set((await asyncio.to_thread(there.join, known, "doc_id", join_type="left anti"))["doc_id"].to_pylist())
+
+    async def drop(self, held: Held, doc_ids: Collection[str]) -> None:
+        """Only under the lock."""
+        table, listed = await self.table(held), sorted(doc_ids)
+        for start in range(0, len(listed), DROPPED_AT_ONCE):
+            condition = any_of("doc_id", listed[start : start + DROPPED_AT_ONCE])
+            await self._place.committed(partial(table.delete, condition))
 
     async def follow(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
         """Before these are written: vectors of what they no longer say go. Only under the lock."""
@@ -170,7 +214,7 @@ class Vectors:
         await index.ensure_scalars(table)
         if force or await upkeep.due(table):
             await self.tended(held)
-            await self.registry.compact()
+            await self._place.committed(self.registry.compact)
 
     async def tended(self, held: Held) -> Held:
         """With an index that fits its size and covers all its vectors."""
@@ -180,7 +224,7 @@ class Vectors:
             return held
         built = await index.build(table)
         indexed = replace(held, index=built.index, indexed_rows=built.rows, nprobes=built.nprobes, recall=built.recall)
-        await self.registry.put(indexed)
+        await self.put(indexed)
         return indexed
 
     async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
@@ -198,13 +242,22 @@ class Vectors:
             return ()
         return tuple([problem async for problem in checking.problems(records, await self.table(held), held.space.model_name)])
 
-    async def info(self, records: int) -> VectorsInfo | None:
+    async def info(self, records: AsyncTable) -> VectorsInfo | None:
         held = await self.registry.current()
         if held is None:
             return None
-        vectors = await (await self.table(held)).count_rows()
-        without = max(records - vectors, 0)
-        return VectorsInfo(held.space.model_name, held.space.dimension, vectors, without, held.index or "exact", held.recall)
+        known = await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow()
+        there = await self.ids(held)
+        without = await asyncio.to_thread(known.join, there, "doc_id", join_type="left anti")
+        return VectorsInfo(
+            model=held.space.model_name,
+            dimension=held.space.dimension,
+            vectors=there.num_rows,
+            without=without.num_rows,
+            index=held.index or "exact",
+            recall=held.recall,
+            building=await self.counts(await self.building()),
+        )
 
 
 def _differences(held: EmbeddingSpace, other: EmbeddingSpace) -> str:

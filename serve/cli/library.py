@@ -177,7 +177,8 @@ def _print_json(value: object) -> None:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {part}" for name, part in value.items() if part is not None) or "none"
+        parts = {name: _shown(part) if isinstance(part, dict) else part for name, part in value.items() if part not in (None, {})}
+        return ", ".join(f"{name} {part}" for name, part in parts.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.serve.cli.terminal import console, errors, note, plain, table
+from outrider.state.errors import MissingExtra, ModelError
+from outrider.state.hits import Scored
+from outrider.state.request import RetrieverType, SearchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from outrider.retrieval.embed.embedder import Embedder
     from outrider.retrieval.probe import FirstStage, Probed
+    from outrider.retrieval.reindex import OnReindex
     from outrider.retrieval.store import Library
     from outrider.services import Services
     from outrider.settings.model import RerankerSettings
@@ -64,9 +69,9 @@ async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, 
         async def first_stage(copy: Library) -> FirstStage:
             if space is not None:
                 bar.update(task, description="embedding a sample")
-                await copy.reindex(embedder, lambda now: bar.update(task, completed=now.done, total=now.total))
+                await _embedded(copy, embedder, lambda now: bar.update(task, completed=now.done, total=now.total))
             bar.reset(task, description=f"asking for known items: {', '.join(one.name for one in rerankers)}")
-            return _hybrid(made, copy)
+            return await _as_the_graph_ranks(made, copy)
 
         return await run_probe(
             library,
@@ -89,19 +94,29 @@ def _rerankers(settings: RerankerSettings, embedder: Embedder, names: Sequence[s
     return rerankers_at_hand(settings, embedder)
 
 
-def _hybrid(made: Services, copy: Library) -> FirstStage:
-    """What `outrider.execute` finds by every strategy that the library has."""
-    from outrider.retrieval.engine import Engine
-    from outrider.retrieval.neighbours import LibraryGraph
-    from outrider.services.execution import first_stage
-    from outrider.state.hits import Scored
-    from outrider.state.request import SearchRequest
+async def _embedded(copy: Library, embedder: Embedder, progress: OnReindex) -> None:
+    """Without the model the probe goes on like a search: without dense search."""
+    try:
+        await copy.reindex(embedder, progress)
+    except (ModelError, MissingExtra) as error:
+        note(f"Probed without dense search: {error}")
 
-    engine = Engine(copy, made.embedder, LibraryGraph(copy))
+
+async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
+    """What a search's reranker is given, but for the query's expansion: all strategies, fused, in the order of the rules."""
+    from outrider.nodes.rule_ranker import ranked
+    from outrider.services.execution import HYBRID, first_stage
+
+    engine = await made.engine(copy)
+    held = await copy.space()
+    strategies = tuple(one for one in HYBRID if held or one is not RetrieverType.LANCE_DENSE)
+    this_year = datetime.fromtimestamp(made.clock(), UTC).year
 
     async def search(text: str, limit: int) -> list[Scored]:
-        works = await first_stage(made, engine, SearchRequest(query=text), max(limit, made.settings.run.candidates))
-        return [Scored(record=one.record, score=one.score) for one in works[:limit]]
+        asked = SearchRequest(query=text, strategies=strategies)
+        works = await first_stage(made, engine, asked, max(limit, made.settings.run.candidates))
+        best = await asyncio.to_thread(ranked, works, text, made.settings.ranking, this_year)
+        return [Scored(record=one.record, score=one.score) for one in best[:limit]]
 
     return search
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +8,7 @@ from typing import Any, cast
 import pytest
 from fakes import candidate, paper
 
-from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, in_a_thread_of_its_own, reordered
+from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, reordered
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
 from outrider.state.errors import ModelUnavailable, SearchError
@@ -128,25 +126,3 @@ async def test_a_slow_model_is_left_behind_when_the_time_of_the_run_is_over() ->
     assert "candidates" not in update
     assert update["failures"][0].error == "TimeoutError"
     assert "the order is as before" in update["bypassed"][0].why
-
-
-def test_a_model_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> None:
-    go_on = threading.Event()
-
-    async def leave() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await in_a_thread_of_its_own(lambda: go_on.wait(5))
-
-    started = time.monotonic()
-    asyncio.run(leave())
-    assert time.monotonic() - started < 1
-    go_on.set()  # it ends after its loop has; nothing may be raised then
-
-
-async def test_a_bug_is_not_hidden() -> None:
-    def broken() -> None:
-        raise KeyError("bug")
-
-    with pytest.raises(KeyError, match="bug"):
-        await in_a_thread_of_its_own(broken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -124,8 +125,9 @@ async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) 
         await LibraryGraph(reopened).around(["a"], 5)
     assert any("2 records have no edges" in problem for problem in await reopened.check())
     done: list[tuple[int, int]] = []
-    assert await reopened.rebuild_edges(lambda now, of: done.append((now, of))) == 2
+    assert await reopened.mend_edges(lambda now, of: done.append((now, of))) == 2
     assert done == [(2, 2)]
+    assert await reopened.mend_edges() == 0
     assert sorted(await reopened.edges(ALL)) == before
     assert await reopened.check() == ()
     reopened.close()
@@ -135,6 +137,73 @@ async def test_one_missing_record_is_told(library: Library) -> None:
     await library.upsert([Paper(doc_id="a"), Paper(doc_id="b")])
     await edges.remove(library._connection, ["a"])
     assert await library.check() == (f"1 records have no edges: the graph does not find them; {edges.FIX}",)
+    assert await library.mend_edges() == 1
+    assert await library.check() == ()
+
+
+class Killed(Exception):
+    """Ends a write where a kill would; a real one is met in test_processes."""
+
+
+def killed(*_: object) -> NoReturn:
+    raise Killed
+
+
+def citing(doc_id: str, target: str) -> Paper:
+    return Paper(doc_id=doc_id, edges=(Edge(relation="cites", target=f"doi:10.1/{target}"),))
+
+
+OLD, NEW = citing("a", "old"), citing("a", "new")
+
+
+@pytest.mark.parametrize("step", ["Library._merge", "edges.add", "edges.drop"])
+async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    await library.upsert([OLD])
+    with monkeypatch.context() as patched:
+        patched.setattr(f"outrider.retrieval.store.{step}", killed)
+        with pytest.raises(Killed):
+            await library.upsert([NEW])
+    said = await library.fetch(["a"])
+    assert {*edges.of(said[0])} <= {*await library.edges(ALL)}
+    assert "no edges" not in "".join(await library.check())
+    await library.mend_edges()
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(said[0]))
+    assert await library.check() == ()
+
+
+async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    await library.upsert([OLD])
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.retrieval.store.edges.drop", killed)
+        with pytest.raises(Killed):
+            await library.upsert([NEW])
+    assert await library.check() == ("1 records have edges of what they do not say; " + edges.FIX_STALE,)
+    await library.upsert([citing("a", "newer")])
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(citing("a", "newer")))
+
+
+async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before the record, which is then ingested as something else, or never."""
+    await library.upsert([Paper(doc_id="z")])
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.retrieval.store.Library._merge", killed)
+        with pytest.raises(Killed):
+            await library.upsert([OLD, citing("gone", "x")])
+    assert await library.check() == (f"2 records that are not there have edges; {edges.FIX_STRANGERS}",)
+    await library.upsert([NEW])
+    assert sorted(row for row in await library.edges(ALL) if row[0] == "a") == sorted(edges.of(NEW))
+    await library.mend_edges()
+    assert {row[0] for row in await library.edges(ALL)} == {"a", "z"}
+    assert await library.check() == ()
+
+
+async def test_the_same_edges_twice_are_no_problem(library: Library) -> None:
+    """As two writers leave them that share no lock."""
+    await library.upsert([OLD])
+    await edges.add(library._connection, edges.table([OLD]), ["a"])
+    assert await library.check() == ()
+    assert await library.mend_edges() == 1
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(OLD))
 
 
 async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None:

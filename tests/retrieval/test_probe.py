@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 
 from outrider.retrieval import probe as probing
 from outrider.retrieval.probe import FirstStage, Probed, ndcg, probe, sign_flip_p
+from outrider.retrieval.rerank import choose
 from outrider.retrieval.rerank.choose import NONE_HELPED, reranker_of
+from outrider.retrieval.rerank.cross_encoder import CrossEncoderReranker
 from outrider.retrieval.store import Library
 from outrider.retrieval.training.folder import record
 from outrider.settings.model import RerankerSettings
@@ -126,11 +129,15 @@ def test_a_gain_that_one_kind_of_query_pays_for_is_not_counted() -> None:
     effect, said = probing._effect([0.2] * 20 + [-0.1] * 10, whole, 0.01)
     assert effect == "unclear"
     assert "titles +0.200, a few words -0.100" in said
+    lost = [-probing.TOLERATED_LOSS / 2] * 10
+    assert probing._effect([0.2] * 20 + lost, whole, 0.01)[0] == "better", "a trifle in one kind must not forbid a large gain"
+    assert probing._effect([0.2] * 20 + [3 * one for one in lost], whole, 0.01)[0] == "unclear"
     assert probing._effect([0.2] * 30, whole, 0.06)[0] == "unclear"
     assert probing._effect([-0.2] * 30, whole, 0.01)[0] == "worse"
 
 
-async def test_auto_follows_the_last_probe(library: Library) -> None:
+async def test_auto_follows_the_last_probe(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "revision_of", lambda reranker: reranker.name)
     await library.upsert(corpus())
     settings = RerankerSettings(depth=20)
     await run(library, Overlap(), Noise())
@@ -163,6 +170,39 @@ async def test_one_that_fails_is_told_and_the_others_are_judged(library: Library
         await run(library, queries=20)
 
 
+async def test_one_after_the_other_is_loaded_and_one_too_large_for_memory_is_told(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await library.upsert(corpus())
+    loaded: list[str] = []
+    most: list[int] = []
+
+    class Model:
+        num_labels = 1
+
+        def __init__(self, name: str) -> None:
+            loaded.append(name)
+
+        def __del__(self) -> None:
+            loaded.pop()
+
+        def predict(self, pairs: Sequence[tuple[str, str]], **_: Any) -> list[float]:
+            most.append(len(loaded))
+            return [float(len(text)) for _, text in pairs]
+
+    def load(name: str, *_: Any, **__: Any) -> Model:
+        if name == "vast":
+            raise MemoryError
+        return Model(name)
+
+    monkeypatch.setattr("outrider.retrieval.rerank.cross_encoder.load", load)
+    monkeypatch.setattr(probing, "revision_of", lambda reranker: f"weights of {reranker.name}")
+    probed = await run(library, *map(CrossEncoderReranker, ("a", "vast", "b")), queries=20)
+    assert {(one.reranker, one.revision) for one in probed.verdicts} == {("a", "weights of a"), ("b", "weights of b")}
+    assert "memory" in probed.failed["vast"]
+    assert (max(most), loaded) == (1, [])
+
+
 async def test_a_library_that_is_too_small_is_said(library: Library) -> None:
     with pytest.raises(BadRequest, match="gives 0 known items, a probe needs 20"):
         await run(library, Overlap())
@@ -176,7 +216,7 @@ async def test_progress_counts_the_queries_and_an_interrupted_probe_keeps_nothin
     await library.upsert(corpus())
     seen: list[tuple[int, int]] = []
     await run(library, Overlap(), queries=20, progress=lambda done, of: seen.append((done, of)))
-    assert seen == [(done, 20) for done in range(21)]
+    assert seen == [(done, 40) for done in range(41)], "the first stage and one reranker"
     held = await library.verdicts()
 
     def interrupt(done: int, _: int) -> None:
@@ -210,6 +250,17 @@ def test_p_is_that_of_all_flips_where_they_can_be_counted() -> None:
     assert sign_flip_p([0.0, 0.0]) == 1.0
     assert sign_flip_p([]) == 1.0
     assert sign_flip_p([0.1] * 50) == pytest.approx(1 / (probing.ROUNDS + 1))
+
+
+def test_p_takes_little_memory_however_many_queries_there_are() -> None:
+    tracemalloc.start()
+    try:
+        p = sign_flip_p([float(one) for one in np.random.default_rng(1).normal(0.001, 1, 10_000)], rounds=2_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 < p <= 1
+    assert peak < 2**25
 
 
 def test_chance_is_called_significant_about_as_often_as_was_agreed() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from word_embedder import WordEmbedder
+
+from outrider.retrieval import edges
 from outrider.retrieval.store import Library
 from outrider.state.records import Paper
 
@@ -26,6 +30,55 @@ async def write(path, first, last, size):
 
 asyncio.run(write(sys.argv[1], *map(int, sys.argv[2:])))
 """
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from word_embedder import WordEmbedder
+from outrider.retrieval import edges
+from outrider.retrieval.store import Library
+from outrider.state.records import Paper
+
+edges.MENDED_AT_ONCE = 10
+add = edges.add
+
+async def third(*given):
+    if third.calls == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    third.calls += 1
+    return await add(*given)
+
+third.calls = 0
+
+async def embed(library):
+    await library.embed([Paper(doc_id=f"late {n}", title="fox") for n in range(30)], WordEmbedder())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def mend(library):
+    edges.add = third
+    await library.mend_edges()
+
+async def rewrite(library):
+    for at in range(10_000):
+        await library.upsert([Paper(doc_id=str(n), title=f"fox {n}", tags=(f"round {at}",)) for n in range(50)])
+        print(at, flush=True)
+
+async def main(path, what):
+    await globals()[what](await Library.open(path))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def to_be_killed(library: Library, what: str) -> subprocess.Popen[str]:
+    paths = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[1])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.Popen([sys.executable, "-c", KILLED, library.uri, what], stdout=subprocess.PIPE, text=True, env=environment)
+
+
+async def ended(process: subprocess.Popen[str]) -> None:
+    await asyncio.to_thread(process.communicate)
+    assert process.returncode == -signal.SIGKILL
 
 
 def writer(path: Path, *numbers: int) -> subprocess.Popen[str]:
@@ -95,7 +148,52 @@ async def test_a_killed_writer_leaves_a_sound_library(tmp_path: Path) -> None:
     await asyncio.to_thread(process.communicate)
     library = await Library.open(tmp_path / "l")
     assert await library.count() >= written
+    assert "no edges" not in "".join(await library.check())
+    await library.mend_edges()
     assert await library.check() == ()
     again = await asyncio.wait_for(library.upsert([Paper(doc_id=str(n), title=f"fox {n}", origin="x") for n in range(written + 1_000)]), 20)
     assert again.unchanged >= written
     assert await library.count() == written + 1_000
+
+
+async def test_a_writer_killed_while_it_rewrites_leaves_every_record_its_edges(library: Library) -> None:
+    await library.upsert([Paper(doc_id=str(n), title=f"fox {n}") for n in range(50)])
+    process = to_be_killed(library, "rewrite")
+    for _ in range(3):
+        await asyncio.to_thread(line, process)
+    process.send_signal(signal.SIGKILL)
+    await ended(process)
+    records = [record async for record in library.scan()]
+    said = {row for record in records for row in edges.of(record)}
+    assert said <= {*await library.edges("true")}
+    await library.mend_edges()
+    assert sorted(await library.edges("true")) == sorted(said)
+    assert await library.check() == ()
+
+
+async def test_an_ingest_killed_before_it_writes_hides_nothing_from_dense_search(library: Library) -> None:
+    """Its vectors are as near as can be; the next reindex drops them."""
+    words = WordEmbedder()
+    held = [Paper(doc_id=str(n), title=f"fox {n}") for n in range(5)]
+    await library.embed(held, words)
+    await library.upsert(held)
+    await ended(to_be_killed(library, "embed"))
+
+    async def found(limit: int) -> list[str]:
+        near = await library.dense(words.vector("fox"), words.space, limit=limit)
+        return [record.doc_id for record in await library.brief([one.doc_id for one in near])]
+
+    assert await found(10) == []
+    assert sorted(await found(100)) == ["0", "1", "2", "3", "4"]
+    await library.reindex(words)
+    assert sorted(await found(10)) == ["0", "1", "2", "3", "4"]
+    assert await library.check() == ()
+
+
+async def test_a_killed_repair_of_the_edges_goes_on_where_it_stopped(library: Library) -> None:
+    await library.upsert([Paper(doc_id=str(n), title=f"fox {n}") for n in range(50)])
+    await library._connection.drop_table(edges.NAME)
+    await ended(to_be_killed(library, "mend"))
+    assert await library.check() == (f"30 records have no edges: the graph does not find them; {edges.FIX}",)
+    assert await library.mend_edges() == 30
+    assert await library.check() == ()

@@ -18,6 +18,7 @@ from outrider.retrieval.place import REINDEX_LOCK, Place
 from outrider.retrieval.reindex import ReindexProgress
 from outrider.retrieval.store import Library
 from outrider.retrieval.vectors import index
+from outrider.retrieval.vectors.registry import Held, Registry
 from outrider.state.errors import EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
 from outrider.state.records import Document, Paper
 
@@ -78,7 +79,7 @@ async def test_another_model_takes_over(library: Library) -> None:
 
 async def test_records_that_were_never_embedded(library: Library) -> None:
     await filled(library, 12, None)
-    assert "12" not in str((await library.info()).vectors)
+    assert (await library.info()).vectors is None
     done = await library.reindex(OLD)
     assert (done.before, done.embedded) == (None, 12)
     assert len(await near(library, "fox", OLD)) == 12
@@ -168,15 +169,102 @@ async def test_a_cancelled_run_goes_on_where_it_stopped(library: Library) -> Non
     assert await library.space() == NEW.space
 
 
-async def test_remains_of_other_runs_are_dropped(library: Library) -> None:
+async def interrupted(library: Library, name: str, after: int = 10) -> None:
+    with pytest.raises(ModelUnavailable):
+        await library.reindex(WordEmbedder(name=name, error=ModelUnavailable("gone"), error_after=after))
+
+
+async def test_remains_of_other_runs_are_dropped_and_told(library: Library) -> None:
     await filled(library, 15)
-    for name in ("one", "two"):
-        with pytest.raises(ModelUnavailable):
-            await library.reindex(WordEmbedder(name=name, error=ModelUnavailable("gone"), error_after=10))
+    await interrupted(library, "one")
+    await interrupted(library, "two")
     assert len(await tables(library)) == 2
     await library._connection.create_table("vectors_unlisted", schema=await library._table.schema())
-    await library.reindex(NEW)
+    assert (await library.reindex(NEW)).dropped == {"two": 10}
     assert len(await tables(library)) == len(await library._vectors.registry.all()) == 1
+
+
+async def test_completing_the_own_space_leaves_what_is_being_built(library: Library) -> None:
+    await filled(library, 35)
+    await interrupted(library, "two", after=20)
+    await library.upsert(papers(1, start=90))
+    done = await library.reindex(OLD)
+    assert (done.embedded, done.dropped) == (1, {})
+    about = (await library.info()).vectors
+    assert about is not None
+    assert (about.model, about.vectors, about.building) == ("old", 36, {"two": 20})
+    done = await library.reindex(WordEmbedder(name="two"))
+    assert (done.embedded, done.dropped) == (16, {})
+    about = (await library.info()).vectors
+    assert about is not None
+    assert about.building == {}
+
+
+async def test_vectors_without_a_record_are_told_and_dropped(library: Library) -> None:
+    """As a kill between the two writes leaves them; they must not hide that other records have none."""
+    await filled(library, 5)
+    await library.embed(papers(30, start=100), OLD)
+    await library.upsert(papers(30, start=200))
+    about = (await library.info()).vectors
+    assert about is not None
+    assert (about.vectors, about.without) == (35, 30)
+    assert "30 vectors are of records that are not there" in "".join(await library.check())
+    assert (await library.reindex(OLD)).embedded == 30
+    assert sorted(await near(library, "fox", OLD)) == [record.doc_id for record in await library.page(limit=100)]
+    assert await library.check() == ()
+
+
+async def test_vectors_that_an_ingest_has_just_written_stay(library: Library) -> None:
+    """Its records come next."""
+    await filled(library, 15)
+    await library.upsert(papers(5, start=50))
+    late = papers(3, start=100)
+
+    class Meanwhile(WordEmbedder):
+        def embed_each(self, *texts: object, **keys: object) -> list:  # type: ignore[type-arg, override]
+            asyncio.run_coroutine_threadsafe(library.embed(late, OLD), loop).result()
+            return super().embed_each(*texts, **keys)  # type: ignore[arg-type]
+
+    loop = asyncio.get_running_loop()
+    await library.reindex(Meanwhile(name="old"))
+    await library.upsert(late)
+    assert await library.check() == ()
+
+
+async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upkeep in another process, while the new space is entered in the table of spaces."""
+    put, tries = Registry.put, []
+
+    async def overtaken(self: Registry, *held: Held) -> None:
+        tries.append([one.state for one in held])
+        if len(tries) % 2:
+            raise RuntimeError("Retryable commit conflict for version 7: preempted by concurrent transaction Rewrite")
+        await put(self, *held)
+
+    monkeypatch.setattr(Registry, "put", overtaken)
+    monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
+    monkeypatch.setattr(index, "PARTITION", 60)
+    monkeypatch.setattr(reindexing, "BATCH", 400)
+    await filled(library, 200)
+    await library.reindex(NEW)
+    assert tries == [["building"]] * 2 + [["retired", "current"]] * 2
+    assert await library.space() == NEW.space
+
+
+async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library: Library) -> None:
+    """Changed or removed while the others were embedded."""
+    await filled(library, 15)
+    await library.upsert([Document(doc_id="000"), Document(doc_id="001"), Document(doc_id="empty")])
+    task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.02)))
+    other = await Library.open(library.uri)
+    while not task.done() and not (await other._vectors.counts(await other._vectors.building())).get("new"):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await other.upsert([Paper(doc_id="000", title="otter")])
+    await other.remove(["001"])
+    assert not task.done()
+    done = await task
+    assert (done.records, done.without, done.reasons) == (15, 1, ("empty: holds no text to embed",))
+    other.close()
 
 
 async def test_a_kill_between_switching_and_dropping(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

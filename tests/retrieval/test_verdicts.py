@@ -3,7 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lancedb
+
 from outrider.retrieval.store import Library
+from outrider.retrieval.verdicts import NAME
 from outrider.state.reranking import Verdict
 
 
@@ -29,3 +32,15 @@ async def test_verdicts_change_neither_snapshot_nor_soundness(library: Library) 
     await library.remember_verdicts([verdict("a", "2026-01-01T00:00:00+00:00")])
     assert await library.snapshot() == before
     assert await library.check() == ()
+
+
+async def test_a_verdict_of_a_format_without_revision_is_read_and_names_no_weights(library: Library, tmp_path: Path) -> None:
+    held = verdict("a", "2026-01-01T00:00:00+00:00", revision="1")
+    await library.remember_verdicts([held])
+    connection = await lancedb.connect_async(tmp_path / "library")
+    table = await connection.open_table(NAME)
+    await table.update({"verdict": held.model_dump_json(exclude={"revision"})})
+    connection.close()
+    again = await Library.open(tmp_path / "library")
+    assert [one.revision for one in await again.verdicts()] == [""]
+    again.close()

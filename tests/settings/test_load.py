@@ -215,6 +215,16 @@ def test_options_of_an_object_store_come_from_every_layer(place: Place) -> None:
     assert loaded.origins["library.storage_options.region"].endswith("OUTRIDER_LIBRARY__STORAGE_OPTIONS")
 
 
+@pytest.mark.parametrize("section", ["embedding", "reranker"])
+def test_a_key_is_what_an_http_header_can_carry(place: Place, section: str) -> None:
+    """A block scalar and a mounted file end with a line break, which no key holds."""
+    loaded = place.load(f"{section}:\n  api_key: |\n    sk-secret\n")
+    assert getattr(loaded.settings, section).api_key.get_secret_value() == "sk-secret"
+    for key in ("sk-secr\u00e9t", "sk-\u2028secret", "sk-\\nsecret", "sk-\\0secret"):
+        said = place.refusal(f'{section}:\n  api_key: "{key}"\n')
+        assert said == f"{place.cwd}/search_config.yaml:2: {section}.api_key holds a character that no HTTP header can carry"
+
+
 def test_secrets_are_never_shown(place: Place) -> None:
     """Neither in what is shown, nor in repr, nor in a message about a wrong value."""
     loaded = place.load("library:\n  uri: s3://me:pass@host/x\n  storage_options: {key: s3cret, empty: ''}\n")

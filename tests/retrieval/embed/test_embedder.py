@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr
 
 from outrider.retrieval.embed import embedder as module
 from outrider.retrieval.embed import weights
@@ -80,8 +81,16 @@ def test_only_texts_can_be_embedded(wrong: list[str]) -> None:
 
 
 def test_settings_out_of_bounds_are_refused() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(BadRequest, match=r"embedding\.batch_size takes a whole number, greater than or equal to 1, not 0"):
         Embedder(batch_size=0)
+
+
+@pytest.mark.parametrize("key", ["sk-secrét", "sk-sec\nret", SecretStr("sk-sec\tret"), 7])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str | SecretStr) -> None:
+    with pytest.raises(BadRequest, match=r"^embedding\.api_key (holds a character that no HTTP header can carry|takes a text)") as caught:
+        Embedder("a", base_url="http://127.0.0.1:1", api_key=key)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "sk-sec" not in shown
 
 
 def test_every_setting_is_an_argument(tiny: MakeModel) -> None:
@@ -120,7 +129,7 @@ def test_auto_takes_the_librarys_own_model(tiny: MakeModel) -> None:
 
 @pytest.mark.usefixtures("no_weights_here")
 def test_a_model_that_runs_code_of_its_own_is_refused_before_it_is_fetched() -> None:
-    with pytest.raises(ModelUnavailable, match="which Outrider does not run; serve it behind an OpenAI-compatible endpoint"):
+    with pytest.raises(ModelUnavailable, match=r"which Outrider does not run; serve it as an endpoint and set embedding\.base_url"):
         Embedder("nvidia/NV-Embed-v2").embed("a")
 
 

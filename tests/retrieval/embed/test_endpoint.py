@@ -125,6 +125,25 @@ def test_the_key_of_another_service_is_not_sent(server: Server, monkeypatch: pyt
     assert not any("sk-of-openai" in str(headers) for headers in server.headers)
 
 
+def test_the_account_of_another_service_is_not_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-mine")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-mine")
+    embedder(server).embed("a")
+    assert not any("of-mine" in str(headers) or "openai-organization" in headers for headers in server.headers)
+
+
+def test_a_key_from_a_file_is_sent_without_its_line_break(server: Server) -> None:
+    Embedder("letters", base_url=server.url, api_key=f" {KEY}\n").embed("a")
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+
+
+def test_a_body_that_echoes_the_key(server: Server) -> None:
+    server.answering = lambda _: (200, {}, json.dumps({"error": KEY}).encode())
+    with pytest.raises(BadVectors, match="without embeddings") as caught:
+        embedder(server).embed("a")
+    assert KEY not in str(caught.value)
+
+
 def first_right_then(answering: Answering) -> Answering:
     return lambda texts: right(texts) if texts == ["a"] else answering(texts)
 
@@ -215,6 +234,7 @@ def test_a_server_that_does_not_answer_in_time(server: Server) -> None:
         ("http://user:pass@127.0.0.1:1/v1", "cannot be reached"),
         ("localhost:8080/v1", "must be an address such as"),
         ("http://[bad/v1", "must be an address such as"),
+        ("http://localhost:8080/v1\n", "must be an address such as"),
     ],
 )
 def test_an_address_where_nothing_answers(address: str, says: str) -> None:

@@ -307,11 +307,17 @@ def test_a_bug_in_the_model_is_not_taken_for_a_lack_of_memory(tiny: MakeModel, m
         model.embed("a")
 
 
-@pytest.mark.parametrize("device", ["cuda", "tpu", "nonsense:3"])
-def test_a_device_that_is_not_here(tiny: MakeModel, device: str) -> None:
-    import torch
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["cpu", "cuda", "python"])
+def test_a_model_whose_first_vector_does_not_fit_into_memory(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def scarce(*_: object) -> int:
+        raise error
 
-    if device == "cuda" and torch.cuda.is_available():
-        pytest.skip("it is here")
+    monkeypatch.setattr(local, "_dimension", scarce)
+    with pytest.raises(ModelUnavailable, match=r"tiny does not fit into memory; set embedding\.model_name to a smaller model"):
+        of(tiny()).embed("a")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "cpu:abc"])
+def test_a_device_that_is_not_here(tiny: MakeModel, device: str) -> None:
     with pytest.raises(ModelUnavailable, match=f"embedding.device is {device}, which torch does not find here"):
         Embedder(str(tiny()), device=device).embed("a")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from outrider.retrieval.embed import weights
-from outrider.retrieval.embed.weights import check_own_code, find, fingerprint, same
+from outrider.retrieval.embed.weights import Asked, cached, check_own_code, find, fingerprint, same
 from outrider.state.errors import ModelUnavailable
 
-constants = pytest.importorskip("huggingface_hub", reason="needs outrider[models]").constants
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs outrider[models]")
+constants = pytest.importorskip("huggingface_hub.constants")
 COMMIT = "a" * 40
 
 
@@ -54,6 +55,7 @@ def put(cache: Path, name: str, commit: str = COMMIT) -> Path:
     folder = repository / "snapshots" / commit
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     (repository / "refs").mkdir(exist_ok=True)
     (repository / "refs" / "main").write_text(commit)
@@ -82,6 +84,120 @@ def test_the_version_that_a_library_holds_is_found_beside_a_newer_one(empty_cach
 def test_weights_that_are_not_here_are_named_with_the_way_to_get_them() -> None:
     with pytest.raises(ModelUnavailable, match=r"set embedding\.model_name to a/b: naming a model lets it be fetched"):
         find("a/b", fetch=False)
+
+
+def in_shards(folder: Path, *there: str, of: tuple[str, ...] = ("one.safetensors", "two.safetensors")) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {f"layer.{at}": name for at, name in enumerate(of)}}))
+    for name in there:
+        (folder / name).write_bytes(b"weights")
+
+
+def as_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def with_pooling(folder: Path, *, there: bool = True) -> None:
+    kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    (folder / "modules.json").write_text(
+        json.dumps([{"type": f"sentence_transformers.models.{kind}", "path": path} for path, kind in kinds])
+    )
+    if there:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text("{}")
+
+
+def in_a_subfolder(folder: Path) -> None:
+    """As early versions of sentence-transformers saved models."""
+    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}]))
+    (folder / "0_Transformer").mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (folder / name).rename(folder / "0_Transformer" / name)
+
+
+def dangling(folder: Path) -> None:
+    """A link to a file whose download did not end."""
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to(folder / "blob")
+
+
+Changes = Callable[[Path], None]
+WHOLE: list[Changes] = [
+    lambda _: None,
+    as_pickle,
+    with_pooling,
+    in_a_subfolder,
+    lambda folder: in_shards(folder, "one.safetensors", "two.safetensors"),
+    lambda folder: (folder / "tokenizer.json").rename(folder / "spiece.model") and None,
+]
+IN_PART: list[Changes] = [
+    lambda folder: (folder / "model.safetensors").unlink(),
+    lambda folder: (folder / "config.json").unlink(),
+    lambda folder: (folder / "tokenizer.json").unlink(),
+    lambda folder: in_shards(folder, "one.safetensors"),
+    lambda folder: with_pooling(folder, there=False),
+    dangling,
+]
+
+
+@pytest.mark.parametrize("changed", WHOLE)
+def test_a_whole_model_in_the_cache_is_taken(empty_cache: Path, changed: Changes) -> None:
+    changed(put(empty_cache, "a/b"))
+    assert cached("a/b")
+
+
+@pytest.mark.parametrize("changed", IN_PART)
+def test_a_model_that_was_fetched_in_part_is_fetched_again_where_it_is_named(
+    empty_cache: Path, hub: list[tuple[int, str]], changed: Changes
+) -> None:
+    changed(put(empty_cache, "a/b"))
+    hub.append((404, "RepoNotFound"))
+    assert not cached("a/b")
+    with pytest.raises(ModelUnavailable, match=r"only in part on this machine; set embedding\.model_name to a/b"):
+        find("a/b", fetch=False)
+    with pytest.raises(ModelUnavailable, match="only in part on this machine and the hub gives no more"):
+        find("a/b", fetch=True)
+
+
+def test_the_rest_of_a_model_that_is_named_is_fetched(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = put(empty_cache, "a/b")
+    (folder / "model.safetensors").unlink()
+
+    def download(name: str, *, local_files_only: bool, **_: object) -> str:
+        if not local_files_only:
+            (folder / "model.safetensors").write_bytes(b"weights")
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert find("a/b", fetch=True) == weights.Weights("a/b", folder, COMMIT)
+    assert cached("a/b")
+
+
+def test_a_message_names_the_setting_that_was_asked(hub: list[tuple[int, str]]) -> None:
+    hub.append((404, "RepoNotFound"))
+    asked = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
+    with pytest.raises(ModelUnavailable, match=r"set reranker\.model_name to a/b"):
+        find("a/b", fetch=False, asked=asked)
+    with pytest.raises(ModelUnavailable, match=r"give another reranker\.model_name"):
+        find("a/b", fetch=True, asked=asked)
+
+
+@pytest.mark.parametrize("where", ["iterdir", "is_dir", "open"])
+def test_a_folder_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    folder = put(tmp_path, "a/b")
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, where, refuse)
+    with pytest.raises(ModelUnavailable, match=f"the files of the model {folder} cannot be read: .*Permission denied") as caught:
+        find(str(folder), fetch=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_no_folder_can_have() -> None:
+    with pytest.raises(ModelUnavailable, match=r"cannot be read: .*too long"):
+        find("a" * 5_000, fetch=True)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from outrider.retrieval.rerank import cross_encoder, presets
 from outrider.retrieval.rerank.cross_encoder import CrossEncoderReranker, load
 from outrider.state.errors import BadVectors, ModelUnavailable
+from outrider.state.threads import in_a_thread_of_its_own
 
 pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -177,15 +181,35 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, spoiled: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_model_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_named_with_what_to_do(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no such folder"):
         load(str(tmp_path / "nowhere"), "cpu", downloads=True)
     with pytest.raises(ModelUnavailable, match=r"no config\.json"):
         load(str(tmp_path), "cpu", downloads=True)
     with pytest.raises(ModelUnavailable, match=r"reranker\.model_name"):
         load("nobody/has-this", "cpu", downloads=False)
-    with pytest.raises(ModelUnavailable, match=r"reranker\.device"):
-        load(str(bert(tmp_path / "tiny")), "abacus", downloads=False)
+    for device in ("abacus", "cpu:abc"):
+        with pytest.raises(ModelUnavailable, match=f"reranker.device is {device}, which torch does not find here"):
+            load(str(folder), device, downloads=False)
+
+
+def test_a_path_in_a_message_stays_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "embedding.v2"
+    with pytest.raises(ModelUnavailable, match=r"embedding\.v2: there is no such folder"):
+        load(str(folder), "cpu", downloads=True)
+    bert(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelUnavailable, match=r"^reranker: \S*embedding\.v2 cannot be loaded"):
+        load(str(folder), "cpu", downloads=True)
+
+
+def test_a_reranker_that_memory_does_not_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scarce(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("sentence_transformers.CrossEncoder", scarce)
+    with pytest.raises(ModelUnavailable, match=r"does not fit into memory; set reranker\.model_name to a smaller model"):
+        load(str(folder), "cpu", downloads=False)
 
 
 def test_presets_are_known_with_and_without_their_owner() -> None:
@@ -193,3 +217,30 @@ def test_presets_are_known_with_and_without_their_owner() -> None:
         assert presets.preset_of(preset.name) == preset
         assert presets.preset_of(preset.name.rpartition("/")[2].upper()) == preset
     assert presets.preset_of("somebody/bge-reranker-v2-m3") is None
+
+
+async def test_of_those_that_wait_for_their_turn_only_the_wanted_run_and_it_loads_again_after_a_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    class Model:
+        def predict(self, pairs: list[tuple[str, str]], **_: Any) -> list[float]:
+            asked.append(pairs[0][0])
+            return [0.0] * len(pairs)
+
+    loads: list[str] = []
+    monkeypatch.setattr(cross_encoder, "load", lambda name, *_, **__: loads.append(name) or Model())
+    reranker = CrossEncoderReranker("m")
+    with reranker._running:
+        left, waiting = (asyncio.create_task(in_a_thread_of_its_own(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))
+        await asyncio.sleep(0.05)
+        left.cancel()
+        await asyncio.wait([left])
+    assert await waiting == [0.0]
+    for thread in [one for one in threading.enumerate() if one.name == "a"]:
+        await asyncio.to_thread(thread.join, 5)
+    assert asked == ["b"]
+    reranker.release()
+    assert reranker.scores("c", ["t"]) == [0.0]
+    assert loads == ["m", "m"]

@@ -106,6 +106,14 @@ def test_what_a_server_refuses_is_one_line_without_the_key(server: Server, statu
     assert "sekret" not in repr(reranker(server, api_key="sekret"))
 
 
+@pytest.mark.parametrize("before", [0, 195])
+def test_a_server_that_echoes_the_key_gives_no_part_of_it(server: Server, before: int) -> None:
+    server.answer = lambda _, __: (500, ("x" * before + "sekret").encode(), {})
+    with pytest.raises(ModelUnavailable, match="HTTP 500") as raised:
+        reranker(server, api_key="sekret").scores("q", ["a"])
+    assert "sek" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -140,7 +148,13 @@ def test_a_slow_server_is_left_after_the_time_limit(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("address", "words"),
-    [("http://127.0.0.1:9", "reached"), ("localhost:8080", "no address"), ("http://", "no address"), ("gopher://x", "no address")],
+    [
+        ("http://127.0.0.1:9", "reached"),
+        ("localhost:8080", "no address"),
+        ("http://", "no address"),
+        ("gopher://x", "no address"),
+        ("http://x\n", "no address"),
+    ],
 )
 def test_an_address_that_leads_nowhere_is_named(address: str, words: str) -> None:
     with pytest.raises(ModelUnavailable, match=words):

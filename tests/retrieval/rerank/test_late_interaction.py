@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -8,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.retrieval.rerank.late_interaction import LateInteraction, max_sim
+from outrider.retrieval.rerank.late_interaction import BATCH, LateInteraction, max_sim
 from outrider.state.embedding import TextRole
 from outrider.state.errors import BadVectors
+from outrider.state.threads import in_a_thread_of_its_own
 
 
 @dataclass
@@ -45,3 +48,25 @@ def test_the_order_of_tokens_does_not_matter_and_more_text_never_harms(query: st
     assert max_sim(asked[::-1], read[::-1]) == pytest.approx(score)
     assert max_sim(asked, np.concatenate([read, np.eye(26, dtype=np.float32)[:2]])) >= score - 1e-6
     assert score == pytest.approx(sum(letter in text for letter in query) / len(query))
+
+
+async def test_it_stops_between_batches_when_nobody_waits_any_more() -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    class Slow(Letters):
+        def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
+            found = super().token_vectors(texts, role)
+            if role == "document":
+                started.set()
+                go_on.wait(5)
+            return found
+
+    letters = Slow()
+    work = asyncio.create_task(in_a_thread_of_its_own(lambda: LateInteraction(letters).scores("a", ["b"] * (BATCH + 1)), "left"))
+    assert await asyncio.to_thread(started.wait, 5)
+    work.cancel()
+    await asyncio.wait([work])
+    (left,) = [thread for thread in threading.enumerate() if thread.name == "left"]
+    go_on.set()
+    await asyncio.to_thread(left.join, 5)
+    assert letters.asked == [(1, "query"), (BATCH, "document")]

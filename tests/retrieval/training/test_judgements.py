@@ -24,6 +24,12 @@ def test_read_in_order_the_later_counts(tmp_path: Path) -> None:
     assert list(read_judgements(file)) == ["b c", "a"]
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_what_json_allows_within_a_line_ends_none(tmp_path: Path, mark: str) -> None:
+    file = written(tmp_path, f'{{"query": "a", "doc_id": "1{mark}2", "relevance": 1}}\n')
+    assert read_judgements(file) == {"a": {f"1{mark}2": 1}}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

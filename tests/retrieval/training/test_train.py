@@ -40,6 +40,11 @@ async def test_a_folder_that_searches_can_be_given(shelf: Library, tiny_base: st
     assert len(loaded.predict([("zinc and the lung", "Zinc and the lung in adults"), ("a", "b")])) == 2
     assert json.loads((out / RECORD).read_text())["recipe"]["seed"] == 0
     assert (out / "model.safetensors").is_file()
+    said_there = json.loads((out / RECORD).read_text())
+    assert (said_there["out"], said_there["base"]) == ("mine", "tiny-bert")
+    assert not [
+        file.name for file in out.iterdir() if tiny_base.encode() in file.read_bytes() or str(tmp_path).encode() in file.read_bytes()
+    ]
     seen = trained_on(str(out))
     assert seen == frozenset(json.loads((out / RECORD).read_text())["trained_on"])
     assert 0 < len(seen) < await shelf.count()
@@ -104,6 +109,24 @@ def test_a_failed_write_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert names(tmp_path) == ["mine"]
 
 
+def test_where_the_new_folder_cannot_take_its_place_the_old_one_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / RECORD).write_text("old")
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if target == out and not path.name.endswith(".before"):
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(BadRequest, match="Input/output error"), replacing(out) as made:
+        (made / RECORD).write_text("new")
+    assert (out / RECORD).read_text() == "old"
+    assert names(tmp_path) == ["mine"]
+
+
 @pytest.mark.parametrize(("after", "saved"), [(1, False), (8, True)])
 async def test_cancelling_saves_the_best_so_far(shelf: Library, tiny_base: str, tmp_path: Path, after: int, saved: bool) -> None:
     loop = asyncio.get_running_loop()
@@ -137,6 +160,22 @@ async def test_a_missing_or_corrupt_base(shelf: Library, tiny_base: str, tmp_pat
         with pytest.raises(ModelUnavailable, match="give --base"):
             await train_reranker(shelf, tmp_path / "mine", base=str(base), recipe=QUICK, device="cpu")
     assert not (tmp_path / "mine").exists()
+
+
+def test_what_is_wrong_is_said_with_the_setting_that_mends_it_and_paths_stay(tiny_base: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match=r"reranker\.device is cuda:99, which torch does not find here"):
+        model.load(tiny_base, 48, 0, "cuda:99")
+    with pytest.raises(ModelUnavailable, match=r"/embedding\.v2: there is no such folder; give --base"):
+        model.load(str(tmp_path / "embedding.v2"), 48, 0, "cpu")
+
+
+def test_a_base_that_memory_does_not_hold(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scarce(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("sentence_transformers.CrossEncoder", scarce)
+    with pytest.raises(ModelUnavailable, match=r"does not fit into memory; set --base to a smaller model or reranker\.device to cpu"):
+        model.load(tiny_base, 48, 0, "cpu")
 
 
 def test_the_licence_of_a_base(tmp_path: Path, tiny_base: str) -> None:

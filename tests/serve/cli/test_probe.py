@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 from fakes import paper
 from rerank_server import Answer, Server
+from word_embedder import WordEmbedder
 
+from outrider.graph.pipeline import build
 from outrider.retrieval.store import Library
 from outrider.serve.cli import run
+from outrider.serve.cli.probe import _as_the_graph_ranks
+from outrider.services import Services
+from outrider.settings.model import Settings
+from outrider.sources.library import LibrarySource
+from outrider.state.request import SearchRequest
 
 THINGS = [f"{first}{second}um" for first in "bdfgklmnpr" for second in ("ala", "ere", "ili", "oro", "unu")]
 
@@ -80,3 +87,40 @@ def test_what_cannot_be_judged_is_one_line(
     assert run(["library", "probe", "-n", "20", "-l", str(tmp_path / "none")]) == 3
     assert "no library" in capsys.readouterr().err
     assert run(["library", "probe", "-n", "5", "-l", library]) == 2
+
+
+def test_without_the_embedding_model_the_probe_goes_on_without_dense_and_says_so(
+    library: str, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def embed() -> None:
+        opened = await Library.open(library)
+        await opened.reindex(WordEmbedder())
+        opened.close()
+
+    asyncio.run(embed())
+    server.answer = by_chance
+    monkeypatch.setenv("OUTRIDER_RERANKER__BASE_URL", server.url)
+    monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "none")
+    assert run(["library", "probe", "-n", "20", "-l", library, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["verdicts"][0]["queries"] == 20
+    assert shown.err.count("without dense search") == 1
+
+
+async def test_what_a_probe_reranks_is_what_a_search_of_the_graph_reranks(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: object) -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr(LibrarySource, "related_terms", none)  # the one thing that a probe leaves out
+    made = Services(Settings.model_validate({"library": {"uri": library}, "embedding": {"model_name": "none"}}))
+    query = f"{THINGS[0]} {THINGS[7]}"
+    try:
+        answer = await build(made).ainvoke(SearchRequest(query=query, top_k=20, rerank_enabled=False))
+        search = await _as_the_graph_ranks(made, await made.library())
+        found = await search(query, 20)
+    finally:
+        made.close()
+    ruled = {hit.doc_id: hit.scores["rules"] for hit in answer["hits"]}
+    assert ruled
+    assert list(ruled) == [one.record.doc_id for one in found][: len(ruled)]
+    assert [one.score for one in found][: len(ruled)] == pytest.approx(list(ruled.values()), abs=1e-6)

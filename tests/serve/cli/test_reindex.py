@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from word_embedder import WordEmbedder
 
+from outrider.retrieval import edges
 from outrider.retrieval.reindex import Reindexed
+from outrider.retrieval.store import Library
 from outrider.serve.cli import run
 from outrider.serve.reindexing import reindex
 from outrider.services import Services
-from outrider.state.errors import LibraryMissing
+from outrider.state.errors import LibraryMissing, ModelUnavailable
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def test_reindex_info_check_show(library: str, capsys: pytest.CaptureFixture[str
     done = said(capsys, "library", "reindex", "--json", "-l", library)
     assert (done["model"], done["before"], done["embedded"], done["cut"], done["without"]) == ("words", None, 5, 5, 0)
     about = said(capsys, "library", "info", "--json", "-l", library)["vectors"]
-    assert about == {"model": "words", "dimension": 16, "vectors": 5, "without": 0, "index": "exact", "recall": None}
+    assert about == {"model": "words", "dimension": 16, "vectors": 5, "without": 0, "index": "exact", "recall": None, "building": {}}
     assert said(capsys, "library", "check", "--json", "-l", library)["sound"]
     first = said(capsys, "library", "list", "--json", "-n", "1", "-l", library)["records"][0]["doc_id"]
     assert said(capsys, "library", "show", first, "--json", "-l", library)["embedded"] == {"tokens": 4, "of": 6}
@@ -55,6 +58,35 @@ def test_another_model_and_what_the_settings_say_then(library: str, capsys: pyte
     assert "The vectors of words were replaced." in shown.out
     assert "The settings still name words; set embedding.model_name to other or auto" in shown.err
     assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
+
+
+def test_edges_that_are_missing_are_written(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where only some are."""
+
+    async def broken() -> None:
+        opened = await Library.open(library)
+        await edges.remove(opened._connection, [record.doc_id for record in await opened.page(limit=3)])
+        opened.close()
+
+    asyncio.run(broken())
+    assert "3 records have no edges" in said(capsys, "library", "check", "--json", "-l", library, code=3)["problems"][0]
+    assert run(["library", "reindex", "-l", library]) == 0
+    assert said(capsys, "library", "check", "--json", "-l", library)["sound"]
+
+
+def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["library", "reindex", "-l", library]) == 0
+    with monkeypatch.context() as patched:
+        gone = WordEmbedder(name="other", error=ModelUnavailable("gone"), error_after=2)
+        patched.setattr("outrider.retrieval.reindex.BATCH", 2)
+        patched.setattr(Services, "embedder", lambda *_: gone)
+        with pytest.raises(ModelUnavailable):
+            reindex(library, "other")
+    assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["building"] == {"other": 2}
+    assert run(["library", "info", "-l", library]) == 0
+    assert "building other 2" in " ".join(capsys.readouterr().out.split())
+    assert run(["library", "reindex", "--model", "third", "-l", library]) == 0
+    assert "2 vectors of other, of a reindex that was interrupted, were dropped" in " ".join(capsys.readouterr().err.split())
 
 
 def test_from_python(library: str) -> None:

@@ -43,8 +43,9 @@ def test_train_from_the_command_line(base: str, library: str, tmp_path: Path, ca
     assert f"Saved to {tmp_path / 'a'}" in " ".join(shown.split())
 
 
-def test_ctrl_c_saves_the_best_and_says_so(
-    base: str, library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("when", "at"), [("training", 8), ("loading the base", 0)])
+def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
+    base: str, library: str, tmp_path: Path, when: str, at: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = training._drawn
 
@@ -53,7 +54,7 @@ def test_ctrl_c_saves_the_best_and_says_so(
 
         def press(doing: str, done: int, of: int, known: str) -> None:
             draw(doing, done, of, known)
-            if doing == "training" and done == 8:
+            if doing == when and done == at:
                 os.kill(os.getpid(), signal.SIGINT)
 
         return press
@@ -61,8 +62,9 @@ def test_ctrl_c_saves_the_best_and_says_so(
     monkeypatch.setattr(training, "_drawn", pressed)
     assert run(asked(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
     shown = capsys.readouterr()
-    assert "interrupted" in shown.out
-    assert (tmp_path / "a" / "README.md").is_file()
+    assert shown.err.endswith(training.AGAIN + "\n")
+    assert "goes on from there" not in shown.err
+    assert ("interrupted" in shown.out) == (tmp_path / "a" / "README.md").is_file() == (when == "training")
 
 
 @pytest.mark.parametrize(
