@@ -65,7 +65,9 @@ class Engine:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
         held = await self.library.space()
         if held is None:
-            raise NoVectors(f"the library at {self.library.shown} has no vectors; embed its records with: outrider library reindex")
+            raise NoVectors(
+                f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: outrider library reindex"
+            )
         embedder = self.embedder(held)
         vector, space = await in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space))
         asked = limit
@@ -74,7 +76,9 @@ class Engine:
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
             found = [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
             if len(found) >= limit or len(near) < asked:  # else vectors whose records are gone stood in the way
-                return SourceAnswer(tuple(found[:limit]), model=f"{space.model_name} {space.id}")
+                missing = await self.library.without_vectors()
+                message = f"{missing:,} records have no vector; embed them with: outrider library reindex" if missing else ""
+                return SourceAnswer(tuple(found[:limit]), message=message, model=f"{space.model_name} {space.id}")
             asked *= MORE
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:

@@ -21,7 +21,7 @@ from outrider.retrieval.vectors import writing
 from outrider.retrieval.vectors.registry import Held
 from outrider.retrieval.vectors.shelf import Vectors
 from outrider.state.embedding import EmbeddingSpace
-from outrider.state.errors import LibraryBusy, LibraryError
+from outrider.state.errors import BadVectors, LibraryBusy, LibraryError
 from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record
 
@@ -120,6 +120,7 @@ class _Run:
         held = await self._begun()
         try:
             await self._fill(held, await self._missing(held))
+            self._refuse_a_model_that_gives_nothing()
             held = await self._indexed(held)
             await self._switched(held)
         except LibraryError:
@@ -139,6 +140,12 @@ class _Run:
             recall=held.recall,
             dropped=self.dropped,
         )
+
+    def _refuse_a_model_that_gives_nothing(self) -> None:
+        """Before it takes the place of one that does."""
+        if self.refused and len(self.refused) == self.records:
+            _, why = min(self.refused.values())
+            raise BadVectors(f"{self.space.model_name} gave no vector for any of {self.records:,} records ({why}); nothing was switched")
 
     async def _begun(self) -> Held:
         """The table to fill: this model's own, or a new one, which is current at once where there is no other.

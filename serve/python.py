@@ -15,7 +15,7 @@ from outrider.services.execution import HYBRID, executed
 from outrider.state.errors import BadRequest, NotBuilt
 from outrider.state.hits import Hit
 from outrider.state.pipeline import RunContext
-from outrider.state.request import MAX_TOP_K, RetrieverType, checked
+from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, checked
 from outrider.state.response import SearchResponse
 
 BOOLEAN_WORD = re.compile(r"\b(?:AND|OR|NOT)\b")
@@ -28,6 +28,9 @@ PUBMED_TAG = re.compile(
 OVID_FIELD = re.compile(
     r"\.(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs)(?:,(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs))*\.|\bexp [A-Z][\w ,-]+/"
 )
+
+
+KNOWN_STRATEGIES = ("hybrid", *SYNONYMS, *RetrieverType)
 
 
 async def asearch(
@@ -77,7 +80,9 @@ async def aexecute(
     """
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
-    strategies = [kind.value for kind in HYBRID] if str(strategy).upper() == "HYBRID" else [strategy]
+    if str(strategy).lower() not in KNOWN_STRATEGIES:
+        raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
+    strategies = [kind.value for kind in HYBRID] if str(strategy).lower() == "hybrid" else [strategy]
     asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
     if asked.strategies == (RetrieverType.LANCE_FTS,):
         refuse_boolean(str(asked.query))

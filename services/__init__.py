@@ -16,7 +16,7 @@ from outrider.retrieval.fusion import fusion_of, interleaved
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
-from outrider.state.errors import LibraryMissing, MissingExtra, ModelUnavailable, SearchError
+from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, Shelf, Source
 from outrider.state.threads import in_a_thread_of_its_own
 
@@ -123,7 +123,7 @@ class Services:
         embedder = self.embedder(await library.space())
         try:
             await in_a_thread_of_its_own(lambda: embedder.space)
-        except (ModelUnavailable, MissingExtra) as error:
+        except (ModelError, MissingExtra) as error:
             return None, str(error)
         return embedder, ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import SecretStr, ValidationError
@@ -166,6 +167,11 @@ def _load(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Backend:
         return endpoint.connect(_named(settings, held) if wanted == "auto" else settings)
     device, memory = loading.device_for(settings.device)
     own = held if wanted == "auto" else None
+    if own and served(own.model_name):
+        raise ModelUnavailable(
+            f"the library's vectors are of {own.model_name}, which is no model on this machine; if a server gives it, set "
+            "embedding.base_url to its address and embedding.model_name to its name"
+        )
     if own:
         found = weights.find(own.model_name, fetch=False, revision=own.revision)
     elif wanted == "auto":
@@ -186,6 +192,11 @@ def _named(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Embeddin
     if held is None:
         raise ModelUnavailable("embedding.base_url is set and embedding.model_name is auto; set it to the name that is served there")
     return settings.model_copy(update={"model_name": held.model_name, "normalize_embeddings": held.normalized})
+
+
+def served(name: str) -> bool:
+    """Whether a name can only be one that a server gives: no folder, no preset, and without an owner as on the hub."""
+    return not Path(name).expanduser().is_dir() and "/" not in name and preset_of(name) is None
 
 
 def _best_here(names: Sequence[str]) -> weights.Weights:

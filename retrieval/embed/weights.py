@@ -66,7 +66,7 @@ def _found(name: str, revision: str | None, asked: Asked, *, fetch: bool) -> Wei
     folder = Path(name).expanduser()
     if folder.is_dir():
         next(folder.iterdir(), None)  # a folder that may not be listed else looks empty
-        return Weights(name, folder, fingerprint(folder))
+        return Weights(str(folder.absolute()), folder, fingerprint(folder))
     if _is_path(name):
         raise ModelUnavailable(
             f"no model at {name}: {'a model is a folder, this is a file' if folder.exists() else 'there is no such folder'}"

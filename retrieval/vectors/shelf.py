@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 MEND = "outrider library reindex"
+SHOWN_CHARS = 24
 TABLES = "vectors_"
 DROPPED_AT_ONCE = 5_000
 
@@ -74,6 +75,11 @@ class Vectors:
         if held.table not in self._tables:
             self._tables[held.table] = await self._connection.open_table(held.table)
         return self._tables[held.table]
+
+    async def count(self) -> int:
+        """Of the current space's vectors."""
+        held = await self.registry.current()
+        return 0 if held is None else await (await self.table(held)).count_rows()
 
     async def ids(self, held: Held) -> pa.Table:
         """`doc_id` and `content_hash` of every row."""
@@ -261,10 +267,16 @@ class Vectors:
 
 
 def _differences(held: EmbeddingSpace, other: EmbeddingSpace) -> str:
-    """`dimension 384, not 1024`, of what decides whether vectors compare."""
+    """`the library's dimension is 384, the other's 1024`, of what decides whether vectors compare."""
     one, two = held.model_dump(), other.model_dump()
     return ", ".join(
-        f"{name.replace('_', ' ')} {one[name]!r}, not {two[name]!r}"
+        f"the library's {name.replace('_', ' ')} is {_short(one[name])}, the other's {_short(two[name])}"
         for name in sorted(one)
         if one[name] != two[name] and name not in EmbeddingSpace.NOT_IDENTITY
     )
+
+
+def _short(value: object) -> str:
+    """A digest is told by its beginning."""
+    text = repr(value) if isinstance(value, str) and not value.startswith("sha256:") else str(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."

@@ -24,12 +24,11 @@ from outrider.serve.cli.probe import probe
 from outrider.serve.cli.reindex import reindex
 from outrider.serve.cli.search import search
 from outrider.serve.cli.server import serve
-from outrider.serve.cli.terminal import note
+from outrider.serve.cli.terminal import INTERRUPTED, note
 from outrider.serve.cli.training import train_reranker
 from outrider.state.errors import SearchError
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="outrider",
@@ -77,9 +76,10 @@ def run(arguments: list[str]) -> int:
         note(f"Error: {error}")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        note("Interrupted. What was done is kept; the same command goes on from there.")
-        return INTERRUPTED
+        returned = INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    return returned if isinstance(returned, int) else 0
+    if returned == INTERRUPTED:  # also what typer makes of Ctrl-C
+        note("Interrupted. What was done is kept; the same command goes on from there.")
+    return abs(returned) if isinstance(returned, int) else 0

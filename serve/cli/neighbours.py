@@ -47,7 +47,7 @@ def neighbours(
     for row in rows:
         listing.add_row(*(plain(cell) for cell in _cells(row)))
     console().print(listing)
-    note(f"{len(rows):,} found")
+    note(f"{len(rows):,} shown; --limit shows more" if len(rows) == limit else f"{len(rows):,} found")
 
 
 async def _named(engine: Engine, name: str) -> tuple[str, ...]:

@@ -37,14 +37,15 @@ def reindex(
     from outrider.serve.reindexing import services_with
     from outrider.settings.load import load
 
-    configured = load({"library.uri": library}).settings.embedding.model_name
+    loaded = load({"library.uri": library})
+    configured, where = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
     done = wait_for(_reindex(services_with(library, model), quiet=as_json))
     if as_json:
         sys.stdout.write(json.dumps(dataclasses.asdict(done), ensure_ascii=False) + "\n")
     else:
         _show(done)
     if model is not None and configured not in ("auto", model):
-        note(f"The settings still name {configured}; set embedding.model_name to {model} or auto in search_config.yaml.")
+        note(f"The settings still name {configured} ({where}); make embedding.model_name {model} or auto there.")
 
 
 async def _reindex(made: Services, *, quiet: bool) -> Reindexed:

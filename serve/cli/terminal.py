@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from outrider.state.response import SearchResponse
 
 
+INTERRUPTED = 130
+INTERRUPTED_AND_SAID = -INTERRUPTED
+"""What a command returns that has said itself what an interruption left; it ends with `INTERRUPTED` all the same."""
 MAX_PLACES = 3
 """Lists that a hit names; `--json` has all."""
 PIPED_WIDTH = 200
@@ -72,6 +75,9 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
     if answer.reranked_by:
         note(f"Reranked by {answer.reranked_by}")
+    for row in answer.sources:
+        if row.message and row.status != "off":
+            note(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
     off = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
     skipped = [*off, *((step.step, step.why) for step in answer.bypassed)]
     if skipped:

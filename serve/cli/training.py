@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import console, errors, note, plain, table
+from outrider.serve.cli.terminal import INTERRUPTED_AND_SAID, console, errors, note, plain, table
 from outrider.state.errors import BadRequest, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from outrider.retrieval.training.train import TrainingReport
     from outrider.services import Services
 
-INTERRUPTED = 130
 AGAIN = "Interrupted. The same command starts the training again from its beginning."
 
 
@@ -61,7 +60,7 @@ def train_reranker(
         report = wait_for(_trained(services(library), out.expanduser().absolute(), base, judged, recipe))
     except KeyboardInterrupt:
         note(AGAIN)
-        return INTERRUPTED
+        return INTERRUPTED_AND_SAID
     if as_json:
         sys.stdout.write(json.dumps(dataclasses.asdict(report), ensure_ascii=False) + "\n")
     else:
@@ -69,7 +68,7 @@ def train_reranker(
     if not report.interrupted:
         return 0
     note(AGAIN)
-    return INTERRUPTED
+    return INTERRUPTED_AND_SAID
 
 
 async def _trained(made: Services, out: Path, base: str | None, judged: Mapping[str, Mapping[str, int]], recipe: Recipe) -> TrainingReport:

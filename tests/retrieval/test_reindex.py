@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from fakes import paper
 from word_embedder import WordEmbedder
 
 from outrider.retrieval import reindex as reindexing
@@ -19,7 +20,8 @@ from outrider.retrieval.reindex import ReindexProgress
 from outrider.retrieval.store import Library
 from outrider.retrieval.vectors import index
 from outrider.retrieval.vectors.registry import Held, Registry
-from outrider.state.errors import EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
+from outrider.retrieval.vectors.rows import document_text
+from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
 from outrider.state.records import Document, Paper
 
 OLD, NEW = WordEmbedder(name="old"), WordEmbedder(name="new", dimension=8)
@@ -380,3 +382,14 @@ async def test_without_a_lock_the_later_one_goes_on(library: Library) -> None:
 async def test_the_lock_file_leaves_a_folder_empty(tmp_path: Path) -> None:
     (tmp_path / REINDEX_LOCK).touch()
     assert await Place.of(tmp_path).standing() == "empty"
+
+
+async def test_a_model_that_gives_no_vector_at_all_takes_nobodys_place(library: Library) -> None:
+    records = [paper(f"{at}", f"Title {at}", abstract=f"Text {at}.") for at in range(3)]
+    await library.upsert(records)
+    await library.reindex(WordEmbedder())
+    before = await library.space()
+    refusing = WordEmbedder("other", refused=frozenset(document_text(one) for one in records))
+    with pytest.raises(BadVectors, match="nothing was switched"):
+        await library.reindex(refusing)
+    assert await library.space() == before

@@ -148,7 +148,7 @@ def test_without_vectors_dense_is_refused_and_hybrid_goes_on_and_says_so(tmp_pat
 
 
 def test_an_unknown_strategy_names_the_known_ones(services: Services) -> None:
-    with pytest.raises(BadRequest, match="strategies"):
+    with pytest.raises(BadRequest, match="HYBRID"):
         outrider.execute("BM42", "aspirin", services=services)
 
 
@@ -244,3 +244,15 @@ def test_a_server_that_never_answers_costs_no_more_than_the_runs_time(folder: Pa
         assert time.perf_counter() - started < 20
     assert {row.strategy: row.status for row in answer.sources}["lance_dense"] == "timeout"
     assert answer.hits
+
+
+def test_records_without_a_vector_are_counted_in_the_answer(tmp_path: Path) -> None:
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed(RECORDS[:2], WordEmbedder())
+        await library.upsert(RECORDS)
+
+    asyncio.run(fill())
+    answer = outrider.search("aspirin", services=made(tmp_path))
+    row = next(row for row in answer.sources if row.strategy == "lance_dense")
+    assert row.message == "3 records have no vector; embed them with: outrider library reindex"

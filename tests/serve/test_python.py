@@ -93,7 +93,7 @@ def test_sparse_ranks_plain_text(shelved: Path, query: str) -> None:
         ({"top_k": 0}, "top_k"),
         ({"top_k": 10**9}, "top_k"),
         ({"top_k": True}, "top_k"),
-        ({"strategy": "BM42"}, "strategies"),
+        ({"strategy": "BM42"}, "strategy takes"),
         ({"query": ""}, "query"),
     ],
 )

@@ -56,7 +56,7 @@ def test_another_model_and_what_the_settings_say_then(library: str, capsys: pyte
     shown = capsys.readouterr()
     assert "5 of 5 records have a vector of other; 5 were embedded now" in shown.out
     assert "The vectors of words were replaced." in shown.out
-    assert "The settings still name words; set embedding.model_name to other or auto" in shown.err
+    assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); make" in shown.err
     assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
 
 
