@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from outrider.state.ports import Neighbour, Neighbours, TextEmbedder
 
 ANCHORS = 20
-"""Best hits from which the graph strategy starts: on CACM better than 10 (docs/benchmarks.md)."""
+"""Best hits from which the graph strategy starts: on CACM better than 10 (ADR 10)."""
 NEIGHBOURS = 1_000_000
 """Neighbours that are looked at where a filter may drop some of them: all that one hop from so few anchors can lead to."""
 MORE = 4

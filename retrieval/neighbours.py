@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggested by"}
 DIRECT = 2.0
-"""Of 0.5, 1 and 2 the best on CACM, though not by much."""
+"""Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
 SHOWN_REASONS = 3
 Way = tuple[str, str, str]
 """As the fields of `Path`, of which there is one for each of thousands that are only counted."""
