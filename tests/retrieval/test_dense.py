@@ -66,7 +66,7 @@ async def test_what_is_refused(library: Library) -> None:
     await put(library, paper("a", "fox"))
     other = WordEmbedder(name="other", dimension=8)
     with pytest.raises(
-        EmbeddingSpaceMismatch, match=r"vectors of words.*of other \(dimension 16, not 8, revision.*outrider library reindex"
+        EmbeddingSpaceMismatch, match=r"vectors of words.*of other \(the library's dimension is 16, the other's 8.*outrider library reindex"
     ):
         await library.dense(other.vector("fox"), other.space)
     with pytest.raises(EmbeddingSpaceMismatch, match=r"shape \(8,\).*have 16 dimensions"):
