@@ -201,13 +201,13 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
     }
 
 
-async def works(engine: Engine, text: str, fuse: Fusion) -> list[Candidate]:
+async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
     """What all strategies found, fused, with the scores that a reranker mixes with its own."""
     queries = [SourceQuery(text, kind, None, DEPTH) for kind in RetrieverType]
     answers = [answer.results for answer in await asyncio.gather(*(engine.search(query) for query in queries))]
     lists = [as_list("library", query.strategy, text, answer) for query, answer in zip(queries, answers, strict=True)]
     records = {one.record.doc_id: one.record for answer in answers for one in answer}
-    return [one.model_copy(update={"score": one.scores["fused"]}) for one in candidates(fuse(lists), lists, records)]
+    return candidates(fuse(lists), lists, records)
 
 
 async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedder) -> Stage:

@@ -104,11 +104,13 @@ def _merged(group: list[Candidate]) -> Candidate:
         return group[0]
     leader, *others = sorted(group, key=lambda candidate: richness(candidate.record))
     folded = tuple(_duplicate(leader.record, other) for other in others)
+    fused = _fused(group)
     return leader.model_copy(
         update={
             "found_by": _once(place for candidate in group for place in candidate.found_by),
             "duplicates": leader.duplicates + folded,
-            "scores": {**leader.scores, "fused": _fused(group)},
+            "scores": {**leader.scores, "fused": fused},
+            "score": fused,
         }
     )
 

@@ -70,7 +70,7 @@ class Scout:
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
-        lists = tuple(ranked_list(task, answer) for task, answer in answers)
+        lists = tuple(as_list(task.source.name, task.strategy, task.text, answer.results) for task, answer in answers)
         records = {scored.record.doc_id: scored.record for _, answer in answers for scored in answer.results}
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
@@ -128,28 +128,32 @@ def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
     return Or((inside, Not(Compare(field, "$exists", True)))) if inside else None
 
 
-def ranked_list(task: Task, answer: SourceAnswer) -> RankedList:
-    return as_list(task.source.name, task.strategy, task.text, answer.results)
-
-
 def as_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
     """What was found, without the records."""
-    places = tuple(Ranked(doc_id=one.record.doc_id, score=one.score, why=one.why, paths=one.paths) for one in results)
+    places = tuple(Ranked(one.record.doc_id, one.score, one.why, one.paths) for one in results)
     return RankedList(source=source, strategy=strategy, query=query, results=places)
 
 
 def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
-    """One candidate a record, best fused score first, each with everyone who found it and the best score of each strategy."""
+    """One candidate a record, best fused score first, each with everyone who found it and the best score of each strategy.
+
+    Until a ranker judges it, its score is the fused one over the best.
+    """
     found: dict[str, list[FoundBy]] = {doc_id: [] for doc_id in fused}
     scores: dict[str, dict[str, float]] = {doc_id: {} for doc_id in fused}
     for listed in lists:
         for rank, place in enumerate(listed.results, start=1):
-            by = FoundBy(source=listed.source, strategy=listed.strategy, query=listed.query, rank=rank, why=place.why, paths=place.paths)
-            found[place.doc_id].append(by)
+            found[place.doc_id].append(FoundBy(listed.source, listed.strategy, listed.query, rank, place.why, place.paths))
             own = scores[place.doc_id]
             own[listed.strategy] = max(place.score, own.get(listed.strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0
+    score = {doc_id: max(0.0, value / best) for doc_id, value in fused.items()}
     return tuple(
-        Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={**scores[doc_id], "fused": max(0.0, fused[doc_id] / best)})
+        Candidate(
+            record=records[doc_id],
+            found_by=tuple(found[doc_id]),
+            scores={**scores[doc_id], "fused": score[doc_id]},
+            score=score[doc_id],
+        )
         for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))
     )

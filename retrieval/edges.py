@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from outrider.retrieval import entities, upkeep
 from outrider.retrieval.entities import Entity
 from outrider.retrieval.opening import opened
-from outrider.retrieval.reading import CHUNK
+from outrider.retrieval.reading import CHUNK, chunks
 from outrider.retrieval.schema import BRIEF, brief_records
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
@@ -40,13 +38,12 @@ COLUMNS = ("doc_id", "relation", "kind", "name")
 INDEXED = ("doc_id", "name")
 FEW_ROWS = {"lance-encoding:structural-encoding": "fullzip"}
 """Lance's layout for reading single rows (docs: "File format, structural encoding"): half the time of a lookup among 2 million."""
-KEEP = timedelta(hours=1)
 MENDED_AT_ONCE = 2_000
 OWN_IDS = f"relation = '{IS}' AND kind = '{entities.RECORD}'"
 """Every record has exactly one such edge; it has several only between the two steps of a write."""
-FIX = "'outrider library reindex' writes them"
-FIX_STALE = "'outrider library reindex' writes them anew"
-FIX_STRANGERS = "'outrider library reindex' drops them"
+FIX = f"'{upkeep.REINDEX}' writes them"
+FIX_STALE = f"'{upkeep.REINDEX}' writes them anew"
+FIX_STRANGERS = f"'{upkeep.REINDEX}' drops them"
 
 Row = tuple[str, str, str, str]
 """As `COLUMNS`."""
@@ -123,7 +120,7 @@ async def _former(held: AsyncTable, doc_ids: Sequence[str]) -> Former:
     """Asks the table, not the records: a process that died may have left edges of a record that was never written."""
     had: set[str] = set()
     last = -1
-    for chunk in _chunks(doc_ids):
+    for chunk in chunks(doc_ids):
         found = await held.query().where(any_of("doc_id", chunk)).select(["doc_id"]).with_row_id().limit(ALL_ROWS).to_arrow()
         had.update(found["doc_id"].to_pylist())
         last = max(last, *found["_rowid"].to_pylist(), -1)
@@ -153,13 +150,8 @@ async def remove(connection: AsyncConnection, doc_ids: Sequence[str]) -> None:
 
 
 async def _delete(held: AsyncTable, doc_ids: Sequence[str], condition: str = "") -> None:
-    for chunk in _chunks(doc_ids):
+    for chunk in chunks(doc_ids):
         await held.delete(any_of("doc_id", chunk) + condition)
-
-
-def _chunks(doc_ids: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(doc_ids)
-    return iter(lambda: list(islice(left, CHUNK)), [])
 
 
 async def _made(connection: AsyncConnection) -> AsyncTable:
@@ -176,7 +168,7 @@ async def compact(connection: AsyncConnection, force: bool = False) -> None:
     """Where due: fold new rows into the indexes, merge small files, drop old versions, which no reader holds for long."""
     held = await opened(connection, NAME)
     if held is not None and (force or await upkeep.due(held)):
-        await held.optimize(cleanup_older_than=KEEP)
+        await held.optimize(cleanup_older_than=upkeep.KEEP_BESIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.neighbours import explained
+from outrider.retrieval.upkeep import REINDEX
 from outrider.state.errors import NoVectors
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
@@ -65,26 +66,26 @@ class Engine:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
         held = await self.library.space()
         if held is None:
-            raise NoVectors(
-                f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: outrider library reindex"
-            )
+            raise NoVectors(f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {REINDEX}")
         embedder = self.embedder(held)
         vector, space = await in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space))
         asked = limit
         while True:
             near = await self.library.dense(vector, space, where, asked)
-            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
+            brief, missing = await asyncio.gather(
+                self.library.brief([place.doc_id for place in near], where), self.library.without_vectors()
+            )
+            records = {record.doc_id: record for record in brief}
             found = [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
             if len(found) >= limit or len(near) < asked:  # else vectors whose records are gone stood in the way
-                missing = await self.library.without_vectors()
-                message = f"{missing:,} records have no vector; embed them with: outrider library reindex" if missing else ""
+                message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""
                 return SourceAnswer(tuple(found[:limit]), message=message, model=f"{space.model_name} {space.id}")
             asked *= MORE
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits, all within the filter."""
-        named, best = await asyncio.gather(self.graph.entities(text), self.library.search(text, where, ANCHORS))
-        found = await self.graph.around((*named, *(hit.record.doc_id for hit in best)), limit if where is None else NEIGHBOURS)
+        named, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
+        found = await self.graph.around((*named, *best), limit if where is None else NEIGHBOURS)
         top = f"of your top {len(best)}"
         kept: list[Scored] = []
         for start in range(0, len(found), limit):
@@ -97,7 +98,7 @@ class Engine:
 
 
 def _scored(place: Near, record: Record) -> Scored:
-    return Scored(record=record, score=place.similarity, why=_cut(place.read))
+    return Scored(record, place.similarity, _cut(place.read))
 
 
 def _cut(read: TokensRead) -> str:
@@ -107,4 +108,4 @@ def _cut(read: TokensRead) -> str:
 
 
 def _related(place: Neighbour, record: Record, top: str) -> Scored:
-    return Scored(record=record, score=place.score, why=explained(place.paths, top), paths=place.paths)
+    return Scored(record, place.score, explained(place.paths, top), place.paths)

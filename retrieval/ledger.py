@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.opening import opened
 from outrider.retrieval.sql import any_of
+from outrider.retrieval.upkeep import KEEP_BESIDE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NAME = "files"
 """The table is made when the first file is remembered."""
-KEEP = timedelta(hours=1)
 COMPACT_EVERY = 64
 """Commits after which the ledger is compacted on the way."""
 
@@ -67,7 +66,7 @@ async def remember(connection: AsyncConnection, files: Sequence[IngestedFile]) -
     rows = {file.fingerprint: asdict(file) for file in files}  # equal files at two places have one fingerprint
     done = await merge.execute(pa.Table.from_pylist(list(rows.values()), schema=schema()))
     if done.version % COMPACT_EVERY == 0:
-        await table.optimize(cleanup_older_than=KEEP)
+        await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
 
 async def forget(connection: AsyncConnection, origins: Sequence[str]) -> None:
@@ -85,4 +84,4 @@ async def compact(connection: AsyncConnection) -> None:
     """Every remembered file adds a version; readers of the ledger hold none for long."""
     table = await opened(connection, NAME)
     if table is not None:
-        await table.optimize(cleanup_older_than=KEEP)
+        await table.optimize(cleanup_older_than=KEEP_BESIDE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ MOST_RECORDS = 2_000
 BEGINNING = 3
 """Letters that are taken to be right in a name that is mistyped."""
 
+Node = tuple[str, str]
+"""An `Entity` as a row has it, kind and name; the two are equal."""
 End = tuple[str, str]
 """A record's id, and its relation to the entity."""
 
@@ -43,16 +45,16 @@ class Lookup:
         where = any_of("doc_id", asked) + (f" AND {any_of('kind', [kind])}" if kind else "")
         return await self.library.edges(where) if asked else []
 
-    async def to_entities(self, entities: Iterable[Entity]) -> list[Row]:
+    async def to_entities(self, entities: Iterable[Node]) -> list[Row]:
         """Edges to these entities, hubs too; of each at most `MOST_RECORDS`, the first that the table gives."""
         wanted = sorted(set(entities))
         if not wanted:
             return []
         rows = await self.library.edges(_among(wanted), MOST_RECORDS)
         if len(rows) == MOST_RECORDS:  # a frequent one may have crowded the others out
-            each = [self.library.edges(f"{_among([node])} AND {any_of('kind', [node.kind])}", MOST_RECORDS) for node in wanted]
+            each = [self.library.edges(f"{_among([node])} AND {any_of('kind', [node[0]])}", MOST_RECORDS) for node in wanted]
             rows = [row for found in await asyncio.gather(*each) for row in found]
-        return [row for row in rows if Entity(row[2], row[3]) in wanted]
+        return [row for row in rows if row[2:] in wanted]
 
     async def named(self, names: Iterable[str]) -> Counter[Entity]:
         """The entities of these names with how many edges lead to each; of frequent ones at least that many."""
@@ -72,17 +74,18 @@ class Lookup:
         rows = await self.library.edges(f"starts_with(name, {literal(letters)})", ROOM) if letters else []
         return {Entity(row[2], row[3]) for row in rows}
 
-    async def ends(self, entities: Iterable[Entity]) -> Mapping[Entity, Sequence[End]]:
-        """Who names these entities, by id. Of a hub only the record that it is the name of."""
+    async def ends(self, entities: Iterable[Node]) -> Mapping[Node, set[End]]:
+        """Who names these entities. Of a hub only the record that it is the name of."""
         wanted = frozenset(entities)
-        rows = await self._to_names({node.name for node in wanted})
-        hubs = [node for node in wanted if node.name in self.hubs and (node.kind == RECORD or node.kind in IDENTIFIERS)]
+        rows = await self._to_names({name for _, name in wanted})
+        hubs = [node for node in wanted if node[1] in self.hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
         if hubs:
             rows += await self.library.edges(f"relation = '{IS}' AND {_among(hubs)}", ROOM)
-        found: defaultdict[Entity, set[End]] = defaultdict(set)
-        for doc_id, relation, kind, name in rows:
-            found[Entity(kind, name)].add((doc_id, relation))
-        return {node: sorted(ends) for node, ends in found.items() if node in wanted}
+        found: defaultdict[Node, set[End]] = defaultdict(set)
+        for row in rows:
+            if row[2:] in wanted:
+                found[row[2:]].add(row[:2])
+        return found
 
     async def _to_names(self, names: set[str]) -> list[Row]:
         """All edges to these names but to hubs, which are found out on the way: they fill the room."""
@@ -98,5 +101,5 @@ class Lookup:
         return []
 
 
-def _among(entities: Iterable[Entity]) -> str:
-    return any_of("name", sorted({node.name for node in entities}))
+def _among(entities: Iterable[Node]) -> str:
+    return any_of("name", sorted({name for _, name in entities}))

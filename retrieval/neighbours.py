@@ -16,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.edges import IS, Row
 from outrider.retrieval.entities import IDENTIFIERS, RECORD, Entity, entity, normal_author, normal_name, parsed
-from outrider.retrieval.lookup import End, Lookup
+from outrider.retrieval.lookup import End, Lookup, Node
 from outrider.retrieval.phrases import counts, phrases
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path
@@ -75,20 +75,22 @@ class LibraryGraph:
         Of entity anchors that very many records name, `lookup.MOST_RECORDS` are seen.
         """
         asked = sorted(set(anchors))
-        entities = {found: anchor for anchor in asked if (found := parsed(anchor))}
+        entities: dict[Node, str] = {found: anchor for anchor in asked if (found := parsed(anchor))}
         if not asked:
             return []
         lookup = await self._lookup()
         own, named = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities))
-        ends = await lookup.ends(Entity(row[2], row[3]) for row in own)
+        ends = await lookup.ends(row[2:] for row in own)
         held = {row[0] for row in own}
         ways: defaultdict[str, Ways] = defaultdict(dict)
         for doc_id, relation, kind, name in named:
-            anchor = entities[Entity(kind, name)]
+            anchor = entities[kind, name]
             if anchor not in held:  # else a record's id that reads like an entity, such as pypi:httpx
                 ways[doc_id][anchor, _word(relation), f"{kind}:{name}"] = DIRECT
+        weights = {node: _shared(found) for node, found in ends.items()}
         for start in own:
-            for doc_id, way, weight in _hops(start, ends.get(Entity(start[2], start[3]), ())):
+            node = start[2:]
+            for doc_id, way, weight in _hops(start, ends[node], weights[node]) if node in ends else ():
                 ways[doc_id][way] = weight
         return _best(ways, limit)
 
@@ -118,12 +120,16 @@ def _identified(text: str) -> Iterator[Entity]:
     return (found for kind in IDENTIFIERS if (found := entity(kind, text)))
 
 
-def _hops(start: Row, ends: Sequence[End]) -> Iterator[tuple[str, Way, float]]:
+def _shared(ends: Iterable[End]) -> float:
+    """What a path through an entity that these name is worth."""
+    return 1 / math.log2(1 + max(1, len({doc_id for doc_id, relation in ends if relation != IS})))
+
+
+def _hops(start: Row, ends: Iterable[End], shared: float) -> Iterator[tuple[str, Way, float]]:
     """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity."""
     anchor, relation, kind, name = start
     through = f"{kind}:{name}"
     word = _word(relation)
-    shared = 1 / math.log2(1 + len({doc_id for doc_id, other in ends if other != IS} | {anchor}))
     for doc_id, other in ends:
         if doc_id == anchor:
             continue

@@ -9,7 +9,6 @@ that no two models lie in memory.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.known_items import KnownItem, known_items
+from outrider.retrieval.ndcg import ndcg
 from outrider.retrieval.rerank.cross_encoder import CrossEncoderReranker
 from outrider.retrieval.rerank.revision import revision_of
 from outrider.retrieval.training.folder import trained_on
@@ -47,7 +47,6 @@ Without it a kind on which a reranker does nothing at all would forbid it by cha
 ROUNDS = 10_000
 BLOCK = 2**20
 """Signs drawn at once: 8 MiB of numbers."""
-NDCG_DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +125,10 @@ class _Asked:
     ids: tuple[str, ...]
     scores: tuple[float, ...]
 
+    def ndcg(self, ranking: Sequence[str]) -> float:
+        """Of these ids, best first; one record is right."""
+        return ndcg((doc_id == self.answer for doc_id in ranking), [1])
+
 
 @dataclass(slots=True)
 class _Trial:
@@ -145,7 +148,7 @@ class _Trial:
 
     @property
     def before(self) -> list[float]:
-        return [ndcg(one.ids, one.answer) for one in self.asked]
+        return [one.ndcg(one.ids) for one in self.asked]
 
     async def search(self, items: Sequence[KnownItem], first_stage: FirstStage) -> None:
         for item in items:
@@ -173,7 +176,7 @@ class _Trial:
         self._step()
         scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
         order = best_first(blended(one.scores, scores, self.weight))
-        return ndcg([one.ids[place] for place in order], one.answer)
+        return one.ndcg([one.ids[place] for place in order])
 
     def _step(self) -> None:
         self.progress(self.done, self.steps)
@@ -182,12 +185,6 @@ class _Trial:
     def _fails(self, reranker: Reranker, why: str) -> None:
         self.failed[reranker.name] = why
         self.after.pop(reranker.name, None)
-
-
-def ndcg(ranking: Sequence[str], answer: str) -> float:
-    """nDCG@10 where one record is right: 1 / log2(1 + its rank), 0 beyond the tenth."""
-    found = ranking[:NDCG_DEPTH]
-    return 1 / math.log2(2 + found.index(answer)) if answer in found else 0.0
 
 
 def judged(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:

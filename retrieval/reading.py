@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.schema import BRIEF, FULL, brief_records, full_records
@@ -22,7 +23,7 @@ CHUNK = 500
 
 async def columns_of(table: AsyncTable, doc_ids: Sequence[str], columns: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
     """A row for each id that the table holds, in no particular order."""
-    for chunk in _chunks(list(dict.fromkeys(doc_ids)), CHUNK):
+    for chunk in chunks(dict.fromkeys(doc_ids)):
         asked = table.query().where(any_of("doc_id", chunk)).select(list(columns)).limit(ALL_ROWS)
         for row in (await asked.to_arrow()).to_pylist():
             yield row
@@ -36,7 +37,7 @@ async def fetch(table: AsyncTable, doc_ids: Sequence[str]) -> list[Record]:
 
 async def brief(table: AsyncTable, doc_ids: Sequence[str], where: Filter | None) -> list[Record]:
     records: dict[str, Record] = {}
-    for chunk in _chunks(list(dict.fromkeys(doc_ids)), CHUNK):
+    for chunk in chunks(dict.fromkeys(doc_ids)):
         named = Compare("doc_id", "$in", tuple(chunk))
         condition = named if where is None else And((named, where))
         found = await table.query().where(to_sql(condition)).select(BRIEF).limit(ALL_ROWS).to_arrow()
@@ -81,5 +82,7 @@ def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in FULL}
 
 
-def _chunks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
+def chunks(items: Iterable[str]) -> Iterator[list[str]]:
+    """As many as one condition names."""
+    left = iter(items)
+    return iter(lambda: list(islice(left, CHUNK)), [])

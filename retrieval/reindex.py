@@ -120,32 +120,43 @@ class _Run:
         held = await self._begun()
         try:
             await self._fill(held, await self._missing(held))
-            self._refuse_a_model_that_gives_nothing()
+            if await self._gave_nothing(held):
+                return self._report(held, before=None)
             held = await self._indexed(held)
             await self._switched(held)
         except LibraryError:
             await self._still_there(held)
             raise
-        replaced = before.space.model_name if before and before.space.id != self.space.id else None
-        reasons = tuple(f"{doc_id}: {why}" for doc_id, (_, why) in sorted(self.refused.items())[:MAX_REASONS])
+        return self._report(held, before if before and before.space.id != self.space.id else None)
+
+    def _report(self, held: Held, before: Held | None) -> Reindexed:
         return Reindexed(
             model=self.space.model_name,
-            before=replaced,
+            before=None if before is None else before.space.model_name,
             records=self.records,
             embedded=self.embedded,
             cut=self.cut,
             without=len(self.refused),
-            reasons=reasons,
+            reasons=tuple(f"{doc_id}: {why}" for doc_id, (_, why) in sorted(self.refused.items())[:MAX_REASONS]),
             index=held.index or "exact",
             recall=held.recall,
             dropped=self.dropped,
         )
 
-    def _refuse_a_model_that_gives_nothing(self) -> None:
-        """Before it takes the place of one that does."""
-        if self.refused and len(self.refused) == self.records:
-            _, why = min(self.refused.values())
-            raise BadVectors(f"{self.space.model_name} gave no vector for any of {self.records:,} records ({why}); nothing was switched")
+    async def _gave_nothing(self, held: Held) -> bool:
+        """Whether there is no vector of this space: then it takes nobody's place and is forgotten.
+
+        `BadVectors` where that is the model's fault, not that of records without text.
+        """
+        async with self.shelves.place.writing():
+            with self.shelves.place.translated(writing=True):
+                if await (await self.shelves.vectors.table(held)).count_rows():
+                    return False
+                await self.shelves.vectors.forget(held)
+        reasons = sorted(why for _, why in self.refused.values() if why != writing.NO_TEXT)
+        if reasons:
+            raise BadVectors(f"{self.space.model_name} gave no vector for any of {len(reasons):,} records ({reasons[0]}); it was not taken")
+        return True
 
     async def _begun(self) -> Held:
         """The table to fill: this model's own, or a new one, which is current at once where there is no other.

@@ -18,6 +18,7 @@ from outrider.state.request import MAX_QUERY_CHARS, MAX_QUERY_TERMS
 from outrider.text.words import STOP_WORDS, WORD, words
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb.query import FullTextQuery
     from lancedb.table import AsyncTable
 
@@ -67,6 +68,19 @@ async def search(table: AsyncTable, text: str, where: Filter | None, limit: int,
 
     `widened` are terms that help without being asked for: their BM25 counts `WIDENED_WEIGHT` times.
     """
+    rows = await _ranked(table, text, where, limit, widened, BRIEF)
+    records = brief_records({name: [row[name] for row in rows] for name in BRIEF})
+    return [Scored(record, row["_score"]) for record, row in zip(records, rows, strict=True)]
+
+
+async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
+    """As `search`, without the records."""
+    return [row["doc_id"] for row in await _ranked(table, text, where, limit, (), ())]
+
+
+async def _ranked(
+    table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str], columns: Sequence[str]
+) -> list[dict[str, Any]]:
     asked = searched(text)
     if not asked or limit < 1:
         return []
@@ -75,10 +89,8 @@ async def search(table: AsyncTable, text: str, where: Filter | None, limit: int,
     if widened:
         parts.append(match_query(" ".join(widened), RANKED, WIDENED_WEIGHT))
     query = any_query(parts)
-    columns = await _best(table, query, where, limit)
-    order = sorted(range(len(columns["doc_id"])), key=lambda row: (-columns["_score"][row], columns["doc_id"][row]))[:limit]
-    records = brief_records({"record": [columns["record"][row] for row in order]})
-    return [Scored(record=record, score=columns["_score"][row]) for record, row in zip(records, order, strict=True)]
+    rows = await _best(table, query, where, limit, ["doc_id", "_score", *columns])
+    return sorted(rows, key=lambda row: (-row["_score"], row["doc_id"]))[:limit]
 
 
 async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None, limit: int) -> list[str]:
@@ -89,7 +101,7 @@ async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None
         return []
     columns = list(EXACT_FIELDS.values()) if field == "any" else [EXACT_FIELDS[field]]
     found = await _rows(table, any_query([phrase_query(phrase, column) for column in columns]), where, ["doc_id", "_score"], ALL_ROWS)
-    return sorted(found["doc_id"])[:limit]
+    return sorted(found["doc_id"].to_pylist())[:limit]
 
 
 def match_query(text: str, column: str, weight: float = 1.0) -> FullTextQuery:
@@ -115,20 +127,20 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int) -> dict[str, list[Any]]:
+async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
     """At least the best `limit` rows, with everything that ties with the last of them."""
     asked = limit + SLACK
     while True:
-        columns = await _rows(table, query, where, ["doc_id", "_score", *BRIEF], asked)
-        scores = sorted(columns["_score"], reverse=True)
+        found = await _rows(table, query, where, columns, asked)
+        scores = sorted(found["_score"].to_pylist(), reverse=True)
         if len(scores) < asked or scores[limit - 1] > scores[-1]:
-            return columns
+            rows: list[dict[str, Any]] = found.to_pylist()
+            return rows
         asked *= 8
 
 
-async def _rows(table: AsyncTable, query: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> dict[str, list[Any]]:
+async def _rows(table: AsyncTable, query: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
     asked = table.query().nearest_to_text(query).select(list(columns)).limit(limit)
     if where is not None:
         asked = asked.where(to_sql(where))
-    found: dict[str, list[Any]] = (await asked.to_arrow()).to_pydict()
-    return found
+    return await asked.to_arrow()

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.retrieval import edges, expansion, ledger, opening, reading, schema, search, upkeep, verdicts
+from outrider.retrieval import edges, expansion, ledger, opening, reading, schema, search, tags, upkeep, verdicts
 from outrider.retrieval import reindex as reindexing
 from outrider.retrieval.ledger import IngestedFile
 from outrider.retrieval.place import TABLE, Place
@@ -28,7 +28,7 @@ from outrider.retrieval.vectors.dense import Near
 from outrider.retrieval.vectors.shelf import Vectors, VectorsInfo
 from outrider.retrieval.vectors.writing import Embedded
 from outrider.state.embedding import EmbeddingSpace, TokensRead
-from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.errors import LibraryError
 from outrider.state.filters import Compare, Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
@@ -117,9 +117,11 @@ class Library:
         self._connection.close()  # type: ignore[no-untyped-call]
 
     async def upsert(self, records: Sequence[Record]) -> Upserted:
-        """Add or replace by `doc_id` in one commit, unless the content hash says that nothing changed.
+        """Add or replace by `doc_id`, unless the content hash says that nothing changed.
 
-        Of several records with one id the last counts. `BadRequest` for text that is no Unicode text.
+        Of several records with one id the last counts. `BadRequest` for text that is no Unicode text. The records are one commit:
+        vectors of what they no longer say go before it, their edges come before it and the former ones go after it. A process that
+        dies in between leaves what `check` tells and `reindex` mends.
         """
         latest = {record.doc_id: record for record in records}
         if not latest:
@@ -150,6 +152,11 @@ class Library:
         """
         with self._place.translated():
             return await search.search(self._table, text, where, limit, widened)
+
+    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
+        """As `search`, without the records."""
+        with self._place.translated():
+            return await search.best_ids(self._table, text, where, limit)
 
     async def space(self) -> EmbeddingSpace | None:
         """What the library's vectors are of; None where its records were never embedded."""
@@ -277,29 +284,17 @@ class Library:
         """Name the current version, which is kept from then on; returns its number."""
         async with self._place.writing():
             with self._place.translated(writing=True):
-                if name in await self.tags():
-                    raise BadRequest(f"the library has a tag {name!r} already; remove it first or choose another name")
-                version = int(await self._table.version())
-                try:
-                    await self._table.tags.create(name, version)
-                except RuntimeError as error:
-                    if "Ref is invalid" not in str(error):
-                        raise
-                    raise BadRequest(f"{name!r} is no tag name; use letters, digits, '.', '-' and '_'") from error
-        return version
+                return await tags.add(self._table, name)
 
     async def untag(self, name: str) -> None:
         async with self._place.writing():
             with self._place.translated(writing=True):
-                known = await self.tags()
-                if name not in known:
-                    raise BadRequest(f"the library has no tag {name!r}; it has: {', '.join(known) or 'none'}")
-                await self._table.tags.delete(name)
+                await tags.remove(self._table, name)
 
     async def tags(self) -> dict[str, int]:
         """Version by tag, sorted by name."""
         with self._place.translated():
-            return {name: int(tag["version"]) for name, tag in sorted((await self._table.tags.list()).items())}
+            return await tags.every(self._table)
 
     async def info(self) -> LibraryInfo:
         with self._place.translated():

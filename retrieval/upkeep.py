@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 KEEP = timedelta(days=7)
 """Versions younger than this stay, whoever may be reading them."""
+KEEP_BESIDE = timedelta(hours=1)
+"""The same of the tables beside the records, which nobody reads for long."""
 MARGIN = timedelta(minutes=10)
 DUE_ROWS = 256
 """Unindexed rows are searched one by one: about 1 ms for so many abstracts."""
@@ -25,6 +27,7 @@ DUE_FRAGMENTS = 24
 CHECKED_AT_ONCE = 200
 MANY = 100
 
+REINDEX = "outrider library reindex"
 FIX_INDEX = "the next 'outrider ingest' rebuilds it"
 FIX_ROW = "remove it with 'outrider library remove' and ingest its file again"
 

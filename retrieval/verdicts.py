@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.opening import opened
 from outrider.retrieval.search import ALL_ROWS
+from outrider.retrieval.upkeep import KEEP_BESIDE
 from outrider.state.reranking import Verdict, best_verdict
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NAME = "verdicts"
 """The table is made by the first probe."""
-KEEP = timedelta(hours=1)
 
 
 def schema() -> pa.Schema:
@@ -31,7 +30,7 @@ async def remember(connection: AsyncConnection, verdicts: Sequence[Verdict]) -> 
     table = await connection.create_table(NAME, schema=schema(), exist_ok=True)
     rows = [{"judged_at": one.judged_at, "reranker": one.reranker, "verdict": one.model_dump_json()} for one in verdicts]
     await table.add(pa.Table.from_pylist(rows, schema=schema()))
-    await table.optimize(cleanup_older_than=KEEP)
+    await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
 
 async def every(connection: AsyncConnection) -> tuple[Verdict, ...]:

@@ -52,19 +52,26 @@ async def first_stage(services: Services, engine: Engine, asked: SearchRequest, 
     where = parse_filter(asked.filters or {})
     queries = [SourceQuery(str(asked.query), strategy, where, limit) for strategy in strategies]
     if len(queries) == 1:
-        return _single(queries[0], (await engine.search(queries[0])).results)
+        return _single(queries[0], await _results(engine, queries[0]))
     answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
     lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
-    works = deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
-    return [one.model_copy(update={"score": one.scores["fused"]}) for one in works]
+    return deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
 
 
 async def _unless_off(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
     try:
-        return (await engine.search(query)).results
+        return await _results(engine, query)
     except DISPENSABLE as error:
         log.warning("searched without %s: %s", query.strategy, error)
         return ()
+
+
+async def _results(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
+    """What was found; what the engine says beside it is logged, for there is no response to carry it."""
+    answer = await engine.search(query)
+    if answer.message:
+        log.warning("%s: %s", query.strategy, answer.message)
+    return answer.results
 
 
 def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:

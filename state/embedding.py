@@ -38,7 +38,8 @@ class EmbeddingSpace(Model):
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class TokensRead(Model):
+@dataclass(frozen=True, slots=True)
+class TokensRead:
     """How many tokens of a record its vector speaks for, of how many; None where an endpoint does not say."""
 
     tokens: int | None = None

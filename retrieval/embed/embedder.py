@@ -101,11 +101,6 @@ class Embedder:
         """Loads the model at first use. Raises `ModelUnavailable`, `MissingExtra`."""
         return self._backend().space
 
-    @property
-    def loaded(self) -> EmbeddingSpace | None:
-        """The space once the model is loaded; asking does not load it."""
-        return None if self._loaded is None else self._loaded.space
-
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
         """Vectors of shape (n, d), float32, of length 1 where so configured, in the order of the texts; a single text is n = 1.
 

@@ -105,7 +105,7 @@ def _for_a_reranker() -> Iterator[None]:
     try:
         yield
     except ModelUnavailable as error:
-        raise ModelUnavailable(f"reranker: {error}") from error
+        raise ModelUnavailable(f"{error} (asked for as a reranker)") from error
 
 
 def _predicted(model: Any, pairs: list[tuple[str, str]], name: str) -> list[float]:

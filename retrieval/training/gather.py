@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from outrider.retrieval.training.questions import Question, body_of, draw, known_items
+from outrider.retrieval.reading import chunks
+from outrider.retrieval.training.questions import Question, body_of, draw, questions_of
 from outrider.state.filters import Compare
 from outrider.state.records import Record
 
@@ -20,7 +21,6 @@ COLUMNS = ("doi", "pmid", "arxiv")
 CITED_EACH = 3
 """Most citations of one record that become questions, so that one long review does not outweigh the others."""
 KNOWN_EACH = 4
-ASKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ async def drawn(library: Library, count: int, seed: int) -> Drawn:
 
 def known(records: Sequence[Record], seed: int) -> Iterator[Question]:
     """One question of each record, then a second of each, and so on."""
-    made = [known_items(record, seed)[:KNOWN_EACH] for record in records]
+    made = [questions_of(record, seed)[:KNOWN_EACH] for record in records]
     for turn in range(KNOWN_EACH):
         for questions in made:
             yield from questions[turn : turn + 1]
@@ -110,7 +110,7 @@ async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
         wanted.setdefault(scheme, []).append(value)
     held: dict[str, str] = {}
     for scheme in (scheme for scheme in COLUMNS if scheme in wanted):
-        for values in _chunks(wanted[scheme]):
+        for values in chunks(wanted[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
                 held.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
     async for record in _fetched(library, wanted.get("doc", [])):
@@ -119,13 +119,9 @@ async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
 
 
 async def _fetched(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
-    for chunk in _chunks(doc_ids):
+    for chunk in chunks(doc_ids):
         for record in await library.fetch(chunk):
             yield record
-
-
-def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (items[start : start + ASKED_AT_ONCE] for start in range(0, len(items), ASKED_AT_ONCE))
 
 
 class _Lowest:

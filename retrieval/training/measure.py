@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from outrider.retrieval.ndcg import ndcg
 from outrider.retrieval.training.groups import Group
 from outrider.state.reranking import blended
 from outrider.text.words import stems
 
-CUT = 10
-
-
-def ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
-    """nDCG@10 with linear gain (Jarvelin and Kekalainen 2002, as in trec_eval); equal scores keep the worse order."""
-    best = _gain(sorted(relevance, reverse=True))
-    order = sorted(range(len(scores)), key=lambda at: (-scores[at], relevance[at], at))
-    return _gain([relevance[at] for at in order]) / best if best else 0.0
-
 
 def mean_ndcg(groups: Sequence[Group], scores: Sequence[Sequence[float]]) -> float:
-    return sum(ndcg(group.relevance, given) for group, given in zip(groups, scores, strict=True)) / len(groups)
+    return sum(ordered_ndcg(group.relevance, given) for group, given in zip(groups, scores, strict=True)) / len(groups)
+
+
+def ordered_ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
+    """nDCG@10 of the order that the scores give; equal scores keep the worse order."""
+    order = sorted(range(len(scores)), key=lambda at: (-scores[at], relevance[at], at))
+    return ndcg((relevance[at] for at in order), relevance)
 
 
 def word_matching(groups: Sequence[Group]) -> list[list[float]]:
@@ -43,7 +40,3 @@ def word_matching(groups: Sequence[Group]) -> list[list[float]]:
 def half_and_half(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
     """As a search blends them by default (`reranker.weight`)."""
     return [blended(one, other, 0.5) for one, other in zip(first, second, strict=True)]
-
-
-def _gain(relevance: Sequence[int]) -> float:
-    return sum(value / math.log2(place + 2) for place, value in enumerate(relevance[:CUT]))

@@ -42,7 +42,7 @@ class Question:
     """The words of the source that the query was made from."""
 
 
-def known_items(record: Record, seed: int) -> list[Question]:
+def questions_of(record: Record, seed: int) -> list[Question]:
     """Questions that `record` answers, in an order drawn from the seed and its id; none where it holds too little text."""
     rng = generator(seed, "known item", record.doc_id)
     body = body_of(record)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from outrider.retrieval import reading
 from outrider.retrieval.search import ALL_ROWS
+from outrider.retrieval.upkeep import REINDEX
 from outrider.retrieval.vectors.rows import VECTOR, document_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 AT_ONCE = 1_000
-FIX = "outrider library reindex"
 SHOWN = 5
 
 
@@ -24,14 +24,14 @@ async def problems(records: AsyncTable, vectors: AsyncTable, model: str) -> Asyn
     held = await vectors.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
     said = await records.query().select(["doc_id", "content_hash"]).with_row_id().limit(ALL_ROWS).to_arrow()
     if bare := await _with_text(records, await asyncio.to_thread(said.join, held, "doc_id", join_type="left anti")):
-        yield f"{_records(bare)} no vector of {model}; embed with: {FIX}, which says why where it cannot"
+        yield f"{_records(bare)} no vector of {model}; embed with: {REINDEX}, which says why where it cannot"
     there = await asyncio.to_thread(said.join, held, "doc_id", join_type="left semi")
     stale = await asyncio.to_thread(there.join, held, ["doc_id", "content_hash"], join_type="left anti")
     if stale.num_rows:
-        yield f"{_records(stale.num_rows)} a vector of what it said before; embed anew with: {FIX}"
+        yield f"{_records(stale.num_rows)} a vector of what it said before; embed anew with: {REINDEX}"
     strangers = await asyncio.to_thread(held.join, said, "doc_id", join_type="left anti")
     if strangers.num_rows:
-        yield f"{_vectors(strangers.num_rows)} not there, as an ingest leaves them that was killed or still runs; drop them with: {FIX}"
+        yield f"{_vectors(strangers.num_rows)} not there, as an ingest leaves them that was killed or still runs; drop them with: {REINDEX}"
     if broken := await _broken(vectors):
         names = ", ".join(map(repr, broken[:SHOWN])) + (", ..." if len(broken) > SHOWN else "")
         yield f"{_records(len(broken))} a vector that is not of numbers, or of zeros ({names}); remove and ingest again"

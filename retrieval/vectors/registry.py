@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from outrider.retrieval.opening import opened
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
+from outrider.retrieval.upkeep import KEEP_BESIDE
 from outrider.state.embedding import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -90,11 +91,9 @@ class Registry:
             await self._connection.drop_table(held.table)
 
     async def compact(self) -> None:
-        from outrider.retrieval.ledger import KEEP
-
         table = await self._opened()
         if table is not None:
-            await table.optimize(cleanup_older_than=KEEP)
+            await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
     async def _opened(self) -> AsyncTable | None:
         if self._table is None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.retrieval import ledger, reading, upkeep
+from outrider.retrieval import reading, upkeep
 from outrider.retrieval.opening import opened
 from outrider.retrieval.place import Place
 from outrider.retrieval.search import ALL_ROWS
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-MEND = "outrider library reindex"
 SHOWN_CHARS = 24
 TABLES = "vectors_"
 DROPPED_AT_ONCE = 5_000
@@ -93,7 +92,7 @@ class Vectors:
             raise EmbeddingSpaceMismatch(
                 f"the library at {self._place.shown} has vectors of {held.space.model_name}, which do not compare with those of "
                 f"{space.model_name} ({_differences(held.space, space)}); use the library's model, or embed all records with the other "
-                f"one: {MEND} --model {space.model_name}"
+                f"one: {upkeep.REINDEX} --model {space.model_name}"
             )
         return held
 
@@ -110,7 +109,7 @@ class Vectors:
     async def _searchable(self, space: EmbeddingSpace) -> Held:
         held = await self.fitting(space)
         if held is None:
-            raise NoVectors(f"the records of the library at {self._place.shown} were never embedded; embed them with: {MEND}")
+            raise NoVectors(f"the records of the library at {self._place.shown} were never embedded; embed them with: {upkeep.REINDEX}")
         return held
 
     async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None) -> Embedded:
@@ -119,10 +118,13 @@ class Vectors:
         if not texts:
             return Embedded()
         space = await asyncio.to_thread(lambda: embedder.space)
-        held = await self.begun(space)
         with self._place.translated():
-            kept = await writing.known(await self.table(held), texts)
+            held = await self.fitting(space)
+            kept = await writing.known(await self.table(held), texts) if held else frozenset[str]()
         batch = await writing.made(texts, kept, embedder, progress)
+        if held is None and not batch.rows:
+            return batch.done
+        held = held or await self._begun(space)
         async with self._place.writing():
             with self._place.translated(writing=True):
                 held = await self.fitting(space) or held
@@ -130,12 +132,8 @@ class Vectors:
                 await self._place.committed(lambda: writing.write(table, batch))
         return batch.done
 
-    async def begun(self, space: EmbeddingSpace) -> Held:
-        """The current space, which this one becomes where there is none."""
-        with self._place.translated():
-            held = await self.fitting(space)
-        if held is not None:
-            return held
+    async def _begun(self, space: EmbeddingSpace) -> Held:
+        """Makes this space the current one, where there was none."""
         async with self._place.writing():
             with self._place.translated(writing=True):
                 return await self.fitting(space) or await self.made(space, "current")
@@ -225,7 +223,7 @@ class Vectors:
     async def tended(self, held: Held) -> Held:
         """With an index that fits its size and covers all its vectors."""
         table = await self.table(held)
-        await self._place.committed(lambda: table.optimize(cleanup_older_than=ledger.KEEP))
+        await self._place.committed(lambda: table.optimize(cleanup_older_than=upkeep.KEEP_BESIDE))
         if not await index.due(table, held):
             return held
         built = await index.build(table)

@@ -32,10 +32,6 @@ class Embedded:
     without: Mapping[str, str] = field(default_factory=dict)
     """Why a record has no vector, by doc_id."""
 
-    def __add__(self, other: Embedded) -> Embedded:
-        counts = (self.embedded + other.embedded, self.reused + other.reused, self.cut + other.cut)
-        return Embedded(*counts, without={**self.without, **other.without})
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import console, errors, note, one_line, plain, table
+from outrider.serve.cli.progress import Progress
+from outrider.serve.cli.terminal import console, note, plain, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from rich.progress import Progress
 
     from outrider.ingest.pipeline import IngestProgress
     from outrider.ingest.report import IngestReport, VectorReport
@@ -60,7 +60,7 @@ async def _ingest(made: Services, paths: list[Path], columns: Mapping[str, str],
     bounds = made.settings.ingest
     options = ReadOptions(columns=columns, max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
     library = await made.new_library()
-    with _progress(quiet) as bar:
+    with Progress(size=True, quiet=quiet) as bar:
         embedder, off = await made.embedder_at_hand(library)
         return await run_ingest(
             library,
@@ -85,25 +85,13 @@ def _columns(texts: list[str]) -> dict[str, str]:
     return columns
 
 
-def _progress(quiet: bool) -> Progress:
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        SpinnerColumn(), MofNCompleteColumn(), BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.fields[records]}"),
-        TextColumn("{task.description}", markup=False), console=errors(), transient=True, disable=quiet,
-    )  # fmt: skip
-
-
 def _drawn(bar: Progress) -> Callable[[IngestProgress], None]:
-    task = bar.add_task("", total=None, records="")
+    started = time.monotonic()
 
     def draw(now: IngestProgress) -> None:
-        rate = now.records / max(bar.tasks[0].elapsed or 0.0, 0.001)
-        what = f"embedding {now.embedding[0]:,} of {now.embedding[1]:,}" if now.embedding else one_line(Path(now.current or "").name)
-        bar.update(
-            task, completed=now.bytes_done, total=now.bytes_total or None, description=what,
-            records=f"{now.records:,} records, {rate:,.0f}/s",
-        )  # fmt: skip
+        rate = now.records / max(time.monotonic() - started, 0.001)
+        what = f"embedding {now.embedding[0]:,} of {now.embedding[1]:,}" if now.embedding else Path(now.current or "").name
+        bar.show(what or "reading", now.bytes_done, now.bytes_total, f"{now.records:,} records, {rate:,.0f}/s")
 
     return draw
 

@@ -46,7 +46,10 @@ def neighbours(
     listing = table(*(("id", "title", "why") if kind is None else ("entity", "records", "such as")))
     for row in rows:
         listing.add_row(*(plain(cell) for cell in _cells(row)))
-    console().print(listing)
+    if rows:
+        console().print(listing)
+    elif kind is not None:
+        note(f"No record of {name} names anything of type {kind}.")
     note(f"{len(rows):,} shown; --limit shows more" if len(rows) == limit else f"{len(rows):,} found")
 
 

@@ -6,20 +6,20 @@ import asyncio
 import json
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import console, errors, note, plain, table
+from outrider.serve.cli.progress import Progress
+from outrider.serve.cli.terminal import console, note, plain, table
 from outrider.state.errors import MissingExtra, ModelError
 from outrider.state.hits import Scored
 from outrider.state.request import RetrieverType, SearchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.progress import Progress
 
     from outrider.retrieval.embed.embedder import Embedder
     from outrider.retrieval.probe import FirstStage, Probed
@@ -62,15 +62,12 @@ async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, 
     library = await made.library()
     space = await library.space()
     settings, embedder = made.settings.reranker, made.embedder(space)
-    with _progress(quiet) as bar:
-        task = bar.add_task("loading models", total=None)
+    with Progress("loading models", quiet=quiet) as bar:
         rerankers = await asyncio.to_thread(_rerankers, settings, embedder, names)
 
         async def first_stage(copy: Library) -> FirstStage:
             if space is not None:
-                bar.update(task, description="embedding a sample")
-                await _embedded(copy, embedder, lambda now: bar.update(task, completed=now.done, total=now.total))
-            bar.reset(task, description=f"asking for known items: {', '.join(one.name for one in rerankers)}")
+                await _embedded(copy, embedder, lambda now: bar.show("embedding a sample", now.done, now.total))
             return await _as_the_graph_ranks(made, copy)
 
         return await run_probe(
@@ -82,7 +79,7 @@ async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, 
             clock=made.clock,
             queries=queries,
             seed=seed,
-            progress=lambda done, of: bar.update(task, completed=done, total=of),
+            progress=partial(bar.show, f"asking for known items: {', '.join(one.name for one in rerankers)}"),
         )
 
 
@@ -116,18 +113,9 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
         asked = SearchRequest(query=text, strategies=strategies)
         works = await first_stage(made, engine, asked, max(limit, made.settings.run.candidates))
         best = await asyncio.to_thread(ranked, works, text, made.settings.ranking, this_year)
-        return [Scored(record=one.record, score=one.score) for one in best[:limit]]
+        return [Scored(one.record, one.score) for one in best[:limit]]
 
     return search
-
-
-def _progress(quiet: bool) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    return Progress(
-        SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("of about"), TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False), console=errors(), transient=True, disable=quiet,
-    )  # fmt: skip
 
 
 def _show(probed: Probed) -> None:

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, wait_for
-from outrider.serve.cli.terminal import console, errors, note, plain
+from outrider.serve.cli.progress import Progress
+from outrider.serve.cli.terminal import console, note, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.progress import Progress
-
-    from outrider.retrieval.reindex import Reindexed, ReindexProgress
+    from outrider.retrieval.reindex import Reindexed
     from outrider.services import Services
 
 
@@ -51,26 +48,8 @@ def reindex(
 async def _reindex(made: Services, *, quiet: bool) -> Reindexed:
     from outrider.serve.reindexing import run
 
-    with _progress(quiet) as bar:
-        return await run(made, _drawn(bar))
-
-
-def _progress(quiet: bool) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(),
-        console=errors(), transient=True, disable=quiet,
-    )  # fmt: skip
-
-
-def _drawn(bar: Progress) -> Callable[[ReindexProgress], None]:
-    task = bar.add_task("loading the model", total=None)
-
-    def draw(now: ReindexProgress) -> None:
-        bar.update(task, completed=now.done, total=now.total or None, description=now.stage)
-
-    return draw
+    with Progress("loading the model", quiet=quiet) as bar:
+        return await run(made, lambda now: bar.show(now.stage, now.done, now.total))
 
 
 def _show(done: Reindexed) -> None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.serve.cli.terminal import INTERRUPTED_AND_SAID, console, errors, note, plain, table
+from outrider.serve.cli.progress import Progress
+from outrider.serve.cli.terminal import INTERRUPTED_AND_SAID, console, note, plain, table
 from outrider.state.errors import BadRequest, ModelUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from rich.progress import Progress
+    from collections.abc import Mapping
 
     from outrider.retrieval.store import Library
     from outrider.retrieval.training.loop import Recipe
@@ -57,7 +56,7 @@ def train_reranker(
     judged = read_judgements(judgements) if judgements else {}
     recipe = Recipe(pairs=pairs, epochs=epochs, seed=seed, max_length=max_length)
     try:
-        report = wait_for(_trained(services(library), out.expanduser().absolute(), base, judged, recipe))
+        report = wait_for(_trained(services(library), out.expanduser().absolute(), base, judged, recipe, quiet=as_json))
     except KeyboardInterrupt:
         note(AGAIN)
         return INTERRUPTED_AND_SAID
@@ -71,14 +70,16 @@ def train_reranker(
     return INTERRUPTED_AND_SAID
 
 
-async def _trained(made: Services, out: Path, base: str | None, judged: Mapping[str, Mapping[str, int]], recipe: Recipe) -> TrainingReport:
+async def _trained(
+    made: Services, out: Path, base: str | None, judged: Mapping[str, Mapping[str, int]], recipe: Recipe, *, quiet: bool
+) -> TrainingReport:
     from outrider.retrieval.training.train import train_reranker as train
 
     library = await made.library()
     start = base or await _embedding_model(made, library)
     device = made.settings.reranker.device
-    with _progress() as bar:
-        return await train(library, out, base=start, judgements=judged, recipe=recipe, device=device, progress=_drawn(bar))
+    with Progress(quiet=quiet) as bar:
+        return await train(library, out, base=start, judgements=judged, recipe=recipe, device=device, progress=bar.show)
 
 
 async def _embedding_model(made: Services, library: Library) -> str:
@@ -97,26 +98,6 @@ async def _embedding_model(made: Services, library: Library) -> str:
             "of a small encoder such as MiniLM"
         ) from error
     return named
-
-
-def _progress() -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[known]}"), console=errors(), transient=True,
-    )  # fmt: skip
-
-
-def _drawn(bar: Progress) -> Callable[[str, int, int, str], None]:
-    tasks: dict[str, int] = {}
-
-    def draw(doing: str, done: int, of: int, known: str) -> None:
-        if doing not in tasks:
-            tasks[doing] = bar.add_task(doing, known="")
-        bar.update(bar.task_ids[tasks[doing]], completed=done, total=of or None, known=known)
-
-    return draw
 
 
 def _show(report: TrainingReport) -> None:

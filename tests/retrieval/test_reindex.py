@@ -101,8 +101,7 @@ async def test_the_same_model_only_completes(library: Library) -> None:
 
 async def test_an_empty_library(library: Library) -> None:
     assert (await library.reindex(NEW)).records == 0
-    assert await library.space() == NEW.space
-    assert await near(library, "fox", NEW) == []
+    assert await library.space() is None
 
 
 async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
@@ -390,6 +389,27 @@ async def test_a_model_that_gives_no_vector_at_all_takes_nobodys_place(library: 
     await library.reindex(WordEmbedder())
     before = await library.space()
     refusing = WordEmbedder("other", refused=frozenset(document_text(one) for one in records))
-    with pytest.raises(BadVectors, match="nothing was switched"):
+    with pytest.raises(BadVectors, match=r"no vector for any of 3 records .*; it was not taken"):
         await library.reindex(refusing)
     assert await library.space() == before
+    about = (await library.info()).vectors
+    assert about is not None
+    assert about.building == {}
+
+
+@pytest.mark.parametrize("text", ["a text", ""])
+async def test_a_library_has_no_space_before_it_has_a_vector(library: Library, text: str) -> None:
+    """Else the next model would be refused for the sake of nothing."""
+    records = [paper(f"{at}", text, url=f"https://x.test/{at}") for at in range(3)]
+    refusing = WordEmbedder("other", refused=frozenset({text}))
+    await library.embed(records, refusing)
+    assert await library.space() is None
+    await library.upsert(records)
+    if text:
+        with pytest.raises(BadVectors):
+            await library.reindex(refusing)
+    else:
+        done = await library.reindex(refusing)
+        assert (done.records, done.embedded, done.without) == (3, 0, 3)
+    assert await library.space() is None
+    assert await library.check() == ()

@@ -135,6 +135,22 @@ def test_another_model_is_refused_also_in_a_fusion(folder: Path) -> None:
             outrider.execute(strategy, "aspirin", services=services)
 
 
+@pytest.mark.parametrize("strategy", ["DENSE", "HYBRID"])
+def test_what_a_search_could_not_see_is_said(tmp_path: Path, strategy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A short answer is never silent: here three records were never embedded."""
+
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed(RECORDS[:2], WordEmbedder())
+        await library.upsert(RECORDS)
+        library.close()
+
+    asyncio.run(fill())
+    with caplog.at_level(logging.WARNING):
+        assert outrider.execute(strategy, "aspirin", services=made(tmp_path))
+    assert "lance_dense: 3 records have no vector" in caplog.text
+
+
 def test_without_vectors_dense_is_refused_and_hybrid_goes_on_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def fill() -> None:
         await (await Library.open(tmp_path, create=True)).upsert(RECORDS)

@@ -7,7 +7,7 @@ from ir_measures import calc_aggregate, nDCG
 from tiny_reranker import separable
 
 from outrider.retrieval.training.groups import Group
-from outrider.retrieval.training.measure import half_and_half, mean_ndcg, ndcg, word_matching
+from outrider.retrieval.training.measure import half_and_half, mean_ndcg, ordered_ndcg, word_matching
 
 LISTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1_000)), min_size=1, max_size=30, unique_by=lambda pair: pair[1])
 
@@ -18,11 +18,11 @@ def test_ndcg_is_that_of_the_field(pairs: list[tuple[int, int]]) -> None:
     relevance, scores = [pair[0] for pair in pairs], [float(pair[1]) for pair in pairs]
     qrels = {"q": {str(at): value for at, value in enumerate(relevance)}}
     theirs = calc_aggregate([nDCG @ 10], qrels, {"q": {str(at): score for at, score in enumerate(scores)}})[nDCG @ 10]
-    assert ndcg(relevance, scores) == pytest.approx(theirs)
+    assert ordered_ndcg(relevance, scores) == pytest.approx(theirs)
 
 
 def test_equal_scores_earn_nothing() -> None:
-    assert ndcg([1, 0, 0], [0.0, 0.0, 0.0]) == pytest.approx(0.5)
+    assert ordered_ndcg([1, 0, 0], [0.0, 0.0, 0.0]) == pytest.approx(0.5)
 
 
 def test_word_matching_finds_the_words() -> None:

@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_reranker import papers
 
-from outrider.retrieval.training.questions import degraded, draw, generator, known_items, passage, same_text
+from outrider.retrieval.training.questions import degraded, draw, generator, passage, questions_of, same_text
 from outrider.text.words import words
 
 HELD = papers()
 
 
 def test_a_title_asks_for_the_body_and_a_sentence_for_the_rest() -> None:
-    kinds = {question.kind for record in HELD for question in known_items(record, 0)}
+    kinds = {question.kind for record in HELD for question in questions_of(record, 0)}
     assert kinds == {"title", "sentence"}
-    for question in known_items(HELD[0], 0):
+    for question in questions_of(HELD[0], 0):
         assert question.relevance == {HELD[0].doc_id: 1}
         assert set(words(question.query)) <= set(words(question.taken))
 
@@ -22,7 +22,7 @@ def test_a_title_asks_for_the_body_and_a_sentence_for_the_rest() -> None:
 @given(st.integers(0, len(HELD) - 1), st.integers(0, 1_000))
 @settings(deadline=None)
 def test_what_the_query_was_taken_from_is_in_no_text(at: int, seed: int) -> None:
-    for question in known_items(HELD[at], seed):
+    for question in questions_of(HELD[at], seed):
         right = passage(HELD[at], question, generator(seed, "a"))
         assert right
         assert question.taken not in right
@@ -32,22 +32,22 @@ def test_what_the_query_was_taken_from_is_in_no_text(at: int, seed: int) -> None
 
 
 def test_a_wrong_text_loses_a_sentence_too() -> None:
-    question = next(one for one in known_items(HELD[0], 0) if one.kind == "sentence")
+    question = next(one for one in questions_of(HELD[0], 0) if one.kind == "sentence")
     shorter = passage(HELD[5], question, generator(0, "x"))
     assert shorter.startswith(HELD[5].title)
     assert len(shorter) < len(f"{HELD[5].title}\n\n{HELD[5].abstract}") - 20
 
 
 def test_the_seed_decides_alone() -> None:
-    assert known_items(HELD[3], 1) == known_items(HELD[3], 1)
-    assert any(known_items(record, 1) != known_items(record, 2) for record in HELD[:5])
+    assert questions_of(HELD[3], 1) == questions_of(HELD[3], 1)
+    assert any(questions_of(record, 1) != questions_of(record, 2) for record in HELD[:5])
     assert draw(0, "a", "b") == draw(0, "a", "b") != draw(0, "ab")
     assert 0 <= draw(7, "x") < 1
 
 
 def test_too_little_text_asks_nothing() -> None:
-    assert known_items(paper("a", "A long enough title here"), 0) == []
-    assert known_items(paper("a", "Short", abstract="One sentence. " * 2), 0) == []
+    assert questions_of(paper("a", "A long enough title here"), 0) == []
+    assert questions_of(paper("a", "Short", abstract="One sentence. " * 2), 0) == []
 
 
 @given(st.text(max_size=200), st.integers(0, 99))

@@ -44,6 +44,8 @@ def test_connected_entities_of_a_type(library: str, capsys: pytest.CaptureFixtur
     first = asked(library, capsys, "mesh:liver")[0]["doc_id"]
     assert [row["entity"] for row in asked(library, capsys, first, "--type", "mesh")] == ["mesh:aspirin", "mesh:liver"]
     assert asked(library, capsys, "aspirin", "--type", "venue") == []
+    assert run(["library", "neighbours", "aspirin", "--type", "venue", "-l", library]) == 0
+    assert capsys.readouterr().err == "No record of aspirin names anything of type venue.\n0 found\n"
 
 
 def test_people_see_a_table(library: str, capsys: pytest.CaptureFixture[str]) -> None:

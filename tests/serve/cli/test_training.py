@@ -4,14 +4,13 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_reranker
 
 from outrider.serve.cli import run, training
+from outrider.serve.cli.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +46,14 @@ def test_train_from_the_command_line(base: str, library: str, tmp_path: Path, ca
 def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
     base: str, library: str, tmp_path: Path, when: str, at: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = training._drawn
+    show = Progress.show
 
-    def pressed(bar: Any) -> Callable[[str, int, int, str], None]:
-        draw = drawn(bar)
+    def press(bar: Progress, doing: str, done: int, of: int | None, known: str = "") -> None:
+        show(bar, doing, done, of, known)
+        if doing == when and done == at:
+            os.kill(os.getpid(), signal.SIGINT)
 
-        def press(doing: str, done: int, of: int, known: str) -> None:
-            draw(doing, done, of, known)
-            if doing == when and done == at:
-                os.kill(os.getpid(), signal.SIGINT)
-
-        return press
-
-    monkeypatch.setattr(training, "_drawn", pressed)
+    monkeypatch.setattr(Progress, "show", press)
     assert run(asked(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
     shown = capsys.readouterr()
     assert shown.err.endswith(training.AGAIN + "\n")
