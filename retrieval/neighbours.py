@@ -17,6 +17,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.edges import IS, Row
@@ -152,10 +153,12 @@ def _listed(ways: Ways) -> tuple[Path, ...]:
     return tuple(Path(*way) for way in sorted(ways, key=lambda way: (-ways[way], way[1], way[2], way[0])))
 
 
+@lru_cache(maxsize=1_000)
 def _word(relation: str) -> str:
     return relation.replace("_", " ")
 
 
+@lru_cache(maxsize=1_000)
 def _inverse(word: str) -> str:
     """The relation as seen from its other end; the same word where the language has no other."""
     return next((here if word == there else there for here, there in INVERSE.items() if word in (here, there)), word)
@@ -175,6 +178,7 @@ def explained(paths: Sequence[Path], of: str = "of your best hits") -> str:
     return "; ".join(said[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
+@lru_cache(maxsize=10_000)
 def _reason(path: Path) -> tuple[str, bool]:
     """What the path says of the record, and whether it is to be said of how many anchors."""
     kind, _, name = path.through.partition(":")

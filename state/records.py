@@ -26,7 +26,7 @@ class Identifiers(Model):
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The identifiers that are known, as (scheme, value), strongest first."""
-        return tuple((name, value) for name, value in self if value)
+        return tuple((name, value) for name, value in vars(self).items() if value)
 
 
 class Edge(Model):
