@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,8 @@ def missing_fields() -> list[str]:
     return [f"{model.__name__}.{name}" for model in RESPONSE for name in _fields(model) if f"`{name}`" not in page]
 
 
-def _fields(model: type[BaseModel]) -> list[str]:
-    return list(model.model_fields)
+def _fields(model: type[BaseModel] | type[FoundBy]) -> list[str]:
+    return [field.name for field in fields(model)] if is_dataclass(model) else list(model.model_fields)
 
 
 def _words(text: str | None) -> str:
