@@ -12,11 +12,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One query that was sent, with its time in seconds."""
+    """One call that was made: a query, a version that was asked for, a count. With its time in seconds."""
 
-    query: Any
+    of: Any
+    """The query, or the table."""
+    method: str
+    given: tuple[Any, ...]
     started: float
     ended: float
+
+    async def again(self) -> Any:
+        return await getattr(self.of, self.method)(*self.given)
 
 
 async def calls_of(search: Callable[[], Awaitable[object]]) -> list[Call]:
@@ -30,7 +36,7 @@ async def calls_of(search: Callable[[], Awaitable[object]]) -> list[Call]:
 async def repeat(calls: Sequence[Call]) -> None:
     """The same queries, at once where they were asked at once."""
     for together in in_turn(calls):
-        await asyncio.gather(*(call.query.to_arrow() for call in together))
+        await asyncio.gather(*(call.again() for call in together))
 
 
 def in_turn(calls: Sequence[Call]) -> Iterator[list[Call]]:
@@ -48,17 +54,24 @@ def in_turn(calls: Sequence[Call]) -> Iterator[list[Call]]:
 @contextmanager
 def _listening(calls: list[Call]) -> Iterator[None]:
     from lancedb.query import AsyncQueryBase
+    from lancedb.table import AsyncTable
 
-    to_arrow = AsyncQueryBase.to_arrow
-
-    async def heard(self: Any, *given: Any, **named: Any) -> Any:
-        started = time.perf_counter()
-        answer = await to_arrow(self, *given, **named)
-        calls.append(Call(self, started, time.perf_counter()))
-        return answer
-
-    AsyncQueryBase.to_arrow = heard  # type: ignore[method-assign]
+    heard = ((AsyncQueryBase, "to_arrow"), (AsyncTable, "version"), (AsyncTable, "count_rows"))
+    own = [(owner, name, getattr(owner, name)) for owner, name in heard]
+    for owner, name, method in own:
+        setattr(owner, name, _heard(method, name, calls))
     try:
         yield
     finally:
-        AsyncQueryBase.to_arrow = to_arrow  # type: ignore[method-assign]
+        for owner, name, method in own:
+            setattr(owner, name, method)
+
+
+def _heard(method: Callable[..., Awaitable[Any]], name: str, calls: list[Call]) -> Callable[..., Awaitable[Any]]:
+    async def made(of: Any, *given: Any) -> Any:
+        started = time.perf_counter()
+        answer = await method(of, *given)
+        calls.append(Call(of, name, given, started, time.perf_counter()))
+        return answer
+
+    return made

@@ -20,7 +20,7 @@ from outrider.retrieval import entities, upkeep
 from outrider.retrieval.entities import Entity
 from outrider.retrieval.opening import opened
 from outrider.retrieval.reading import CHUNK, chunks
-from outrider.retrieval.schema import BRIEF, brief_records
+from outrider.retrieval.schema import WITH_EDGES, records_with_edges
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
 from outrider.state.ports import OnCount
@@ -223,7 +223,8 @@ async def mend(connection: AsyncConnection, records: AsyncTable, progress: OnCou
 
 async def _read(records: AsyncTable, rows: pa.Table) -> list[Record]:
     """Bodies cut: no edge comes from them."""
-    return brief_records((await records.take_row_ids(rows["_rowid"].to_pylist()).select(BRIEF).to_arrow()).to_pydict())
+    found = await records.take_row_ids(rows["_rowid"].to_pylist()).select(WITH_EDGES).to_arrow()
+    return records_with_edges(found.to_pydict())
 
 
 async def problems(connection: AsyncConnection, records: AsyncTable) -> tuple[str, ...]:

@@ -68,14 +68,13 @@ class Engine:
         if held is None:
             raise NoVectors(f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {REINDEX}")
         embedder = self.embedder(held)
-        vector, space = await in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space))
+        (vector, space), missing = await asyncio.gather(
+            in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
+        )
         asked = limit
         while True:
             near = await self.library.dense(vector, space, where, asked)
-            brief, missing = await asyncio.gather(
-                self.library.brief([place.doc_id for place in near], where), self.library.without_vectors()
-            )
-            records = {record.doc_id: record for record in brief}
+            records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
             found = [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
             if len(found) >= limit or len(near) < asked:  # else vectors whose records are gone stood in the way
                 message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""

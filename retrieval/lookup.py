@@ -27,17 +27,13 @@ BEGINNING = 3
 
 Node = tuple[str, str]
 """An `Entity` as a row has it, kind and name; the two are equal."""
-End = tuple[str, str]
-"""A record's id, and its relation to the entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Lookups in one version of the table."""
+    """Lookups in the latest version of the table."""
 
     library: Library
-    hubs: set[str]
-    """Names that turned out to be hubs; kept by the caller, so that each is met once."""
 
     async def of_records(self, doc_ids: Iterable[str], kind: str = "") -> list[Row]:
         """All edges of these records, or those to entities of one kind."""
@@ -74,30 +70,32 @@ class Lookup:
         rows = await self.library.edges(f"starts_with(name, {literal(letters)})", ROOM) if letters else []
         return {Entity(row[2], row[3]) for row in rows}
 
-    async def ends(self, entities: Iterable[Node]) -> Mapping[Node, set[End]]:
-        """Who names these entities. Of a hub only the record that it is the name of."""
-        wanted = frozenset(entities)
-        rows = await self._to_names({name for _, name in wanted})
-        hubs = [node for node in wanted if node[1] in self.hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
-        if hubs:
-            rows += await self.library.edges(f"relation = '{IS}' AND {_among(hubs)}", ROOM)
-        found: defaultdict[Node, set[End]] = defaultdict(set)
-        for row in rows:
-            if row[2:] in wanted:
-                found[row[2:]].add(row[:2])
-        return found
+    async def ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[Row]]:
+        """The edges to these entities. Of a hub only that of the record that it is the name of.
 
-    async def _to_names(self, names: set[str]) -> list[Row]:
+        Names that turn out to be hubs are added to `hubs`, which the caller keeps, so that each is met once.
+        """
+        wanted = frozenset(entities)
+        rows = await self._to_names({name for _, name in wanted}, hubs)
+        own = [node for node in wanted if node[1] in hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
+        if own:
+            rows += await self.library.edges(f"relation = '{IS}' AND {_among(own)}", ROOM)
+        found: defaultdict[Node, list[Row]] = defaultdict(list)
+        for row in rows:
+            found[row[2:]].append(row)
+        return {node: found[node] for node in wanted & found.keys()}
+
+    async def _to_names(self, names: set[str], hubs: set[str]) -> list[Row]:
         """All edges to these names but to hubs, which are found out on the way: they fill the room."""
         room = ROOM
-        while asked := names - self.hubs:
+        while asked := names - hubs:
             rows = await self.library.edges(any_of("name", sorted(asked)), room)
-            counts = Counter(row[3] for row in rows)
-            hubs = {name for name, count in counts.items() if count > HUB}
-            self.hubs.update(hubs)
+            counts = Counter(row[3] for row in rows) if len(rows) > HUB else Counter[str]()
+            found = {name for name, count in counts.items() if count > HUB}
+            hubs |= found
             if len(rows) < room:
-                return [row for row in rows if row[3] not in hubs]
-            room = room if hubs else room * 4
+                return [row for row in rows if row[3] not in found] if found else rows
+            room = room if found else room * 4
         return []
 
 

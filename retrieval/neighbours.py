@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.edges import IS, Row
 from outrider.retrieval.entities import IDENTIFIERS, RECORD, Entity, entity, normal_author, normal_name, parsed
-from outrider.retrieval.lookup import End, Lookup, Node
+from outrider.retrieval.lookup import Lookup, Node
 from outrider.retrieval.phrases import counts, phrases
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path
@@ -53,7 +54,7 @@ class LibraryGraph:
         asked = phrases(text)
         if not asked:
             return ()
-        found = await (await self._lookup()).named(asked)
+        found = await Lookup(self._library).named(asked)
         kept = [node for node in found if counts(asked[node.name], node.kind)]
         return tuple(str(node) for node in sorted(kept, key=lambda node: (-len(node.name.split()), found[node], node)))
 
@@ -61,13 +62,13 @@ class LibraryGraph:
         """A name without a type is looked up as every type writes it."""
         node = parsed(name)
         asked = {node.name} if node else {normal_name(name), normal_author(name), *(found.name for found in _identified(name))}
-        found = await (await self._lookup()).named(asked)
+        found = await Lookup(self._library).named(asked)
         return tuple(str(other) for other in sorted(found) if other == (node or entity(other.kind, name)))
 
     async def alike(self, name: str) -> tuple[str, ...]:
         """Of those that share the first `lookup.BEGINNING` letters, a bounded number."""
         node = parsed(name)
-        found = await (await self._lookup()).beginning(node.name if node else normal_name(name))
+        found = await Lookup(self._library).beginning(node.name if node else normal_name(name))
         return tuple(map(str, sorted(other for other in found if other.kind != RECORD)))
 
     async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
@@ -79,9 +80,9 @@ class LibraryGraph:
         entities: dict[Node, str] = {found: anchor for anchor in asked if (found := parsed(anchor))}
         if not asked:
             return []
-        lookup = await self._lookup()
-        own, named = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities))
-        ends = await lookup.ends(row[2:] for row in own)
+        lookup = Lookup(self._library)
+        own, named, hubs = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities), self._known_hubs())
+        ends = await lookup.ends((row[2:] for row in own), hubs)
         held = {row[0] for row in own}
         ways: defaultdict[str, Ways] = defaultdict(dict)
         for doc_id, relation, kind, name in named:
@@ -91,8 +92,8 @@ class LibraryGraph:
         weights = {node: _shared(found) for node, found in ends.items()}
         for start in own:
             node = start[2:]
-            for doc_id, way, weight in _hops(start, ends[node], weights[node]) if node in ends else ():
-                ways[doc_id][way] = weight
+            if node in ends:
+                _go_on(start, ends[node], weights[node], ways)
         return _best(ways, limit)
 
     async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -100,7 +101,7 @@ class LibraryGraph:
         start = parsed(entity)
         if start is None:
             raise BadRequest(f"{entity!r} is no entity; write it as type:name, such as mesh:aspirin")
-        lookup = await self._lookup()
+        lookup = Lookup(self._library)
         named = await lookup.to_entities([start])
         records: defaultdict[str, set[str]] = defaultdict(set)
         for doc_id, relation, found, name in await lookup.of_records((row[0] for row in named), kind.lower()):
@@ -109,11 +110,12 @@ class LibraryGraph:
         ranked = sorted(records.items(), key=lambda pair: (-len(pair[1]), pair[0]))
         return [(name, tuple(sorted(found))) for name, found in ranked[: max(limit, 0)]]
 
-    async def _lookup(self) -> Lookup:
+    async def _known_hubs(self) -> set[str]:
+        """Hubs that were met in this version of the edges; those met next are added."""
         version = await self._library.edges_version()
         if version != self._hubs[0]:
             self._hubs = (version, set())
-        return Lookup(self._library, self._hubs[1])
+        return self._hubs[1]
 
 
 def _identified(text: str) -> Iterator[Entity]:
@@ -121,35 +123,39 @@ def _identified(text: str) -> Iterator[Entity]:
     return (found for kind in IDENTIFIERS if (found := entity(kind, text)))
 
 
-def _shared(ends: Iterable[End]) -> float:
+def _shared(ends: Iterable[Row]) -> float:
     """What a path through an entity that these name is worth."""
-    return 1 / math.log2(1 + max(1, len({doc_id for doc_id, relation in ends if relation != IS})))
+    return 1 / math.log2(1 + max(1, len({row[0] for row in ends if row[1] != IS})))
 
 
-def _hops(start: Row, ends: Iterable[End], shared: float) -> Iterator[tuple[str, Way, float]]:
-    """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity."""
+def _go_on(start: Row, ends: Iterable[Row], shared: float, ways: MutableMapping[str, Ways]) -> None:
+    """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity.
+
+    Written down rather than handed back: there are a thousand in a search.
+    """
     anchor, relation, kind, name = start
-    through = f"{kind}:{name}"
-    word = _word(relation)
-    for doc_id, other in ends:
+    word, through = _word(relation), f"{kind}:{name}"
+    both = (anchor, word, through)
+    for doc_id, other, _, _ in ends:
         if doc_id == anchor:
             continue
         if IS not in (relation, other):
-            yield doc_id, (anchor, word, through), shared
+            ways[doc_id][both] = shared
         elif relation == other:
-            yield doc_id, (anchor, IS, through), DIRECT
+            ways[doc_id][anchor, IS, through] = DIRECT
         else:
-            yield doc_id, (anchor, word if other == IS else _inverse(_word(other)), ""), DIRECT
+            ways[doc_id][anchor, word if other == IS else _inverse(_word(other)), ""] = DIRECT
 
 
 def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
-    scores = {doc_id: math.fsum(found.values()) for doc_id, found in ways.items()}
-    best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[: max(limit, 0)]
-    return [Neighbour(doc_id, scores[doc_id], _listed(ways[doc_id])) for doc_id in best]
+    best = nsmallest(max(limit, 0), ((-math.fsum(found.values()), doc_id) for doc_id, found in ways.items()))
+    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in best]
 
 
 def _listed(ways: Ways) -> tuple[Path, ...]:
     """Weightiest first, then by relation."""
+    if len(ways) == 1:
+        return (Path(*next(iter(ways))),)
     return tuple(Path(*way) for way in sorted(ways, key=lambda way: (-ways[way], way[1], way[2], way[0])))
 
 

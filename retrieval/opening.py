@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from outrider.retrieval import schema, upkeep
 from outrider.retrieval.place import TABLE, Place
-from outrider.state.errors import LibraryCorrupt, LibraryTooNew
+from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +53,11 @@ def library_id(place: Place, found: pa.Schema) -> str:
     said: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
     if schema.FORMAT_KEY not in said:
         raise place.foreign()
+    if int(said[schema.FORMAT_KEY]) < schema.FORMAT:
+        raise LibraryTooOld(
+            f"the library at {place.shown} has format {said[schema.FORMAT_KEY]}, from before the first release; "
+            "ingest its files into a new folder (outrider ingest ... --library)"
+        )
     if int(said[schema.FORMAT_KEY]) > schema.FORMAT:
         raise LibraryTooNew(
             f"the library at {place.shown} has format {said[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "

@@ -1,7 +1,8 @@
 """How a record lies in a row, and how it comes back.
 
-`record` holds the whole record as JSON except that its body is cut to `LEAD_CHARS`; `text` holds the whole body. The other
-columns are copies for filters and indexes. A missing value (None, empty string, empty list) is NULL in them.
+`record` holds the record as JSON, its body cut to `LEAD_CHARS` and without its edges: what a search reads of a hundred records.
+`text` holds the whole body, `edges` the edges as JSON: a review cites hundreds of works. The other columns are copies for filters
+and indexes. A missing value (None, empty string, empty list) is NULL.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from outrider.state.records import Paper, Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
-"""Raised when an older Outrider could not read what this one writes."""
+FORMAT = 2
+"""Raised when an older Outrider could not read what this one writes. 1 held the edges in `record`."""
 FORMAT_KEY = "outrider.format"
 ID_KEY = "outrider.library_id"
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
@@ -28,7 +29,8 @@ PRIMARY_KEY = {"lance-schema:unenforced-primary-key:position": "1"}
 
 LEAD_CHARS = 4_000
 BRIEF = ["record"]
-FULL = ["record", "text"]
+WITH_EDGES = [*BRIEF, "edges"]
+FULL = [*WITH_EDGES, "text"]
 SEPARATOR = "\nxqsepqx\n"
 """Stands between joined parts in the exact index, as a word: a phrase does not run from one keyword into the next."""
 
@@ -46,7 +48,7 @@ def arrow_schema(library_id: str) -> pa.Schema:
     strings = [pa.field(name, pa.string()) for name in ("title", "venue", "language", "url", "origin", "doi", "pmid", "arxiv")]
     numbers = [pa.field(name, pa.int64()) for name in ("year", "citations", "stars")]
     lists = [pa.field(name, pa.list_(pa.string())) for name in ("authors", "tags", "mesh")]
-    bodies = [pa.field(name, pa.large_string()) for name in ("record", "text", "exact_abstract", "exact_keywords", RANKED)]
+    bodies = [pa.field(name, pa.large_string()) for name in ("record", "edges", "text", "exact_abstract", "exact_keywords", RANKED)]
     return pa.schema(
         [
             pa.field("doc_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
@@ -92,6 +94,7 @@ def to_row(record: Record, content_hash: str) -> dict[str, object]:
         "tags": list(record.tags) or None,
         "mesh": list(mesh) or None,
         "record": _json(record),
+        "edges": _compact([edge.model_dump() for edge in record.edges]) if record.edges else None,
         "text": record.text or None,
         "exact_abstract": SEPARATOR.join(abstracts) or None,
         "exact_keywords": SEPARATOR.join(keywords) or None,
@@ -100,21 +103,31 @@ def to_row(record: Record, content_hash: str) -> dict[str, object]:
 
 
 def brief_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
-    """Records whose body is cut to `LEAD_CHARS`, from the columns `BRIEF`."""
+    """Records whose body is cut to `LEAD_CHARS` and whose edges are left out, from the columns `BRIEF`."""
     return RECORDS.validate_json("[" + ",".join(columns["record"]) + "]")
+
+
+def records_with_edges(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
+    """Records whose body is cut, from the columns `WITH_EDGES`."""
+    pairs = zip(columns["record"], columns["edges"], strict=True)
+    return brief_records({"record": [f'{record[:-1]},"edges":{edges}}}' if edges else record for record, edges in pairs]})
 
 
 def full_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
     """Records as they were given, from the columns `FULL`."""
-    pairs = zip(brief_records(columns), columns["text"], strict=True)
+    pairs = zip(records_with_edges(columns), columns["text"], strict=True)
     return [record if len(text or "") <= LEAD_CHARS else record.model_copy(update={"text": text}) for record, text in pairs]
 
 
 def _json(record: Record) -> str:
-    said = record.model_dump(exclude_defaults=True)
+    said = record.model_dump(exclude={"edges"}, exclude_defaults=True)
     if record.text:
         said["text"] = record.text[:LEAD_CHARS]
-    return json.dumps({"kind": record.kind, **said}, ensure_ascii=False, separators=(",", ":"))
+    return _compact({"kind": record.kind, **said})
+
+
+def _compact(said: object) -> str:
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
 def _rank_text(record: Record, abstracts: list[str], keywords: list[str]) -> str:

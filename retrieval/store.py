@@ -146,7 +146,8 @@ class Library:
         return Upserted(added, updated, len(latest) - len(changed))
 
     async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
-        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`.
+        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`,
+        its edges are left out.
 
         The terms of `widened` count less than the words of `text`.
         """
@@ -201,7 +202,7 @@ class Library:
             return max(await reading.count(self._table, None) - await self._vectors.count(), 0)
 
     async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
-        """As `search` gives them, bodies cut, in the order asked; ids that are not there or do not match are left out."""
+        """As `search` gives them, bodies cut, without edges, in the order asked; ids that are not there or do not match are left out."""
         with self._place.translated():
             return await reading.brief(self._table, doc_ids, where)
 

@@ -12,10 +12,16 @@
     ├── NothingSearchable            3   no configured source could be asked
     ├── ModelError                   3
     │   ├── ModelUnavailable         3   weights or an endpoint that cannot be loaded or reached
-    │   └── BadVectors               3   a model gave vectors that cannot be used: not numbers, too few, another dimension
+    │   ├── BadVectors               3   a model gave vectors that cannot be used: not numbers, too few, another dimension
+    │   └── ChatError                3   a chat model gave no answer that can be used
+    │       ├── KeyRejected          4   its provider does not accept the key
+    │       ├── ChatUnavailable      3   it could not be reached, failed, or wants us to wait longer than the run may take
+    │       ├── BadAnswer            3   what it said is not of the shape that was asked for, also when asked again
+    │       └── BudgetSpent          3   the run may not make a further call
     └── LibraryError                 3
         ├── LibraryMissing           3   no library at that place
         ├── LibraryTooNew            3   written by a newer Outrider
+        ├── LibraryTooOld            3   written before the first release, in a format that is no longer read
         ├── LibraryCorrupt           3   its files cannot be read
         ├── LibraryReadOnly          3   it can be searched but not written
         ├── LibraryBusy              3   another process does what only one may do at a time
@@ -77,6 +83,26 @@ class BadVectors(ModelError):
     pass
 
 
+class ChatError(ModelError):
+    exit_code = 3
+
+
+class KeyRejected(ChatError):
+    exit_code = 4
+
+
+class ChatUnavailable(ChatError):
+    pass
+
+
+class BadAnswer(ChatError):
+    pass
+
+
+class BudgetSpent(ChatError):
+    pass
+
+
 class LibraryError(SearchError):
     exit_code = 3
 
@@ -86,6 +112,10 @@ class LibraryMissing(LibraryError):
 
 
 class LibraryTooNew(LibraryError):
+    pass
+
+
+class LibraryTooOld(LibraryError):
     pass
 
 

@@ -31,7 +31,8 @@ WINDOW = 16
 class Recipe:
     pairs: int = 5_000
     """To train on, about; those to check with come on top."""
-    epochs: int = 3
+    epochs: int = 2
+    """A third made it worse on SciFact (held-out nDCG@10 .795 after two, .764 in the third)."""
     seed: int = 0
     max_length: int = 192
     batch_groups: int = 4

@@ -38,7 +38,7 @@ def train_reranker(
         typer.Option("--judgements", metavar="FILE", help='Your own, as JSONL: {"query": "...", "doc_id": "...", "relevance": 0 or more}.'),
     ] = None,
     pairs: Annotated[int, typer.Option("--pairs", min=100, max=1_000_000, help="Pairs of query and text to train on.")] = 5_000,
-    epochs: Annotated[int, typer.Option("--epochs", min=1, max=100, help="Most passes over the pairs; it stops early by itself.")] = 3,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, max=100, help="Most passes over the pairs; it stops early by itself.")] = 2,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed makes the same pairs.")] = 0,
     max_length: Annotated[
         int, typer.Option("--max-length", min=16, max=8_192, help="Tokens of query and text together that are read.")

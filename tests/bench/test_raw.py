@@ -14,7 +14,7 @@ from bench.raw import Call, calls_of, in_turn, repeat
 
 
 def call(started: float, ended: float) -> Call:
-    return Call(None, started, ended)
+    return Call(None, "to_arrow", (), started, ended)
 
 
 def test_what_began_before_an_answer_was_asked_at_once() -> None:
@@ -47,5 +47,15 @@ async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
         await repeat(calls)
 
     asked_again = await calls_of(searched_again)
-    assert [one.query for one in asked_again] == [one.query for one in calls]
+    assert [one.of for one in asked_again] == [one.of for one in calls]
     assert await rows("number = 3") == [3]
+
+
+async def test_versions_and_counts_are_calls_too(tmp_path: Path) -> None:
+    table = await (await lancedb.connect_async(str(tmp_path))).create_table("rows", pa.table({"number": [1, 2, 3]}))
+
+    async def search() -> None:
+        assert (await table.version(), await table.count_rows("number > 1")) == (1, 2)
+
+    calls = await calls_of(search)
+    assert [await one.again() for one in calls] == [1, 2]

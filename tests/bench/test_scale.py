@@ -41,8 +41,8 @@ async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path:
     timed = await scale._ask(str(tmp_path / "library"), scale.Cloud(16), replace(tiny, queries={"a": "wing", "b": "soil flutter"}))
     assert list(timed) == ["sparse", "dense", "graph", "hybrid"]
     assert timed["sparse"].calls == [1]
-    assert timed["dense"].calls == [2]
-    assert timed["hybrid"].calls[0] == 3 + timed["graph"].calls[0]
+    assert timed["dense"].calls[0] > 2
+    assert timed["hybrid"].calls[0] == sum(timed[name].calls[0] for name in ("sparse", "dense", "graph"))
     assert all(len(one.engine_s) == len(one.raw_s) == 1 for one in timed.values())
 
 

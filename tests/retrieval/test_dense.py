@@ -142,6 +142,7 @@ async def test_dense_with_a_filter_is_the_filter_of_all(
 ) -> None:
     library = await Library.open(folder / str(next(numbers)), create=True)
     records = [paper(str(at), title, year=year, tags=tuple(tagged)) for at, (title, year, tagged) in enumerate(rows)]
+    records.append(paper("one with text", "fox"))
     await put(library, *records)
     everything = await found(library, "fox")
     by_id = {record.doc_id: record for record in records}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.retrieval.store import Library
-from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryTooNew
+from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryTooNew, LibraryTooOld
 from outrider.state.records import Paper
 
 
@@ -76,7 +76,15 @@ async def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("outrider.retrieval.schema.FORMAT", 99)
     await Library.open(tmp_path)
     monkeypatch.undo()
-    with pytest.raises(LibraryTooNew, match="has format 99, this Outrider reads up to 1; update Outrider"):
+    with pytest.raises(LibraryTooNew, match="has format 99, this Outrider reads up to 2; update Outrider"):
+        await Library.open(tmp_path)
+
+
+async def test_a_format_from_before_the_first_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.retrieval.schema.FORMAT", 1)
+    await Library.open(tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(LibraryTooOld, match=r"has format 1, .* ingest its files into a new folder"):
         await Library.open(tmp_path)
 
 

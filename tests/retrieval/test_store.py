@@ -346,3 +346,16 @@ def test_one_handle_serves_several_event_loops(tmp_path: Path) -> None:
     assert asyncio.run(found(library, "fox")) == ["a"]
     assert asyncio.run(library.upsert([paper("b", "fox")])) == Upserted(added=1)
     assert asyncio.run(found(library, "fox")) == ["a", "b"]
+
+
+async def test_a_search_leaves_edges_out_and_all_else_has_them(library: Library) -> None:
+    """A review cites hundreds of works; nobody looks at them in a list of results."""
+    cited = tuple(Edge(relation="cites", target=f"doi:10.1000/{at}") for at in range(3))
+    whole = paper("a", "Aspirin", text="x" * 5_000, edges=cited)
+    await library.upsert([whole, paper("b", "Statins")])
+    (found,) = await library.search("aspirin")
+    assert found.record == whole.model_copy(update={"edges": (), "text": "x" * 4_000})
+    assert await library.fetch(["a"]) == await library.page(limit=1) == [whole]
+    first, _ = [record async for record in library.scan()]
+    assert first == whole
+    assert await library.check() == ()
