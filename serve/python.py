@@ -1,20 +1,26 @@
-"""The Python door: `search` and `asearch` run the whole graph, `execute` and `aexecute` the engine alone."""
+"""The Python door: `search` and `asearch` run the whole graph, `execute` and `aexecute` the engine alone,
+`translate`, `score` and `organize` single steps.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
-from outrider.graph.background import run_in_background
 from outrider.graph.pipeline import build
+from outrider.nodes.fine_scorer import Scored
+from outrider.nodes.translator import Translation
 from outrider.services import Services
 from outrider.services.execution import HYBRID, executed
+from outrider.services.steps import Organized, organized_hits, scored, translated
+from outrider.state.background import run_in_background
 from outrider.state.errors import BadRequest, NotBuilt
-from outrider.state.hits import Hit
+from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import RunContext
+from outrider.state.records import Record
 from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, checked
 from outrider.state.response import SearchResponse
 
@@ -93,6 +99,38 @@ async def aexecute(
 def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list[Hit]:
     """`aexecute` for callers without an event loop."""
     return run_in_background(aexecute(strategy, query, **given))
+
+
+async def translate(query: str, *, services: Services | None = None, **request: Any) -> Translation:
+    """What a request means and the searches to run for it, without running them: `.intent`, `.strategy`, `.failures`, `.bypassed`.
+
+    `request` are fields of `SearchRequest`, such as `search_mode`, `previous_strategies`, `user_feedback`. Raises `BadRequest`,
+    `NothingSearchable`, `KeyRejected`.
+    """
+    asked = checked({"query": query, **request})
+    with _services(services, None) as made:
+        await made.warm()
+        return await translated(made, asked)
+
+
+async def score(query: str, records: Sequence[Record], *, top_k: int = 10, services: Services | None = None) -> Scored:
+    """Records by how well they answer, best first: `.candidates`, each with `score` and `scored_by`, `.scoring`, `.failures`.
+
+    By the model where one is configured, read until the first `top_k` are settled (`llm.max_risk`); else by rules. Raises
+    `BadRequest`, `KeyRejected`.
+    """
+    asked = checked({"query": query, "top_k": top_k})
+    with _services(services, None) as made:
+        await made.warm()
+        return await scored(made, str(asked.query), records, top_k)
+
+
+async def organize(
+    candidates: Iterable[Candidate], *, top_k: int = 10, threshold: float | None = None, services: Services | None = None
+) -> Organized:
+    """Scored works as hits: threshold, one total order, facets. `.hits`, `.facets`, `.total_found`."""
+    with _services(services, None) as made:
+        return organized_hits(made, candidates, top_k, threshold)
 
 
 def refuse_boolean(query: str) -> None:

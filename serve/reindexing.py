@@ -5,8 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from outrider.graph.background import run_in_background
 from outrider.services import Services
+from outrider.state.background import run_in_background
 
 if TYPE_CHECKING:
     from outrider.retrieval.reindex import OnReindex, Reindexed

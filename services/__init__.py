@@ -11,11 +11,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider import __version__
+from outrider.llm.chat import EndpointChat, chat_of
+from outrider.nodes.fine_scorer import ScoringPrompts
+from outrider.nodes.query_builder import QueryPrompt
 from outrider.prompts import Prompt, load
 from outrider.retrieval.fusion import fusion_of, interleaved
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
+from outrider.state.chat import Chat
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, Shelf, Source
 from outrider.state.threads import in_a_thread_of_its_own
@@ -44,7 +48,7 @@ def embedder_of(settings: EmbeddingSettings, space: EmbeddingSpace | None) -> Em
 class Services:
     """Everything a graph needs from outside. Any part can be replaced by keyword, as tests do."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a part
         self,
         settings: Settings,
         *,
@@ -54,6 +58,7 @@ class Services:
         embedder: Embedder | None = None,
         graph: Neighbours | None = None,
         reranker: RerankerProvider | None = None,
+        chat: Chat | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -62,12 +67,17 @@ class Services:
         self._graph = graph
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
         library = LibrarySource(self.engine)
+        self.chat, self.chat_says = (chat, chat.name) if chat else chat_of(settings.llm)
+        """The model that understands and judges, or None; and which it is, or why there is none."""
         self.shelf: Shelf = library if shelf is None else shelf
         own = (library,) if settings.sources.library.enabled else ()
         self.sources: tuple[Source, ...] = own if sources is None else sources
         self.fuse: Fusion = fusion_of(settings.ranking)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
+        self.dedup_prompt: Prompt = load("dedup", frozenset())
+        self.query_prompt = QueryPrompt.of(settings.llm.domain)
+        self.scoring_prompts = ScoringPrompts.of(settings.llm.domain)
 
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
@@ -81,7 +91,9 @@ class Services:
     @property
     def versions(self) -> Mapping[str, str]:
         """What an answer depends on beside request, library and models: goes into the provenance hash."""
-        return {"outrider": __version__, "prompt:context": self.context_frame.version}
+        prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt)}
+        model = {"chat": self.chat.name} if self.chat else {}
+        return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
 
     async def library(self) -> Library:
         """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
@@ -109,8 +121,10 @@ class Services:
     async def warm(self) -> None:
         """Load the weights that the library's vectors need, before a search's time counts; what is wrong with them the search will say.
 
-        A server is not asked: it has its model loaded, and might not answer.
+        A server is not asked: it has its model loaded, and might not answer. The client of a chat model is loaded, too.
         """
+        if isinstance(self.chat, EndpointChat):
+            await self.chat.ready()
         if self.settings.embedding.base_url:
             return
         with suppress(SearchError):

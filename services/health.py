@@ -1,4 +1,4 @@
-"""What of the retrieval engine is on here, and why the rest is off: for `outrider doctor` and `GET /health`."""
+"""What of the engine is on here, and why the rest is off: for `outrider doctor` and `GET /health`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ class Part(Model):
 
 
 async def health(services: Services) -> tuple[Part, ...]:
-    """Library, dense search, reranker. Loads the embedding model, which can take seconds the first time."""
+    """Library, dense search, reranker, model. Loads the embedding model, which can take seconds the first time."""
     try:
         library = await services.library()
         records = await library.count()
     except LibraryError as error:
         off = "needs a library"
         broken = not isinstance(error, LibraryMissing)
-        return Part(what="library", on=False, says=str(error), broken=broken), _off("dense search", off), _off("reranker", off)
+        lost = Part(what="library", on=False, says=str(error), broken=broken)
+        return lost, _off("dense search", off), _off("reranker", off), _model(services)
     held = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
-    return held, await _dense(services, library), await _reranker(services)
+    return held, await _dense(services, library), await _reranker(services), _model(services)
 
 
 async def _dense(services: Services, library: Library) -> Part:
@@ -69,6 +70,11 @@ async def _reranker(services: Services) -> Part:
     except SearchError as error:
         return _off("reranker", str(error))
     return Part(what="reranker", on=reranker is not None, says=why)
+
+
+def _model(services: Services) -> Part:
+    """It is not asked: a call costs money."""
+    return Part(what="model", on=services.chat is not None, says=services.chat_says)
 
 
 def _off(what: str, why: str) -> Part:

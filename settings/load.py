@@ -1,5 +1,6 @@
 """Settings from five layers, strongest first: flag, environment, `search_config.yaml` in the working folder, the same in the
-user folder, defaults. Each value remembers its layer; whatever is wrong is named with the place where it stands.
+user folder, defaults; variables such as OPENAI_API_KEY fill in what all of them leave open (`providers`). Each value remembers
+its layer; whatever is wrong is named with the place where it stands.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from outrider.settings.model import Settings
+from outrider.settings.providers import of_providers
 from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
 from outrider.settings.yaml_file import plain_value, read_yaml
 from outrider.state.errors import SettingsError
@@ -26,8 +28,8 @@ FILE_NAME = "search_config.yaml"
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
 LIBRARY_NAME = "library.uri"
-NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA")
-"""Variables of ours that name no setting: the short name of one, and where benchmarks find their collections."""
+NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM")
+"""Variables of ours that name no setting: the short name of one, where benchmarks find their collections, tests a model."""
 FLAG = "flag"
 DEFAULT = "default"
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -58,6 +60,7 @@ def load(
     merged: Layer = {}
     for layer in (_file(user, environ), _file(folder, environ), _environment(environ), _flags(flags or {})):
         merged.update(layer)
+    merged.update(of_providers(environ, merged))
     settings = _checked(merged)
     return Loaded(settings, {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})})
 

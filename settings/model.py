@@ -94,6 +94,38 @@ class RerankerSettings(Section):
     timeout_s: float = Field(60.0, gt=0, le=3_600, description="Seconds one request to the endpoint may take.")
 
 
+class LlmSettings(Section):
+    """The chat model that understands requests and judges works; without one, rules do."""
+
+    model: str = Field(
+        "auto",
+        min_length=1,
+        description="A name that the provider serves, none, or auto: a cheap model of the provider whose key is in the environment.",
+    )
+    base_url: str = Field(
+        "", description="Address of an OpenAI-compatible endpoint, for example http://localhost:11434/v1; also OPENAI_BASE_URL."
+    )
+    api_key: ApiKey = Field(SecretStr(""), description="Its key; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
+    timeout_s: float = Field(8.0, gt=0, le=600, description="Seconds one call may take.")
+    concurrency: int = Field(10, ge=1, le=1_000, description="Calls under way at once in this process; 1 makes them one after another.")
+    max_calls: int = Field(200, ge=0, le=100_000, description="Calls of one search; when they are spent, rules do the rest.")
+    max_cost_usd: float = Field(
+        0.0, ge=0, description="USD that one search may cost; a call that might go beyond is not made. 0 for no bound."
+    )
+    prices: dict[str, str] = Field(
+        default_factory=dict, description="Prices by model, as INPUT/OUTPUT in USD for a million tokens, for example 0.05/0.40."
+    )
+    domain: str = Field(
+        "general",
+        min_length=1,
+        description="Field whose words prompts explain: general, biomedical, computer_science, software, or a Markdown file.",
+    )
+    max_risk: float = Field(
+        0.4, ge=0, le=1, description="Chance that unread works would change the first ones, at which a model stops reading; 0 reads all."
+    )
+    score_all: bool = Field(False, description="Have every candidate scored, even where the first works can hardly change any more.")
+
+
 class RankingSettings(Section):
     """How ranked lists are fused, and how rules order candidates while no model scores them."""
 
@@ -149,6 +181,18 @@ class StarsSettings(Section):
         return self
 
 
+class RepositorySettings(Section):
+    """Weights of relevance and of a repository's dimensions in the score that it gets where a model judges."""
+
+    relevance: float = Field(0.4, gt=0, le=1, description="Weight of how well it answers the request.")
+    maturity: float = Field(0.1, ge=0, le=1, description="Weight of its age, stars and releases.")
+    activity: float = Field(0.1, ge=0, le=1, description="Weight of what happened in it lately.")
+    documentation: float = Field(0.1, ge=0, le=1, description="Weight of its documentation.")
+    community: float = Field(0.1, ge=0, le=1, description="Weight of its contributors, stars and forks.")
+    ease_of_use: float = Field(0.1, ge=0, le=1, description="Weight of how easily one begins to use it.")
+    maintenance: float = Field(0.1, ge=0, le=1, description="Weight of its releases and answers to issues.")
+
+
 class IngestSettings(Section):
     """Bounds on what is read into the library."""
 
@@ -182,8 +226,10 @@ class Settings(Section):
     embedding: EmbeddingSettings = EmbeddingSettings()
     ranking: RankingSettings = RankingSettings()
     reranker: RerankerSettings = RerankerSettings()
+    llm: LlmSettings = LlmSettings()
     organizer: OrganizerSettings = OrganizerSettings()
     distiller: DistillerSettings = DistillerSettings()
     stars: StarsSettings = StarsSettings()
+    repository: RepositorySettings = RepositorySettings()
     ingest: IngestSettings = IngestSettings()
     sources: SourcesSettings = SourcesSettings()

@@ -9,7 +9,7 @@ from outrider.state.hits import Candidate, Hit, RankedList, Rejected
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest
-from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, SourceReport, Usage
+from outrider.state.response import Bypass, DistilledContext, Facets, Failure, ResultSet, Scoring, SourceReport, Usage
 
 
 class PipelineState(SearchRequest):
@@ -36,6 +36,7 @@ class PipelineState(SearchRequest):
     context: DistilledContext = DistilledContext()
     failures: tuple[Failure, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
+    scoring: Scoring | None = None
     reranked_by: str = ""
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)
@@ -62,6 +63,7 @@ class Update(TypedDict, total=False):
     context: DistilledContext
     failures: tuple[Failure, ...]
     bypassed: tuple[Bypass, ...]
+    scoring: Scoring | None
     reranked_by: str
     usage: Usage
     timings_ms: dict[str, float]
@@ -79,3 +81,5 @@ class RunContext(Model):
     run_timeout_s: float | None = Field(None, gt=0, le=600, description="Seconds a search may take.")
     relevance_threshold: float | None = Field(None, ge=0, le=1, description="A model's score below this is dropped.")
     max_context_tokens: int | None = Field(None, ge=0, le=1_000_000, description="Token budget of the distilled context.")
+    max_calls: int | None = Field(None, ge=0, le=100_000, description="Model calls of this run; when they are spent, rules do the rest.")
+    max_cost_usd: float | None = Field(None, ge=0, description="USD that this run may cost at most; 0 for no bound.")

@@ -45,13 +45,30 @@ class Bypass(Model):
     why: str
 
 
-class Usage(Model):
+class NodeUsage(Model):
     """What models cost: from the provider's own usage figures."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = Field(0.0, description="None when a price is unknown.")
+    untold_calls: int = Field(0, description="Calls that ended without the provider's figures: what they cost is not in the sums.")
+    untold_usd: float = Field(0.0, description="What those calls may have cost at most, as far as the price is known.")
+
+
+class Usage(NodeUsage):
+    """The same of a whole run, and of each node that asked a model."""
+
+    by_node: dict[str, NodeUsage] = Field(default_factory=dict)
+
+
+class Scoring(Model):
+    """How far a model read the works, in the order of the rules."""
+
+    read: int
+    of: int
+    risk: float = Field(0.0, ge=0, le=1, description="The chance, as estimated, that the rest would change the first works.")
+    max_risk: float = Field(0.0, ge=0, le=1, description="What it may be for the reading to stop.")
 
 
 class Facets(Model):
@@ -104,6 +121,7 @@ class SearchResponse(Model):
     failures: tuple[Failure, ...] = ()
     sources: tuple[SourceReport, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
+    scoring: Scoring | None = Field(None, description="None where no model scored.")
     reranked_by: str = Field("", description="The reranker that ordered the first works, and why it ran.")
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=Tr
 
 OPTIONAL = (
     ("models", ("torch", "transformers", "sentence_transformers"), "models on this machine: dense search and reranking"),
-    ("openai", ("langchain_openai",), "embeddings from an OpenAI-compatible server"),
+    ("openai", ("langchain_openai", "json_repair"), "chat models and embeddings from OpenAI-compatible servers"),
     ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
     ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
 )
@@ -51,7 +51,7 @@ def check(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     """What is there, what is missing, and what each missing thing would add."""
-    rows = [*_python(), *_engine(library), *map(_optional, OPTIONAL), _model()]
+    rows = [*_python(), *_engine(library), *map(_optional, OPTIONAL)]
     if as_json:
         sys.stdout.write(json.dumps({"checks": rows}, ensure_ascii=False) + "\n")
         return
@@ -90,7 +90,7 @@ def _python() -> list[dict[str, str]]:
 
 
 def _engine(uri: str | None) -> list[dict[str, str]]:
-    """Library, dense search, reranker; a library that is there and cannot be read is broken, the rest is there or missing."""
+    """Library, dense search, reranker, model; a library that is there and cannot be read is broken, the rest is there or missing."""
     from outrider.services.health import health
 
     with errors().status("Looking at the library and its models"):
@@ -113,7 +113,3 @@ def _version(module: str) -> str:
         return f"{distribution} {version(distribution)}"
     except PackageNotFoundError:
         return distribution
-
-
-def _model() -> dict[str, str]:
-    return _row("model", "missing", "no model judges relevance in this version; rules rank, and every answer says so")

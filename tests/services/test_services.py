@@ -57,7 +57,8 @@ def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
 
 
 def test_versions_name_tool_and_prompts() -> None:
-    assert set(Services(Settings()).versions) == {"outrider", "prompt:context"}
+    prompts = {f"prompt:{name}" for name in ("context", "dedup", "translate", "score_papers", "score_repository")}
+    assert set(Services(Settings()).versions) == {"outrider", *prompts}
 
 
 def test_closing_gives_the_library_back(tmp_path: Path) -> None:

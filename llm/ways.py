@@ -1,0 +1,88 @@
+"""Ways of asking for an answer in a shape, best first; and what of them an endpoint takes, remembered for the process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from outrider.state.model import Model
+
+ANSWER = "answer"
+"""The name of the schema, and of the function to call."""
+NO_LENGTHS = frozenset({"minLength", "maxLength"})
+FIT = "Answer with one JSON object that fits this JSON Schema, and with nothing else:"
+
+
+class Way(StrEnum):
+    JSON_SCHEMA = "json_schema"
+    FUNCTION_CALLING = "function_calling"
+    JSON_MODE = "json_mode"
+    TEXT = "text"
+
+    @property
+    def told(self) -> bool:
+        """Whether the schema must stand in the prompt, because it goes no other way."""
+        return self in {Way.JSON_MODE, Way.TEXT}
+
+    def request(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The fields of the request that ask for structure."""
+        if self is Way.JSON_SCHEMA:
+            return {"response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True, "schema": schema}}}
+        if self is Way.FUNCTION_CALLING:
+            function = {"name": ANSWER, "description": "Give the answer.", "parameters": schema}
+            return {
+                "tools": [{"type": "function", "function": function}],
+                "tool_choice": {"type": "function", "function": {"name": ANSWER}},
+            }
+        return {"response_format": {"type": "json_object"}} if self is Way.JSON_MODE else {}
+
+
+@dataclass(slots=True)
+class Learnt:
+    """What one endpoint has shown so far. Written on the background loop only."""
+
+    works: Way | None = None
+    steps: dict[str, int] = field(default_factory=dict)
+    """How many values of an option it has refused."""
+    closed_until: float = 0.0
+    """`time.monotonic` before which it wants no further call."""
+
+    def ways(self) -> list[Way]:
+        """What works first; the others stand behind it, for a schema that it does not take in that way."""
+        return sorted(Way, key=lambda way: way is not self.works)
+
+
+@cache
+def learnt(base_url: str, model: str) -> Learnt:
+    """One for a process: every service that asks the same model profits from what was found out."""
+    return Learnt()
+
+
+def schema_of(shape: type[Model], *, keeps_lengths: bool = True) -> dict[str, Any]:
+    """The JSON Schema of a shape as strict providers and small servers take it: all fields required, none beyond, no references."""
+    whole = shape.model_json_schema()
+    plain: dict[str, Any] = _plain(whole, whole.get("$defs", {}), keeps_lengths)
+    return plain
+
+
+def _plain(node: Any, defs: dict[str, Any], keeps_lengths: bool) -> Any:
+    if isinstance(node, list):
+        return [_plain(item, defs, keeps_lengths) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _plain(defs[node["$ref"].rpartition("/")[2]], defs, keeps_lengths)
+    dropped = {"default", "title", "$defs"} | (frozenset() if keeps_lengths else NO_LENGTHS)
+    plain = {key: _plain(value, defs, keeps_lengths) for key, value in node.items() if key not in dropped and key != "properties"}
+    if "properties" in node:
+        fields = {name: _plain(value, defs, keeps_lengths) for name, value in node["properties"].items()}
+        plain |= {"properties": fields, "required": list(fields), "additionalProperties": False}
+    return plain
+
+
+def in_words(schema: dict[str, Any]) -> str:
+    """The schema for a prompt."""
+    return f"{FIT}\n{json.dumps(schema, ensure_ascii=False)}"

@@ -1,0 +1,115 @@
+"""What nodes know of a chat model: a question, the shape of its answer, and the budget of the run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from outrider.state.errors import BudgetSpent
+from outrider.state.model import Model
+from outrider.state.response import NodeUsage, Usage
+
+Shape = TypeVar("Shape", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question. What comes from outside stands in `user`, fenced (see `prompts.fenced`)."""
+
+    node: str
+    """Who asks, for the meter."""
+    system: str
+    user: str
+    max_output_tokens: int
+    """A longer answer is cut by the provider and counts as invalid."""
+
+
+class Chat(Protocol):
+    """A chat model that answers in a shape. Raises `ChatError`: whatever it raises, the budget knows what was spent."""
+
+    @property
+    def name(self) -> str:
+        """Model and host, for answers and the provenance hash."""
+        ...
+
+    async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
+        """May take several calls: another way to ask for structure, one repair."""
+        ...
+
+
+@dataclass(slots=True)
+class Call:
+    """One call under way; whoever makes it writes down what the provider says of it."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    """None where the model's price is unknown, too."""
+
+    @property
+    def told(self) -> bool:
+        return self.input_tokens is not None and self.output_tokens is not None
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one run may spend on models, and what it has spent.
+
+    The bounds are hard: a call under way counts with the most that it can cost, and so does for ever one that ended without the
+    provider's figures.
+    """
+
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+    spent: Usage = field(default_factory=Usage)
+    _begun: int = field(init=False)
+    _held_usd: float = field(default=0.0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._begun = self.spent.calls
+
+    @contextmanager
+    def call(self, node: str, most_usd: float | None) -> Iterator[Call]:
+        """Counts one call, and what it cost when it ends, however it ends; `BudgetSpent` where it might go beyond a bound.
+
+        `most_usd` is None where the model's price is unknown.
+        """
+        with self._lock:
+            self._refuse(most_usd)
+            self._begun += 1
+            self._held_usd += most_usd or 0.0
+        call = Call()
+        try:
+            yield call
+        finally:
+            with self._lock:
+                self._held_usd -= most_usd or 0.0
+                here = self.spent.by_node.get(node, NodeUsage())
+                by_node = {**self.spent.by_node, node: here.model_copy(update=_with(here, call, most_usd))}
+                self.spent = self.spent.model_copy(update={**_with(self.spent, call, most_usd), "by_node": by_node})
+
+    def _refuse(self, most_usd: float | None) -> None:
+        if self.max_calls is not None and self._begun >= self.max_calls:
+            raise BudgetSpent(f"the {self.max_calls:,} model calls of this run (llm.max_calls) are spent")
+        if self.max_cost_usd is None:
+            return
+        if most_usd is None or self.spent.cost_usd is None:
+            raise BudgetSpent("the model's price is unknown, so that llm.max_cost_usd cannot be kept; name it under llm.prices")
+        if self.spent.cost_usd + self.spent.untold_usd + self._held_usd + most_usd > self.max_cost_usd:
+            raise BudgetSpent(f"a further model call could go beyond the ${self.max_cost_usd:g} of this run (llm.max_cost_usd)")
+
+
+def _with(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:
+    unknown = call.told and call.cost_usd is None
+    return {
+        "calls": usage.calls + 1,
+        "untold_calls": usage.untold_calls + (not call.told),
+        "untold_usd": usage.untold_usd + (0.0 if call.told else most_usd or 0.0),
+        "input_tokens": usage.input_tokens + (call.input_tokens or 0),
+        "output_tokens": usage.output_tokens + (call.output_tokens or 0),
+        "cost_usd": None if usage.cost_usd is None or unknown else usage.cost_usd + (call.cost_usd or 0.0),
+    }

@@ -1,0 +1,154 @@
+"""A small OpenAI-compatible chat server on loopback: answers from a function, and misbehaves on demand."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any, Self
+
+from outrider.prompts import unfenced
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as the server saw it."""
+
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def mode(self) -> str:
+        """How structure was asked for: `json_schema`, `function_calling`, `json_mode` or `text`."""
+        if self.body.get("tools"):
+            return "function_calling"
+        kind = self.body.get("response_format", {}).get("type")
+        return {"json_schema": "json_schema", "json_object": "json_mode"}.get(kind, "text")
+
+    def said(self, role: str) -> str:
+        return "\n".join(str(one["content"]) for one in self.body["messages"] if one["role"] == role)
+
+    @property
+    def system(self) -> str:
+        return self.said("system")
+
+    @property
+    def user(self) -> str:
+        return self.said("user")
+
+    @property
+    def data(self) -> Any:
+        """What stands in the first fence."""
+        return unfenced(self.user)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What to answer. `content` that is no text is sent as JSON, in the way that was asked for."""
+
+    content: Any = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    refusal: str | None = None
+    usage: tuple[int, int] | None = (100, 20)
+    """Input and output tokens; None where the server tells none."""
+    finish: str = "stop"
+    raw: bytes | None = None
+    """Sent as the body, whatever it is."""
+    cut: bool = False
+    """Whether the connection is closed in the middle of the body."""
+    drip_s: float = 0.0
+    """Seconds between one byte of the body and the next."""
+
+
+Answer = Callable[[Asked], Reply]
+NUMBERS = count()
+"""In the addresses: a port may be used again, and what was learnt of one server must not be held of another."""
+
+
+@dataclass
+class ChatServer:
+    """Use it as a context manager. `requests` are in the order of their arrival; `most` were under way at once."""
+
+    answer: Answer
+    requests: list[Asked] = field(default_factory=list)
+    most: int = 0
+    _now: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _number: int = field(default_factory=lambda: next(NUMBERS))
+
+    def __enter__(self) -> Self:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are two writes, and a kept connection would wait between them
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked = Asked(body, {name.lower(): value for name, value in self.headers.items()})
+                with suppress(ConnectionError):  # who asked has gone
+                    server._serve(self, asked)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/{self._number}/v1"
+
+    def _serve(self, handler: BaseHTTPRequestHandler, asked: Asked) -> None:
+        with self._lock:
+            self.requests.append(asked)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            reply = self.answer(asked)
+            time.sleep(reply.delay_s)
+        finally:
+            with self._lock:
+                self._now -= 1
+        body = reply.raw if reply.raw is not None else json.dumps(_body(asked, reply)).encode()
+        handler.send_response(reply.status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        for byte in body if reply.drip_s else b"":
+            handler.wfile.write(bytes([byte]))
+            time.sleep(reply.drip_s)
+        if not reply.drip_s:
+            handler.wfile.write(body[: len(body) // 2] if reply.cut else body)
+        if reply.cut:
+            handler.close_connection = True
+
+
+def _body(asked: Asked, reply: Reply) -> dict[str, Any]:
+    if reply.status != 200:
+        return {"error": {"message": str(reply.content), "type": "error", "code": None}}
+    text = reply.content if isinstance(reply.content, str) else json.dumps(reply.content)
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": reply.refusal}
+    if asked.mode == "function_calling" and not isinstance(reply.content, str):
+        name = asked.body["tools"][0]["function"]["name"]
+        message |= {"content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}]}
+    usage = reply.usage and {
+        "prompt_tokens": reply.usage[0],
+        "completion_tokens": reply.usage[1],
+        "total_tokens": sum(reply.usage),
+    }
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish, "logprobs": None}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": asked.body["model"], "choices": [choice], "usage": usage}

@@ -1,0 +1,29 @@
+"""A chat over a scripted server, through the real client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chat_server import ChatServer
+from pydantic import SecretStr
+
+from outrider.llm.chat import EndpointChat
+from outrider.llm.provider import endpoint_of
+from outrider.settings.model import LlmSettings
+
+KEY = "sk-very-secret"
+
+
+def llm_settings(server: ChatServer, **settings: Any) -> LlmSettings:
+    """Settings for the server; the model's price is 1 and 10 USD for a million tokens unless they say otherwise."""
+    given: dict[str, Any] = {"model": "scripted", "base_url": server.base_url, "api_key": SecretStr(KEY), "timeout_s": 2.0}
+    given |= {"prices": {"scripted": "1/10"}}
+    return LlmSettings(**(given | settings))
+
+
+def chat_over(server: ChatServer, **settings: Any) -> EndpointChat:
+    """Settings of section `llm` by keyword. Each server has an address of its own, so nothing is remembered from another test."""
+    chosen = llm_settings(server, **settings)
+    endpoint, why = endpoint_of(chosen)
+    assert endpoint is not None, why
+    return EndpointChat(endpoint, chosen)

@@ -1,0 +1,96 @@
+"""What is read from an answer, and what is not made up."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from outrider.llm.reading import MOST_REPAIRED, Unusable, Usable, read
+from outrider.state.model import Model
+
+
+class One(Model):
+    id: str
+    score: float = Field(ge=0, le=1)
+
+
+class Results(Model):
+    results: tuple[One, ...]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"id": "a", "score": 0.5}',
+        {"id": "a", "score": 0.5},
+        'Sure!\n```json\n{"id": "a", "score": 0.5}\n```\nAnything else?',
+        "{'id': 'a', 'score': 0.5,}",
+        '{"id": "a", // the first\n "score": 0.5}',
+        '{"id": "a" "score": 0.5}',
+        '<think>{"id": "z", "score": 1.0}</think>{"id": "a", "score": 0.5}',
+        'It quotes {"id": "z", "score": 1.0}. My answer: {"id": "a", "score": 0.5}',
+        '{"id": "a", "score": 0.5} where {"score": 1} would be best',
+        "{{ {not json {" + '{"id": "a", "score": 0.5}',
+    ],
+)
+def test_the_last_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
+    assert read(said, One) == Usable(One(id="a", score=0.5))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("", "is empty"),
+        ("no idea", "no JSON object"),
+        ("[1, 2]", "no JSON object"),
+        ('{"id": "a", "score": "high"}', "score: Input should be a valid number"),
+        ('{"id": "a", "score": 7}', "score: Input should be less than or equal to 1"),
+        ('{"id": "a", "score": NaN}', "score"),
+        ('{"id": "a"}', "score: Field required"),
+        ('{"id": "a", "sco', "no JSON object"),
+        ("{" * 100_000, "no JSON object"),
+        ('{"a":' * 100_000 + "}", "no JSON object"),
+        ("{" + "x" * MOST_REPAIRED + "}", "no JSON object"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_words(said: str, why: str) -> None:
+    found = read(said, One)
+    assert isinstance(found, Unusable)
+    assert why in found.why
+
+
+def test_of_a_cut_list_what_is_whole_is_read() -> None:
+    """The item that is cut is lost; its score is not guessed."""
+    said = '{"results": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.'
+    assert read(said, Results) == Usable(Results(results=(One(id="a", score=0.5),)))
+
+
+def test_an_answer_with_the_right_fields_shows_that_the_schema_was_known() -> None:
+    assert read('{"id": "a", "score": 7}', One) == Unusable("score: Input should be less than or equal to 1", follows=True)
+    assert not read('{"answer": 1}', One).follows  # type: ignore[union-attr]
+
+
+def test_a_hostile_answer_takes_no_time() -> None:
+    """Reading happens on the loop that all calls share."""
+    begun = time.perf_counter()
+    deep = ('{"a":' * 5_000 + "}", "{" * 29_000 + "}", "{[" * 14_000 + "}")
+    for hostile in (*deep, '{"' + "a'" * 14_000 + "}", "{" + "x" * 29_000 + "}", "{}" * 14_000, "{" * 10**6 + "}" * 10**6):
+        assert isinstance(read(hostile, One), Unusable)
+    assert time.perf_counter() - begun < 5
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
+    assert isinstance(read(text, One), Usable | Unusable)
+
+
+@given(st.text(max_size=30), st.floats(0, 1), st.text(alphabet=st.characters(exclude_characters="{}<"), max_size=60))
+def test_json_in_any_prose_is_found_unchanged(name: str, score: float, prose: str) -> None:
+    said = f"{prose}{json.dumps({'id': name, 'score': score})}{prose}"
+    assert read(said, One) == Usable(One(id=name, score=score))

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from outrider.nodes.boolean_syntax import parses
+from outrider.nodes.draft_sanitising import queries_of
+from outrider.nodes.query_builder import Draft, QueryPrompt
+from outrider.prompts.domains import DOMAINS, MAX_DOMAIN_CHARS
+from outrider.settings.model import StarsSettings
+from outrider.state.errors import SettingsError
+
+STARS = StarsSettings(popular_min=1234)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_each_field_is_part_of_the_prompt_and_of_its_versions(name: str) -> None:
+    prompt = QueryPrompt.of(name)
+    text = prompt.text(STARS)
+    assert ("## Field" in text) == (name != "general") == (f"prompt:domain_{name}" in prompt.versions)
+    assert "1234 or more" in text
+    assert "{{" not in text
+    assert "prompt:translate" in prompt.versions
+
+
+def test_a_user_s_own_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    own = tmp_path / "law.md"
+    own.write_text("Law: {{query}} cases.", encoding="utf-8")
+    prompt = QueryPrompt.of(str(own))
+    assert "Law: {{query}} cases." in prompt.text(STARS)
+    before = prompt.versions["prompt:domain"]
+    own.write_text("Law.", encoding="utf-8")
+    assert QueryPrompt.of(str(own)).versions["prompt:domain"] != before
+
+
+def test_what_cannot_be_used_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"unknown field 'biomedicl'; did you mean 'biomedical'.*general, biomedical, computer_science"):
+        QueryPrompt.of("biomedicl")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        QueryPrompt.of(str(tmp_path / "none.md"))
+    for text, says in (("", "is empty"), ("x" * (MAX_DOMAIN_CHARS + 1), "20,001 characters")):
+        (tmp_path / "bad.md").write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError, match=says):
+            QueryPrompt.of(str(tmp_path / "bad.md"))
+
+
+def test_the_five_examples_are_answers_that_would_be_taken_whole() -> None:
+    examples = re.findall(r"^\{.*\}$", QueryPrompt.of().text(STARS), re.MULTILINE)
+    drafts = [Draft.model_validate(json.loads(example)) for example in examples]
+    assert len(drafts) == 5
+    assert {draft.intent_type for draft in drafts} == {"survey", "library", "dataset", "general", "method"}
+    for example, draft in zip(examples, drafts, strict=True):
+        said = json.loads(example)
+        assert set(said) == set(Draft.model_fields)
+        assert 2 <= len(draft.queries) <= 4
+        assert all(parses(query.boolean_query) for query in draft.queries)
+        assert [query.model_dump(mode="json") for query in queries_of(draft)] == said["queries"]

@@ -1,0 +1,52 @@
+"""Which chat model services have, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from chat_server import ChatServer, Reply
+from chatting import KEY, chat_over, llm_settings
+from pydantic import SecretStr
+
+from outrider.services import Services
+from outrider.services.health import health
+from outrider.settings.model import LibrarySettings, LlmSettings, Settings
+from outrider.state.errors import SettingsError
+
+
+def services(folder: Path, llm: LlmSettings) -> Services:
+    return Services(Settings(library=LibrarySettings(uri=str(folder / "none")), llm=llm))
+
+
+def test_without_a_key_there_is_none_and_one_line_says_what_to_set(tmp_path: Path) -> None:
+    made = services(tmp_path, LlmSettings())
+    assert made.chat is None
+    assert "OPENAI_API_KEY" in made.chat_says
+
+
+def test_a_chat_is_replaced_by_keyword() -> None:
+    with ChatServer(lambda _: Reply()) as server:
+        chat = chat_over(server)
+        made = Services(Settings(), chat=chat)
+    assert made.chat is chat
+    assert made.chat_says == chat.name
+
+
+def test_a_wrong_price_or_address_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"llm\.prices\.m "):
+        services(tmp_path, LlmSettings(prices={"m": "cheap"}))
+    with pytest.raises(SettingsError, match=r"llm\.base_url"):
+        services(tmp_path, LlmSettings(base_url="localhost"))
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_health_names_the_model_without_asking_it(tmp_path: Path, configured: bool) -> None:
+    with ChatServer(lambda _: Reply()) as server:
+        made = services(tmp_path, llm_settings(server) if configured else LlmSettings(model="none", api_key=SecretStr(KEY)))
+        part = next(part for part in asyncio.run(health(made)) if part.what == "model")
+        assert server.requests == []
+    assert part.on is configured
+    assert ("scripted at 127.0.0.1" in part.says) is configured
+    assert KEY not in part.says
