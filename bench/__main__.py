@@ -9,7 +9,7 @@ from importlib import import_module
 from bench.report import surroundings, table, write
 
 RECORDS = 100_000
-NAMES = ("quality", "stages", "retrieval", "latency", "scale", "vector_index", "ingestion", "embedding", "startup")
+NAMES = ("quality", "stages", "retrieval", "scoring", "adaptive", "latency", "scale", "vector_index", "ingestion", "embedding", "startup")
 SIZED = "scale"
 
 

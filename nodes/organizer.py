@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import OrganizerSettings
@@ -17,6 +19,7 @@ from outrider.state.ports import Shelf
 from outrider.state.provenance import provenance_hash
 from outrider.state.records import Record
 from outrider.state.response import Facets, Failure, SourceReport
+from outrider.text.injection import suspicious
 from outrider.text.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
@@ -64,9 +67,9 @@ def models(state: PipelineState) -> dict[str, str]:
 def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
     """What passes the threshold, in order: a reranker's place, relevance, citations, year, title, id.
 
-    Only a model's score can fail the threshold.
+    Only a model's score can fail the threshold. What a model left unread on purpose is not shown: it would hardly have passed.
     """
-    kept = (one for one in candidates if one.scored_by != "model" or one.score >= threshold)
+    kept = (one for one in candidates if not one.unread and (one.scored_by != "model" or one.score >= threshold))
     return tuple(sorted(kept, key=_order))
 
 
@@ -99,24 +102,46 @@ BIBLIOGRAPHIC = ("volume", "issue", "pages", "mesh", "licence")
 """What a record of one kind has and a hit has no field for; it stands in the hit's metadata."""
 
 
+FLAGGED_CHARS = 8_000
+"""How much of a text is looked through for what speaks to a model: a third of a microsecond each."""
+
+
 def to_hit(one: Candidate, rank: int) -> Hit:
     record = one.record
     same = {name: getattr(record, name) for name in Hit.model_fields if name in type(record).model_fields}
     present = record.model_dump(mode="json", include=set(BIBLIOGRAPHIC), exclude_defaults=True)
     best = min(one.found_by, key=lambda place: place.rank, default=None)
     return Hit(
-        **{**same, "metadata": {**record.metadata, **present}},
+        **{**same, "metadata": {**record.metadata, **present}, "tags": tuple(dict.fromkeys((*record.tags, *one.tags)))},
         rank=rank,
         score=one.score,
         scores={name: round(value, 6) for name, value in one.scores.items()},
         scored_by=one.scored_by,
         reason=one.reason,
+        radar=one.radar,
+        flags=_flags(record),
         found_by=one.found_by,
         duplicates=one.duplicates,
         content=record.abstract or record.description,
         original_text=record.full_text(),
         source_strategy=best.strategy if best else "",
     )
+
+
+def _flags(record: Record) -> tuple[str, ...]:
+    """Marks of all that a record says, in its metadata (a file tree) too."""
+    said = (record.title, record.description, *record.tags, record.full_text()[:FLAGGED_CHARS], *_texts(record.metadata))
+    return suspicious("\n\n".join(said)[: 2 * FLAGGED_CHARS])
+
+
+def _texts(said: JsonValue) -> Iterator[str]:
+    """All texts in it, its keys too."""
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, Mapping):
+        yield from (text for pair in said.items() for part in pair for text in _texts(part))
+    elif isinstance(said, list):
+        yield from (text for part in said for text in _texts(part))
 
 
 def _order(one: Candidate) -> tuple[float, float, int, int, str, str]:

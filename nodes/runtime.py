@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from outrider.state.chat import Budget
+from outrider.state.response import Failure, Usage
+
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-    from outrider.state.pipeline import RunContext
+    from outrider.settings.model import LlmSettings
+    from outrider.state.errors import KeyRejected
+    from outrider.state.pipeline import PipelineState, RunContext, Update
 
 Number = TypeVar("Number", int, float)
 
 
-def run_setting(
-    runtime: Runtime[RunContext] | None, name: Literal["run_timeout_s", "relevance_threshold", "max_context_tokens"], default: Number
-) -> Number:
+Name = Literal["run_timeout_s", "relevance_threshold", "max_context_tokens", "max_calls", "max_cost_usd"]
+
+
+def run_setting(runtime: Runtime[RunContext] | None, name: Name, default: Number) -> Number:
     """What the run's context says, else the setting."""
     given: Number | None = getattr(runtime.context, name, None) if runtime is not None else None
     return default if given is None else given
+
+
+def rejected(state: PipelineState, node: str, error: KeyRejected, spent: Usage) -> Update:
+    """What a node writes where the model's key is not accepted: the run ends, and what it spent is told all the same."""
+    failure = Failure(node=node, error=type(error).__name__, message=str(error))
+    return {"failures": (*state.failures, failure), "usage": spent}
+
+
+def run_budget(runtime: Runtime[RunContext] | None, llm: LlmSettings, spent: Usage) -> Budget:
+    """What the run may still spend on models; `max_cost_usd` 0 is no bound, `max_calls` 0 is no call."""
+    return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd) or None, spent)

@@ -1,100 +1,168 @@
-"""From a request to what it means (`ParsedIntent`) and the searches to run (`SearchStrategy`), by rules."""
+"""From a request to what it means (`ParsedIntent`) and the searches to run (`SearchStrategy`): by a model, or by rules."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from outrider.nodes.concepts import concepts
-from outrider.nodes.constraints import read_constraints
-from outrider.settings.model import StarsSettings
-from outrider.state.errors import NothingSearchable, SearchError
-from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
+from outrider.nodes.boolean_syntax import conjunction
+from outrider.nodes.draft_sanitising import expanded_of, fresh_terms, intent_of, queries_of, repositories_of
+from outrider.nodes.iteration import renewed
+from outrider.nodes.query_builder import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
+from outrider.nodes.query_rules import EXPANSION, LEAST_EXPANSION, plan, searched, understand
+from outrider.nodes.runtime import rejected, run_budget, run_setting
+from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
+from outrider.state.chat import Budget, Chat
+from outrider.state.errors import ChatError, KeyRejected, MissingExtra, SearchError
+from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Shelf
-from outrider.state.request import MAX_QUERY_TERMS, RetrieverType, SearchMode, SearchRequest, searchable
-from outrider.state.response import Bypass
-from outrider.text.control import without_control
+from outrider.state.request import MAX_QUERY_TERMS, SearchRequest
+from outrider.state.response import Bypass, Failure
 from outrider.text.words import words
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 3, SearchMode.EXPLORATORY: 8}
-TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
-    ("survey", frozenset({"survey", "surveys", "review", "reviews", "overview", "meta-analysis", "tutorial"})),
-    ("dataset", frozenset({"dataset", "datasets", "corpus", "corpora", "benchmark", "benchmarks"})),
-    ("baseline", frozenset({"baseline", "baselines", "sota", "leaderboard"})),
-    (
-        "library",
-        frozenset({"library", "libraries", "package", "packages", "framework", "frameworks", "repository", "tool", "client", "sdk", "cli"}),
-    ),
-    ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
-)
+MODEL = "translator.model"
+"""The model's part by itself: where it fails the search goes on, which a failure of `translator` would end."""
+MODEL_SHARE = 0.5
+"""Of the time that a run has left: searching needs the rest."""
+NO_MODEL = "no model is configured"
+NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a request means, the searches to run, and what was left out on the way."""
+
+    intent: ParsedIntent
+    strategy: SearchStrategy
+    snapshot: str | None = None
+    bypassed: tuple[Bypass, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is said of one translation while it is made."""
+
+    bypassed: list[Bypass] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def skip(self, step: str, why: str) -> None:
+        self.bypassed.append(Bypass(step=step, why=why))
 
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """Reads query, search_mode, strategies, sources; writes intent, strategy, bypassed, snapshot."""
+    """Reads the request; writes intent, strategy, bypassed, failures, usage, snapshot.
+
+    A model that fails costs only its own part: `Failure(node="translator.model")`, and rules stand in. A rejected key ends the run.
+    """
 
     shelf: Shelf
     configured: tuple[str, ...]
     stars: StarsSettings
     clock: Clock
+    chat: Chat | None = None
+    why_no_model: str = NO_MODEL
+    prompt: QueryPrompt = field(default_factory=QueryPrompt.of)
+    llm: LlmSettings = field(default_factory=LlmSettings)
+    run: RunSettings = field(default_factory=RunSettings)
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
-        intent, rest = understand(str(state.query), self.stars, datetime.fromtimestamp(self.clock(), UTC).year)
-        expanded: tuple[str, ...] = ()
+        budget = run_budget(runtime, self.llm, state.usage)
+        left_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s) - (self.clock() - state.started_at)
+        try:
+            made = await self.translate(state, budget, left_s * MODEL_SHARE)
+        except KeyRejected as error:
+            return rejected(state, "translator", error, budget.spent)
+        return {
+            "intent": made.intent,
+            "strategy": made.strategy,
+            "snapshot": made.snapshot,
+            "bypassed": (*state.bypassed, *made.bypassed),
+            "failures": (*state.failures, *made.failures),
+            "usage": budget.spent,
+        }
+
+    async def translate(self, request: SearchRequest, budget: Budget, model_timeout_s: float) -> Translation:
+        """The same without LangGraph. Raises `NothingSearchable`, and `KeyRejected` where the model's key is not accepted."""
+        now, notes = self.clock(), Notes()
+        by_rules, text = understand(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
+        sources = searched(request, self.configured)
+        draft = await self._draft(request, sources, now, budget, model_timeout_s, notes)
+        named = () if draft is None else expanded_of(draft, text, EXPANSION[request.search_mode])
+        snapshot, expanded = await self._on_the_shelf(request, text, named, draft is None, notes)
+        intent, strategy = by_rules, plan(request, by_rules, text, self.configured, expanded)
+        last_resort = strategy.queries
+        if draft is None:
+            _say_what_rules_leave_out(request, text, notes)
+        else:
+            intent, strategy = self._from_draft(draft, by_rules, strategy, now, notes)
+        queries = renewed(strategy.queries, strategy.earlier, expanded) or renewed(last_resort, strategy.earlier, expanded)
+        if not queries:
+            notes.bypassed.append(NOTHING_NEW)
+        strategy = strategy.model_copy(update={"queries": queries or strategy.queries})
+        return Translation(intent, strategy, snapshot, tuple(notes.bypassed), tuple(notes.failures))
+
+    async def _draft(
+        self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, timeout_s: float, notes: Notes
+    ) -> Draft | None:
+        """None where there is no model, or it gave nothing that can be used; the notes say why."""
+        if self.chat is None:
+            notes.skip(MODEL, self.why_no_model)
+            return None
+        if len(str(request.query)) > MAX_REQUEST_CHARS:
+            notes.skip("rest of the query", f"the model reads only its first {MAX_REQUEST_CHARS:,} characters")
+        try:
+            async with asyncio.timeout(max(timeout_s, 0.0)):
+                return await QueryBuilder(self.chat, self.prompt, self.stars).draft(request, sources, now, budget)
+        except KeyRejected:
+            raise
+        except (ChatError, MissingExtra, TimeoutError) as error:
+            why = str(error) or f"{self.chat.name} gave no plan within the {timeout_s:.3g} s that it may take of this run"
+            notes.failures.append(Failure(node=MODEL, error=type(error).__name__, message=why))
+            notes.skip(MODEL, f"{why}; rules planned the search")
+            return None
+
+    async def _on_the_shelf(
+        self, request: SearchRequest, text: str, named: tuple[str, ...], by_rules: bool, notes: Notes
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """The snapshot, and the terms that widen the search: the model's, filled up with the library's where they are too few."""
         snapshot: str | None = None
-        bypassed: tuple[Bypass, ...] = (NOT_SCORED,)
-        if len(set(words(rest))) > MAX_QUERY_TERMS:
-            bypassed = (*bypassed, Bypass(step="rest of the query", why=f"only its first {MAX_QUERY_TERMS:,} different words are searched"))
+        most = EXPANSION[request.search_mode]
+        wanted = most if by_rules else LEAST_EXPANSION[request.search_mode]
         try:
             snapshot = await self.shelf.snapshot()
-            if count := EXPANSION[state.search_mode]:
-                expanded = await self.shelf.related_terms(rest, count)
+            if len(named) < wanted:
+                related = await self.shelf.related_terms(text, most)
+                named = (*named, *fresh_terms(related, " ".join(named)))[:wanted] if named else related[:wanted]
         except SearchError as error:  # the scout will say what it means for the search itself
-            bypassed = (*bypassed, Bypass(step="expansion", why=str(error)))
-        strategy = plan(state, intent, rest, self.configured, expanded)
-        return {"intent": intent, "strategy": strategy, "bypassed": bypassed, "snapshot": snapshot}
+            notes.skip("expansion", str(error))
+        return snapshot, named
+
+    def _from_draft(
+        self, draft: Draft, by_rules: ParsedIntent, strategy: SearchStrategy, now: float, notes: Notes
+    ) -> tuple[ParsedIntent, SearchStrategy]:
+        """The rules' strategy with the model's queries in it. Sources stay the caller's: a model never narrows them."""
+        today = datetime.fromtimestamp(now, UTC).date()
+        intent = intent_of(draft, by_rules, self.stars, today.year)
+        planned: dict[str, object] = {"constraints": intent.constraints, "repositories": repositories_of(draft, today)}
+        if queries := queries_of(draft):
+            planned |= {"queries": queries, "made_by": "model"}
+        else:
+            notes.skip(MODEL, "it planned no query that can be searched; rules planned one over its concepts")
+            own = strategy.queries[0].model_copy(update={"boolean_query": conjunction(intent.concepts)})
+            planned["queries"] = (own,)
+        return intent, strategy.model_copy(update=planned)
 
 
-def understand(query: str, stars: StarsSettings, this_year: int) -> tuple[ParsedIntent, str]:
-    """The intent, and the words to search with: without control characters and year phrases."""
-    clean = " ".join(without_control(query).split())
-    constraints, rest = read_constraints(clean, stars, this_year)
-    rest = rest if searchable(rest) else clean  # "2022" alone is a search, not a constraint
-    intent = ParsedIntent(topic=rest, concepts=concepts(rest), intent_type=_intent_type(rest), constraints=constraints)
-    return intent, rest
-
-
-def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tuple[str, ...], expanded: tuple[str, ...]) -> SearchStrategy:
-    """The deterministic strategy: concepts joined with AND, and all configured sources unless the caller named some."""
-    sources = tuple(name for name in configured if request.sources is None or name in request.sources)
-    if not sources:
-        asked = f"of the sources {', '.join(map(str, request.sources))} none" if request.sources else "no source"
-        raise NothingSearchable(f"{asked} is switched on in the settings; `outrider config show` shows them under sources")
-    query = PlannedQuery(text=text, keywords=tuple(dict.fromkeys(words(text))), boolean_query=" AND ".join(map(_quoted, intent.concepts)))
-    return SearchStrategy(
-        queries=(query,),
-        sources=sources,
-        strategies=request.strategies or tuple(RetrieverType),
-        search_mode=request.search_mode,
-        expanded_keywords=expanded,
-        constraints=intent.constraints,
-    )
-
-
-NOT_SCORED = Bypass(step="fine_scorer", why="no model is configured: rules ranked the works")
-"""Scoring by a model is not built yet."""
-
-
-def _intent_type(text: str) -> IntentType:
-    asked = set(re.findall(r"[\w-]+", text.lower()))
-    return next((name for name, marks in TYPE_WORDS if asked & marks), "general")
-
-
-def _quoted(concept: str) -> str:
-    return f'"{concept}"' if " " in concept else concept
+def _say_what_rules_leave_out(request: SearchRequest, text: str, notes: Notes) -> None:
+    if len(set(words(text))) > MAX_QUERY_TERMS:
+        notes.skip("rest of the query", f"only its first {MAX_QUERY_TERMS:,} different words are searched")
+    if request.user_feedback:
+        notes.skip("user_feedback", "only a model can read it; rules vary the words of the request")

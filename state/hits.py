@@ -89,6 +89,9 @@ class Candidate(Model):
     scored_by: ScoredBy = "unscored"
     reason: str = ""
     reranked: int | None = Field(None, ge=1, description="Place among the works that a reranker reordered, from 1; they come first.")
+    unread: bool = Field(False, description="Whether a model left it unread, since it would hardly come among the first.")
+    tags: tuple[str, ...] = Field((), description="What a model says the work is, such as survey or dataset.")
+    radar: tuple[dict[str, JsonValue], ...] = Field((), description="Dimensions of a repository.")
 
 
 class Rejected(Model):
@@ -117,9 +120,12 @@ class Hit(Model):
     tags: tuple[str, ...] = ()
     score: float = Field(ge=0, le=1)
     scores: dict[str, float] = Field(default_factory=dict)
-    radar: tuple[dict[str, JsonValue], ...] = ()
+    radar: tuple[dict[str, JsonValue], ...] = Field(
+        (), description="Dimensions of a repository: `dimension`, `score` (0 to 10 or null), and its `reason` or what was `missing`."
+    )
     scored_by: ScoredBy = "unscored"
     reason: str = ""
+    flags: tuple[str, ...] = Field((), description="Known ways in which its text speaks to a model instead of a reader.")
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
     related: tuple[dict[str, JsonValue], ...] = ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from pydantic import Field
 
+from outrider.state.iteration import EarlierStrategy
 from outrider.state.model import Model
 from outrider.state.request import RetrieverType, SearchMode
 
@@ -46,6 +48,14 @@ class PlannedQuery(Model):
     synonyms: tuple[str, ...] = ()
 
 
+class RepositoryWishes(Model):
+    """What hosts of code can be asked for beside words. A wish, not a rule: no other source knows it."""
+
+    language: str | None = None
+    topics: tuple[str, ...] = ()
+    created_after: date | None = None
+
+
 class SearchStrategy(Model):
     queries: tuple[PlannedQuery, ...]
     sources: tuple[str, ...]
@@ -53,4 +63,9 @@ class SearchStrategy(Model):
     search_mode: SearchMode = SearchMode.BALANCED
     expanded_keywords: tuple[str, ...] = ()
     constraints: Constraints = Constraints()
+    repositories: RepositoryWishes = RepositoryWishes()
     made_by: Literal["rules", "model"] = "rules"
+    user_feedback: str = Field("", description="What the caller had said of the results before.")
+    earlier: tuple[EarlierStrategy, ...] = Field(
+        (), description="The rounds before this one, oldest first; its queries differ from theirs."
+    )

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from outrider.state.errors import BadRequest, NotBuilt
 from outrider.state.filters import parse_filter
+from outrider.state.iteration import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.model import Model
 from outrider.state.nearest import did_you_mean
 
@@ -71,6 +72,8 @@ class SearchRequest(Model):
     distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")
     top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
     distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
+    previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
+    user_feedback: str = Field("", max_length=MAX_FEEDBACK_CHARS, description="What you say of the earlier results, for the model.")
 
     @field_validator("query")
     @classmethod

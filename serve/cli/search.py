@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from outrider.serve.cli.options import FiltersOption, JsonOption, LibraryOption, read_filters, services, wait_for
-from outrider.serve.cli.terminal import errors, note, nothing_searched, show_answer
+from outrider.serve.cli.terminal import errors, exit_code, note, show_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -37,6 +39,17 @@ def search(
     distill: Annotated[bool, typer.Option("--distill/--no-distill", help="Keep the sentences that answer.")] = True,
     distill_top: Annotated[int, typer.Option("--distill-top", help="How many of the first hits to distil (0 to 50).")] = 5,
     timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long the search may take.")] = None,
+    feedback: Annotated[
+        str, typer.Option("--feedback", metavar="TEXT", help="What you say of the earlier results; a model plans the next searches by it.")
+    ] = "",
+    after: Annotated[
+        list[Path] | None,
+        typer.Option("--after", metavar="FILE", help="An earlier answer, as --json printed it: the new searches differ. May be repeated."),
+    ] = None,
+    max_calls: Annotated[
+        int | None, typer.Option("--max-calls", metavar="N", help="Calls of the model that this search may make; 0 leaves all to rules.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", metavar="USD", help="What the model may cost in this search.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the planned searches and every work that a rule left out.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -57,18 +70,21 @@ def search(
         "rerank_enabled": rerank,
         "distill_enabled": distill,
         "distill_top": distill_top,
+        "user_feedback": feedback,
+        "previous_strategies": [_strategy_in(path) for path in after or ()],
     }
-    answer, left_out = wait_for(_answer(asked, services(library), timeout_s, quiet=as_json))
+    context = _context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
+    answer, left_out = wait_for(_answer(asked, services(library), context, quiet=as_json))
     if as_json:
         sys.stdout.write(answer.model_dump_json() + "\n")
     else:
         _show_plan(answer, explain)
         show_answer(answer, explain=left_out if explain else ())
-    return 3 if nothing_searched(answer) else 0
+    return exit_code(answer)
 
 
 async def _answer(
-    asked: dict[str, Any], made: Services, timeout_s: float | None, *, quiet: bool
+    asked: dict[str, Any], made: Services, context: RunContext, *, quiet: bool
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
     """The answer, and (title, reason) of every work that a rule left out; shows which node is running meanwhile."""
     from outrider.graph.pipeline import build
@@ -76,7 +92,7 @@ async def _answer(
     from outrider.state.response import SearchResponse
 
     request = checked(asked)
-    graph, context = build(made), _context(timeout_s)
+    graph = build(made)
     state: dict[str, Any] = {}
     left_out: list[tuple[str, str]] = []
     status = errors().status("Opening the library and its model")
@@ -98,21 +114,43 @@ async def _answer(
     return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), left_out
 
 
-def _context(timeout_s: float | None) -> RunContext:
+BOUNDS = {
+    "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
+    "max_calls": "--max-calls takes a number from 0 to 100,000",
+    "max_cost_usd": "--max-cost takes USD, 0 or more; 0 is no bound",
+}
+
+
+def _context(**given: float | None) -> RunContext:
     from pydantic import ValidationError
 
     from outrider.state.pipeline import RunContext
 
     try:
-        return RunContext(run_timeout_s=timeout_s)
+        return RunContext.model_validate(given)
     except ValidationError as error:
-        raise BadRequest(f"--timeout takes seconds above 0 and up to 600, not {timeout_s!r}") from error
+        wrong = error.errors()[0]
+        raise BadRequest(f"{BOUNDS[str(wrong['loc'][0])]}, not {wrong['input']!r}") from error
+
+
+def _strategy_in(path: Path) -> object:
+    """The strategy of an earlier answer."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadRequest(f"--after {path} cannot be read as an answer ({error}); write one with: outrider search ... --json") from error
+    found = said.get("strategy") if isinstance(said, dict) else None
+    if found is None:
+        raise BadRequest(f"--after {path} holds no answer with a strategy; write one with: outrider search ... --json")
+    return found
 
 
 def _show_plan(answer: SearchResponse, explain: bool) -> None:
     if not explain or answer.strategy is None or answer.intent is None:
         return
     plan = answer.strategy
-    note(f"Concepts: {', '.join(answer.intent.concepts)}  Boolean: {plan.queries[0].boolean_query}")
-    note(f"Searched for: {plan.queries[0].text}  widened by: {', '.join(plan.expanded_keywords) or 'nothing'}")
+    note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
+    for query in plan.queries:
+        note(f"Searched for: {query.text}  Boolean: {query.boolean_query}")
+    note(f"Widened by: {', '.join(plan.expanded_keywords) or 'nothing'}")
     note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")

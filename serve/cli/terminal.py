@@ -11,13 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from outrider.state.errors import KeyRejected, NothingSearchable
 from outrider.text.control import without_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from outrider.state.hits import FoundBy, Hit
-    from outrider.state.response import SearchResponse
+    from outrider.state.response import SearchResponse, Usage
 
 
 INTERRUPTED = 130
@@ -66,13 +67,18 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         _show_hit(out, hit)
     for failure in answer.failures:
         note(f"Failed: {failure.node}: {failure.message}")
-    if nothing_searched(answer):
-        return
+    if exit_code(answer):
+        return  # it ended early: no hits do not mean that there are none
     shown = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
     asked = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
     out.print(plain(f"{shown} in {answer.execution_time_ms:.0f} ms. Asked: {asked or 'nobody'}.", "dim"))
+    if answer.usage.calls:
+        out.print(plain(_spent(answer.usage), "dim"))
     for title, why in explain:
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
+    if (scoring := answer.scoring) and scoring.read < scoring.of:
+        chance = f"the chance that the rest would change the first is put at {scoring.risk:.2g}"
+        note(f"A model read {scoring.read:,} of {scoring.of:,} works; {chance}")
     if answer.reranked_by:
         note(f"Reranked by {answer.reranked_by}")
     for row in answer.sources:
@@ -84,9 +90,18 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         note("Not run: " + "; ".join(f"{what} ({why})" for what, why in skipped))
 
 
-def nothing_searched(answer: SearchResponse) -> bool:
-    """Whether the run ended before any source answered; then no hits do not mean that there are none."""
-    return any(failure.node in ("translator", "scout") for failure in answer.failures)
+def _spent(usage: Usage) -> str:
+    """`12 model calls, 23,444 tokens in, 3,825 out, $0.0028`."""
+    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    untold = f"; of {usage.untold_calls:,} the provider said nothing" if usage.untold_calls else ""
+    return f"{usage.calls:,} model calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}{untold}"
+
+
+def exit_code(answer: SearchResponse) -> int:
+    """0 where something was searched, 3 where nothing could be, 4 where the model's key was rejected, which ends a run."""
+    if any(failure.error == KeyRejected.__name__ for failure in answer.failures):
+        return KeyRejected.exit_code
+    return NothingSearchable.exit_code if any(failure.node in ("translator", "scout") for failure in answer.failures) else 0
 
 
 def _place(found: FoundBy) -> str:

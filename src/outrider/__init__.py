@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Embedder", "Hit", "SearchRequest", "SearchResponse", "aexecute", "areindex", "asearch", "execute", "reindex", "search"]
+__all__ = [
+    "Embedder", "Hit", "SearchRequest", "SearchResponse", "aexecute", "areindex", "asearch", "execute", "organize", "reindex", "score",
+    "search", "translate",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
     from outrider.serve.reindexing import areindex, reindex
-    from outrider.serve.python import aexecute, asearch, execute, search
+    from outrider.serve.python import aexecute, asearch, execute, organize, score, search, translate
     from outrider.state.hits import Hit
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse

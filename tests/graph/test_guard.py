@@ -7,7 +7,8 @@ import pytest
 from fakes import NOON
 from langgraph.graph import END, START, StateGraph
 
-from outrider.graph.guard import Guard, failed
+from outrider.graph.guard import Guard
+from outrider.graph.routes import failed
 from outrider.state.errors import LibraryCorrupt
 from outrider.state.pipeline import PipelineState, RunContext
 

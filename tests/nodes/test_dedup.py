@@ -4,7 +4,7 @@ from fakes import candidate, doi, found, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.dedup import deduplicated, richness, same_work, titles_agree
+from outrider.nodes.dedup import deduplicated, richness
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers
 
@@ -48,15 +48,6 @@ def test_an_identifier_that_contradicts_keeps_records_apart() -> None:
     both = [Identifiers(github="o/telemetry", pypi=f"telemetry-exporter-{part}") for part in ("common", "commons")]
     works = deduplicated([candidate(paper(known.pypi, known.pypi, identifiers=known)) for known in both])
     assert len(works) == 2
-
-
-def test_equal_titles_alone_are_not_enough() -> None:
-    assert same_work(paper("a", "Editorial"), paper("b", "Editorial")) is None
-
-
-def test_a_missing_title_is_not_agreement() -> None:
-    assert not titles_agree("", "")
-    assert same_work(paper("a", "", identifiers=doi("10.1/x")), paper("b", "", identifiers=doi("10.1/x"))) is None
 
 
 def test_the_order_of_leaders() -> None:

@@ -5,7 +5,8 @@ from fakes import NOON, Shelf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator import EXPANSION, Translator, plan, understand
+from outrider.nodes.query_rules import EXPANSION, plan, understand
+from outrider.nodes.translator import Translator
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
 from outrider.state.pipeline import PipelineState

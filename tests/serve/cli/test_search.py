@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from chat_server import Asked, ChatServer, Reply
+from chatting import KEY
 
 from outrider.serve.cli import run
 from outrider.state.response import SearchResponse
@@ -114,3 +116,83 @@ def test_a_reader_that_goes_away_is_no_traceback(shelved: Path) -> None:
     command = f"{sys.executable} -m outrider search aspirin --json -l {shelved} | head -c 1 > /dev/null"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
+
+
+def with_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
+    for name, value in {"MODEL": "scripted", "BASE_URL": server.base_url, "API_KEY": KEY, "PRICES": '{"scripted": "1/10"}'}.items():
+        monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
+
+
+def plan_or_scores(asked: Asked) -> Reply:
+    """A plan that follows the feedback, or half a point for every paper."""
+    if "papers" in asked.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
+    words = asked.data.get("user_feedback") or "aspirin"
+    return Reply({"topic": words, "concepts": [words], "queries": [{"text": words}, {"text": f"{words} liver"}]})
+
+
+def test_a_model_plans_and_scores_and_the_cost_is_shown(
+    shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--explain", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    shown = " ".join(out.split())
+    assert "score 0.50 (model)" in shown
+    assert "2 model calls, 200 tokens in, 40 out, $0.0006" in shown
+    assert "Planned by model" in err
+    assert "Searched for: aspirin liver" in err
+
+
+def test_a_second_round_takes_the_first_and_what_is_said_of_it(
+    shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--json", "-l", str(shelved)]) == 0
+        first = tmp_path / "first.json"
+        first.write_text(capsys.readouterr().out)
+        assert run(["search", "aspirin", "--json", "--after", str(first), "--feedback", "statins", "-l", str(shelved)]) == 0
+    answer = SearchResponse.model_validate_json(capsys.readouterr().out)
+    assert answer.strategy is not None
+    assert [query.text for query in answer.strategy.queries] == ["statins", "statins liver"]
+    assert [query.text for query in answer.strategy.earlier[0].queries] == ["aspirin", "aspirin liver"]
+
+
+def test_no_call_beyond_the_bound(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--max-calls", "0", "-l", str(shelved)]) == 0
+        assert run(["search", "aspirin", "--max-cost", "0.0000001", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    assert server.requests == []
+    assert "(rules)" in out
+    assert "llm.max_calls" in err
+    assert "llm.max_cost_usd" in err
+
+
+def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(lambda _: Reply("no such key", status=401)) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "-l", str(shelved)]) == 4
+    assert len(server.requests) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert KEY not in err
+    assert "key" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--after", "none.json"], "none.json cannot be read"),
+        (["--after", __file__], "cannot be read as an answer"),
+        (["--max-calls", "-1"], "--max-calls takes a number from 0"),
+        (["--max-cost", "-1"], "--max-cost takes USD"),
+        (["--feedback", "x" * 2_001], "user_feedback"),
+    ],
+)
+def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert run(["search", "aspirin", "-l", str(shelved), *arguments]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())

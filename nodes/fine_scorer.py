@@ -1,0 +1,179 @@
+"""How well each work answers the request, by a model: read in rule order until the first works can hardly change any more.
+
+What the model did not score is `unscored`, not irrelevant: it stands where the rules put it among the others (see `unscored`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from outrider.nodes.judgement import Judgement, Question
+from outrider.nodes.paper_scoring import PaperScorer
+from outrider.nodes.repository_scoring import RepositoryScorer
+from outrider.nodes.rule_ranker import RuleRanker
+from outrider.nodes.runtime import rejected, run_budget, run_setting
+from outrider.nodes.scoring import Judges, Lost, Reading, Stopping
+from outrider.nodes.unscored import placed
+from outrider.prompts import Prompt, load
+from outrider.prompts.domains import domain
+from outrider.settings.model import LlmSettings, RepositorySettings, RunSettings
+from outrider.state.chat import Budget, Chat
+from outrider.state.errors import KeyRejected
+from outrider.state.hits import Candidate
+from outrider.state.pipeline import PipelineState, RunContext, Update
+from outrider.state.ports import Clock
+from outrider.state.response import Bypass, Failure, Scoring
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+NODE = "fine_scorer"
+SOME = "fine_scorer.model"
+"""Failures that cost some works their scores; one of `fine_scorer` itself says that there are none, and rules rank instead."""
+SHARE = 0.8
+"""Of the time that a run has left; what comes after needs the rest."""
+NOT_READ = "not read by the model, since it would hardly come among the first"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringPrompts:
+    """What the model is told, for one field of knowledge."""
+
+    papers: Prompt
+    repositories: Prompt
+    about: Prompt | None = None
+    """What it adds for the field."""
+
+    @classmethod
+    def of(cls, name: str = "general") -> ScoringPrompts:
+        """`name` is `llm.domain`; raises `SettingsError` where it cannot be used."""
+        asked = frozenset({"domain"})
+        return cls(load("score_papers", asked), load("score_repository", asked), domain(name))
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """For the provenance hash."""
+        return {f"prompt:{prompt.name}": prompt.version for prompt in (self.papers, self.repositories, self.about) if prompt}
+
+    def text(self, prompt: Prompt) -> str:
+        return prompt.filled(domain=self.about.text if self.about else "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What came of it: `candidates` best first, empty where the model scored none."""
+
+    candidates: tuple[Candidate, ...]
+    scoring: Scoring | None
+    """None where no model was asked, or it scored nothing."""
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FineScorer:
+    """Reads candidates, strategy, intent, top_k; writes candidates, best first (score, reason, tags, radar), scoring,
+    failures, bypassed, usage.
+
+    Without a model it writes only why. Where the model scored nothing, it writes `Failure(node="fine_scorer")` and no candidates;
+    where it scored some, `Failure(node="fine_scorer.model")`, one a kind of error. A rejected key ends the run.
+    """
+
+    chat: Chat | None
+    why_no_model: str
+    rules: RuleRanker
+    prompts: ScoringPrompts
+    weights: RepositorySettings
+    llm: LlmSettings
+    run: RunSettings
+    clock: Clock
+    stopping: Stopping
+    """Without effect where `llm.score_all` has all works read."""
+
+    async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        if not state.candidates:
+            return {}
+        if self.chat is None:
+            return {"bypassed": (*state.bypassed, Bypass(step=NODE, why=self.why_no_model))}
+        budget = run_budget(runtime, self.llm, state.usage)
+        left_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s) - (self.clock() - state.started_at)
+        ordered = (await self.rules(state, runtime))["candidates"]
+        try:
+            made = await self.score(ordered, Question.of(state), state.top_k, budget, left_s * SHARE)
+        except KeyRejected as error:
+            return rejected(state, NODE, error, budget.spent)
+        update: Update = {"failures": (*state.failures, *made.failures), "usage": budget.spent}
+        return {**update, "candidates": made.candidates, "scoring": made.scoring} if made.candidates else update
+
+    async def score(self, ordered: Sequence[Candidate], question: Question, top_k: int, budget: Budget, timeout_s: float) -> Scored:
+        """The same without LangGraph, for candidates in the order of the rules, which their `score` gives. Needs a chat."""
+        works, rules = [one.record for one in ordered], [one.score for one in ordered]
+        stopping = None if self.llm.score_all else self.stopping
+        reading = Reading()
+        try:
+            async with asyncio.timeout(max(timeout_s, 0.0)):
+                await self._judges().read(works, rules, question, budget, stopping, top_k, reading)
+        except TimeoutError:
+            late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
+            reading.lose(range(len(works)), Lost(TimeoutError.__name__, late))
+        stopped = reading.judged and _left_unread(reading, len(works))
+        risk = self.stopping.risk(rules, reading.scores(reading.read), top_k) if stopped else 0.0
+        scoring = Scoring(read=reading.read, of=len(works), risk=risk, max_risk=self.stopping.max_risk if stopped else 0.0)
+        candidates = in_order(ordered, reading, top_k) if reading.judged else ()
+        return Scored(candidates, scoring, tuple(_failures(reading, len(works))))
+
+    def _judges(self) -> Judges:
+        if self.chat is None:
+            raise ValueError("scoring needs a chat")
+        weights = self.weights.model_dump()
+        return Judges(
+            PaperScorer(self.chat, self.prompts.text(self.prompts.papers), NODE),
+            RepositoryScorer(self.chat, self.prompts.text(self.prompts.repositories), NODE, weights, self.clock),
+        )
+
+
+def in_order(ordered: Sequence[Candidate], reading: Reading, top_k: int) -> tuple[Candidate, ...]:
+    """All candidates, best first, ties in rule order. What was left unread on purpose stays below the first `top_k` that were read."""
+    scores = reading.scores(len(ordered))
+    ceiling = nlargest(top_k, (score for score in scores if score is not None))[-1]
+    unread = reading.read if _left_unread(reading, len(ordered)) else None
+    values = placed(scores, unread, ceiling)
+    made = [_judged(one, reading, place, values[place]) for place, one in enumerate(ordered)]
+    return tuple(made[place] for place in sorted(range(len(made)), key=lambda place: (-values[place], place)))
+
+
+def _judged(one: Candidate, reading: Reading, place: int, score: float) -> Candidate:
+    said = reading.judged.get(place)
+    if said is None:
+        lost = reading.lost.get(place)
+        why = f"could not be scored by the model ({lost.error})" if lost else NOT_READ
+        update = {"score": score, "scored_by": "unscored", "unread": lost is None, "reason": f"{why}; {one.reason}"}
+        return one.model_copy(update=update)
+    return one.model_copy(update={"score": score, "scored_by": "model", **_told(one, said)})
+
+
+def _told(one: Candidate, said: Judgement) -> dict[str, object]:
+    scores = {**one.scores, "model": said.score, **said.scores}
+    return {"scores": scores, "reason": said.reason or one.reason, "tags": said.tags, "radar": said.radar}
+
+
+def _left_unread(reading: Reading, count: int) -> bool:
+    """Whether works are left that nothing kept from being read."""
+    return any(place not in reading.lost for place in range(reading.read, count))
+
+
+def _failures(reading: Reading, count: int) -> list[Failure]:
+    """One a kind of error; of the node itself where the model scored nothing."""
+    node = SOME if reading.judged else NODE
+    kept = "and keep their places by the rules" if reading.judged else ""
+    return [
+        Failure(
+            node=node,
+            error=lost.error,
+            message=f"{many:,} of {count:,} works could not be scored{f' {kept}' if kept else ''}: {lost.message}",
+        )
+        for many, lost in reading.losses()
+    ]

@@ -1,0 +1,37 @@
+"""What a prompt adds for a field of knowledge: one of ours, or a user's own Markdown file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.prompts import Prompt, load
+from outrider.state.errors import SettingsError
+from outrider.state.nearest import did_you_mean
+
+DOMAINS = ("general", "biomedical", "computer_science", "software")
+"""The first one adds nothing."""
+MAX_DOMAIN_CHARS = 20_000
+
+
+def domain(name: str) -> Prompt | None:
+    """The text of `llm.domain`, None for general. `SettingsError` for an unknown name or a file that cannot be used."""
+    if name == DOMAINS[0]:
+        return None
+    if name in DOMAINS:
+        return load(f"domain_{name}", frozenset())
+    if not name.lower().endswith((".md", ".markdown")):
+        known = f"known: {', '.join(DOMAINS)}, or the path of a Markdown file (.md)"
+        raise SettingsError(f"llm.domain names the unknown field {name!r}{did_you_mean(name, DOMAINS)}; {known}")
+    return Prompt("domain", _text_of(Path(name).expanduser()), frozenset())
+
+
+def _text_of(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"llm.domain: {path} cannot be read as text: {error}") from error
+    if not text:
+        raise SettingsError(f"llm.domain: {path} is empty; write what a prompt should know of your field, or take general")
+    if len(text) > MAX_DOMAIN_CHARS:
+        raise SettingsError(f"llm.domain: {path} has {len(text):,} characters; every call would pay for them. At most {MAX_DOMAIN_CHARS:,}")
+    return text
