@@ -86,8 +86,11 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
             note(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
     off = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
     skipped = [*off, *((step.step, step.why) for step in answer.bypassed)]
-    if skipped:
-        note("Not run: " + "; ".join(f"{what} ({why})" for what, why in skipped))
+    whys: dict[str, list[str]] = {}
+    for what, why in skipped:
+        whys.setdefault(why, []).append(what)
+    if whys:
+        note("Not run: " + "; ".join(f"{', '.join(what)} ({why})" for why, what in whys.items()))
 
 
 def _spent(usage: Usage) -> str:

@@ -196,3 +196,8 @@ def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.Ca
 def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert run(["search", "aspirin", "-l", str(shelved), *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_steps_that_did_not_run_for_one_reason_are_told_together(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin", "-l", str(shelved)]) == 0
+    assert "translator.model, fine_scorer (no model is configured" in capsys.readouterr().err
