@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -38,8 +38,7 @@ class EmbeddingSpace(Model):
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class TokensRead:
+class TokensRead(NamedTuple):
     """How many tokens of a record its vector speaks for, of how many; None where an endpoint does not say."""
 
     tokens: int | None = None

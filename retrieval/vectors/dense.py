@@ -5,9 +5,8 @@ Every vector is compared as long as there is no index. With one, a filter opens 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outrider.retrieval.search import SLACK
 from outrider.retrieval.sql import to_sql
@@ -28,8 +27,7 @@ DECIMALS = 6
 """Of a similarity: float32 cosines of equal texts differ after that, by how the index scales them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(NamedTuple):
     """A record whose vector is near; `similarity` is the cosine, from -1 to 1."""
 
     doc_id: str

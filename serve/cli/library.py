@@ -98,7 +98,7 @@ def show(
     said = found[0].model_dump(mode="json", exclude_defaults=True) | {"kind": found[0].kind}
     vector = tokens.get(doc_id)
     if as_json:
-        _print_json(said | {"embedded": vector and dataclasses.asdict(vector)})
+        _print_json(said | {"embedded": vector and vector._asdict()})
         return
     for name, value in (said | {"embedded": _embedded(vector)}).items():
         console().print(plain(name, "bold"), plain(_shown(value)), sep="  ", soft_wrap=True)

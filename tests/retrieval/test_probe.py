@@ -4,7 +4,7 @@ import itertools
 import random
 import tracemalloc
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ async def first_stage(library: Library) -> FirstStage:
     async def search(text: str, limit: int) -> list[Scored]:
         found = await library.search(text, limit=limit)
         best = max((one.score for one in found), default=1.0)
-        disturbed = [replace(one, score=one.score / best + _chance(text, one.record.doc_id)) for one in found]
+        disturbed = [one._replace(score=one.score / best + _chance(text, one.record.doc_id)) for one in found]
         return sorted(disturbed, key=lambda one: (-one.score, one.record.doc_id))
 
     return search
