@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Candidate
@@ -27,6 +27,8 @@ TEXT_DEPTH = 50
 """How many of the first candidates are compared by their texts, or `top_k` if that is more."""
 BODY_CHARS = 1_200
 """How much of a text counts beside its abstract; the fused rank already knows the rest."""
+
+K1, B, DELTA = 1.5, 0.75, 1.0
 
 LIST_ORDER = "by its place in the lists, which are interleaved"
 
@@ -72,42 +74,45 @@ def _compared(candidates: Sequence[Candidate], query: str, weights: RankingSetti
     asked: dict[str, str] = {}
     for word in content_words(query):
         asked.setdefault(stem(word), word)
-    titles = _as_asked([candidate.record.title for candidate in candidates], asked)
-    documents = _as_asked([_said(candidate.record) for candidate in candidates], asked)
-    scores = bm25_plus(list(asked), documents)
+    titles = tallied([candidate.record.title for candidate in candidates], asked)
+    documents = tallied([_said(candidate.record) for candidate in candidates], asked)
+    scores = bm25_plus(asked, documents)
     return [
-        _scored(candidate, bm25, _reason(candidate.record, asked, set(title), set(document)), weights, this_year)
+        _scored(candidate, bm25, _reason(candidate.record, asked, title.counts.keys(), document.counts.keys()), weights, this_year)
         for candidate, bm25, title, document in zip(candidates, scores, titles, documents, strict=True)
     ]
 
 
-def bm25_plus(query: list[str], documents: list[list[str]]) -> list[float]:
-    """BM25+ of each document, divided by the best; 0 for all where no term occurs."""
-    if not any(documents) or not query:
-        return [0.0] * len(documents)
-    from rank_bm25 import BM25Plus
+class Tally(NamedTuple):
+    """How often a text has each stem that is asked for and that it has, and how many words it has in all."""
 
-    raw = BM25Plus(documents).get_scores(query).tolist()
-    asked = set(query)
-    hit = [score if asked & set(document) else 0.0 for score, document in zip(raw, documents, strict=True)]  # no floor
-    best = max(hit)
-    return [score / best if best > 0 else 0.0 for score in hit]
+    counts: Mapping[str, int]
+    length: int
 
 
-def _as_asked(texts: Sequence[str], asked: Collection[str]) -> list[list[str]]:
-    """Each text as the stems that are asked for and, for every other word, an empty string: all that BM25+ looks at.
-
-    Words are counted and stemmed once over all texts, not once a place.
-    """
-    counts = [Counter(words(text)) for text in texts]
+def tallied(texts: Sequence[str], asked: Collection[str]) -> list[Tally]:
+    """Each word is stemmed once over all texts, not once a place."""
+    said = [words(text) for text in texts]
     initials = {wanted[0] for wanted in asked}  # a stem begins as its word does
-    likely = sorted(word for word in set().union(*counts) if word[0] in initials)
-    forms = {word: stemmed for word in likely if (stemmed := stem(word)) in asked}
-    documents: list[list[str]] = []
-    for count in counts:
-        found = [stemmed for word, stemmed in forms.items() for _ in range(count[word])]
-        documents.append(found + [""] * (count.total() - len(found)))
-    return documents
+    forms = {word: stemmed for word in set().union(*said) if word[0] in initials and (stemmed := stem(word)) in asked}
+    return [Tally(Counter(forms[word] for word in each if word in forms), len(each)) for each in said]
+
+
+def bm25_plus(asked: Collection[str], documents: Sequence[Tally]) -> list[float]:
+    """BM25+ of each document (k1 1.5, b .75, delta 1), divided by the best; 0 for one without any term.
+
+    The sum of `idf * (delta + tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length)))` over the terms that it has, where idf is
+    `log((documents + 1) / documents with the term)`.
+    """
+    mean = sum(document.length for document in documents) / max(len(documents), 1) or 1.0
+    holding = Counter(term for document in documents for term in document.counts)
+    idf = {term: math.log((len(documents) + 1) / held) for term, held in holding.items()}
+    scores = []
+    for counts, length in documents:
+        room = K1 * (1 - B + B * length / mean)
+        scores.append(math.fsum(idf[term] * (DELTA + tf * (K1 + 1) / (tf + room)) for term, tf in counts.items()))
+    best = max(scores, default=0.0)
+    return [score / best if best > 0 else 0.0 for score in scores]
 
 
 def recency(year: int | None, this_year: int, half_life_years: float) -> float:
@@ -140,7 +145,7 @@ def _order(candidate: Candidate) -> tuple[float, str, str]:
     return (-candidate.score, candidate.record.title, candidate.record.doc_id)
 
 
-def _reason(record: Record, asked: Mapping[str, str], title: set[str], text: set[str]) -> str:
+def _reason(record: Record, asked: Mapping[str, str], title: Set[str], text: Set[str]) -> str:
     """Which words of the query (`asked`: stem -> word) the title has, and which the rest has."""
     in_title = [word for stemmed, word in asked.items() if stemmed in title]
     elsewhere = [word for stemmed, word in asked.items() if stemmed in text - title]

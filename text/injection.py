@@ -13,95 +13,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from outrider.text.injection_patterns import FOREIGN, MODEL, PATTERNS
+from outrider.text.words import words
+
 MAX_DECODED = 50
 """Runs of base64 that are looked into: a notebook holds pictures by the hundred."""
 DECODED_CHARS = 4_000
 """Of each; a multiple of four, so that what is cut off still decodes."""
 
-# All patterns are for `_plain` text: lower case, `_`, `-` and runs of blanks as one space. Every repetition is bounded, so that
-# time stays linear in the text. `\s` is a space or a line end.
-EARLIER = r"(?:(?:all|any|of|the|every|your|my|these|those|previous|prior|above|earlier|preceding|foregoing|former|other|system)\s){1,6}"
-ORDERS = r"(?:instructions?|prompts?|directions|directives?|guidelines|guardrails|rules|orders|rubric|criteria)\b"
-OTHERS = r"(?:rest|others|other\s(?:papers|items|works|records|candidates|results|documents|repositories))\b"
-BEST = r"(?:10(?:\.0)?|ten|100|1\.0|full\smarks|(?:the\s)?(?:highest|maximum|maximal|max|top|best|perfect)(?:\spossible)?)"
-MODEL = r"(?:ai|llm|(?:large\s)?language\smodel|ai\smodel|chatgpt|gpt)s?"
-FILLER = r"(?:as\s|at\s|with\s|of\s|a\s|an\s|it\s|to\s|the\s|score\s|relevance\s){0,4}"
-
-OVERRIDE = rf"""
-    \b(?:
-      (?:ignore|disregard|forget|bypass|override|overrule|discard)\s{EARLIER}{ORDERS}
-    | (?:ignore|disregard|forget)\s(?:everything|all|anything|whatever|what)\s(?:that\s)?
-      (?:(?:was|is|stands|came)\s)?(?:above|before|you\swere|i\ssaid)
-    | (?:ignore|disregard|skip|reject)\s(?:all\s)?(?:of\s)?the\s{OTHERS}
-    | (?:new|updated|real|actual)\sinstructions?\s?(?::|for\s(?:the\s)?(?:{MODEL}|model|assistant|reviewer))
-    | ignorier(?:e|en|t)\s(?:sie\s)?(?:bitte\s)?(?:(?:alle|die|deine|ihre|vorherigen|bisherigen|obigen)\s){{1,4}}
-      (?:anweisung|instruktion|regel|vorgabe)
-    | (?:ignorez|ignore|oubliez|oublie)\s(?:toutes\s)?(?:(?:les|vos|tes|ces)\s)?(?:instructions|consignes|règles)
-    | (?:ignora|ignore|ignorad|ignoren|olvida|olvide|esqueça|dimentica)\s(?:(?:todas|tutte)\s)?(?:(?:las|as|le)\s)?
-      (?:instrucciones|indicaciones|reglas|instruções|regras|istruzioni)
-    | (?:игнорируй|игнорируйте|проигнорируй|забудь|забудьте)\s(?:(?:все|всё|предыдущие|прежние)\s){{0,3}}(?:инструкции|указания|правила)
-    )
-  | (?:忽略|无视|無視|忘记)[^。.\n]{{0,12}}(?:指令|指示|说明|提示|规则) | (?:指示|命令)[^。.\n]{{0,6}}(?:無視|忘れ)
-  | (?:تجاهل|تجاهلوا)\s(?:جميع\s|كل\s)?(?:التعليمات|الأوامر) | (?:이전|위의|모든)\s[^.\n]{{0,10}}(?:지시|명령)[^.\n]{{0,6}}무시
-"""
-SCORE = rf"""
-    \b(?:
-      (?:give|award|assign|grant)\s(?:this|it|me|us)\b[^.\n]{{0,40}}?\s{BEST}(?:\s?/\s?10)?\s?(?:score|rating|relevance|points|marks?|out\sof|[.!,]|$)
-    | (?:rate|score|rank|grade|mark|judge)\s(?:this|it|me|us)\b(?:\s\w+){{0,3}}\s{FILLER}(?:{BEST}|first|highly\srelevant)\b
-    | (?:must|shall|should\s?always|always)\s(?:be\s)?(?:rated?|scored?|ranked?|receive|get|graded?|given?)\s{FILLER}(?:{BEST}|first)\b
-    | (?:score|rating|relevance)\s?[:=]?\s?(?:10|1\.0|100)\s?[,;.]\s?(?:and\s)?(?:ignore|disregard|skip|reject)
-    | (?:set|return|output|print|answer|respond)\s(?:with\s)?(?:only\s|its\s|your\s|overall\s)?{FILLER}
-      (?:score|rating|relevance)\s?(?:of|to|as|[:=])?\s?{BEST}\b
-    | bewerte[tn]?\s(?:dies\w{{0,3}}|es|sie|das)\b[^.\n]{{0,40}}\s(?:10|zehn|höchst|voller)
-    )
-  | (?:给|打|評価|评)[^。\n]{{0,10}}(?:满分|滿分|最高分|10\s?分|満点)
-"""
-ANSWER = r"""
-    "(?:results|scores)"\s?:\s?\[\s?\{\s?"(?:id|doc\sid|ref)"\s?:[^{}\[\]]{0,120}"(?:score|relevance)" | "groups"\s?:\s?\[\s?\[\s?"r\d
-  | \{\s?"(?:score|relevance|overall)"\s?:\s?(?:10|1)(?:\.0)?\s?[,}]
-"""
-ROLE = r"""
-    <\|?(?:im\sstart|im\send|endoftext|eot\sid|start\sheader\sid|begin\sof\stext|system|developer|assistant)\|> | \[/?inst\] | <</?sys>>
-  | <(?:start|end)\sof\sturn>
-  | (?:^|[\n\]>.!?]\s?)(?:\#{1,4}\s?|\[)?(?:system|developer|admin|administrator)(?:\s(?:prompt|message|override|notice|note|update))?
-    \]?\s?:\s?(?:you\b|ignore|disregard|forget|from\snow|score|rate|the\s(?:user|model|assistant|following)\b|new\s|all\s|this\s)
-  | (?:^|\n)(?:\#{1,4}\s?)?(?:human|user)\s?:[^\n]{0,300}\n(?:\#{1,4}\s?)?assistant\s?:[^\n]{0,60}(?:score|relevan|rate|rank)
-  | "role"\s?:\s?"(?:system|developer)"\s?,\s?"content"\s?:\s?"(?:ignore|disregard|forget|score|rate)
-"""
-FENCE = r"""
-    <\s?/?\s?data\s?/?> | \\u003c\s?/\s?data
-  | (?:^|\n)[\s=\#]{0,8}(?:begin|end)\sof\s(?:the\s)?(?:data|untrusted|user|input|document)\b[^\n]{0,20}(?:\n|$)
-"""
-ADDRESSED = rf"""
-    \b(?:
-      (?:note|message|instructions?|attention|important|memo)\s?(?:to|for)?\s(?:all\s|the\s|any\s)?{MODEL}
-      (?:\s(?:reviewer|reader|assistant|agent|model|system|grader|judge)s?)?\s?[:,;.–—]
-    | (?:if|as|since)\syou(?:['’]re|\sare)\s(?:an?\s|the\s)?(?:{MODEL}|automated\s(?:reviewer|grader|judge))\b
-    | (?:reveal|print|repeat|output|show|leak)\s(?:me\s)?(?:your|the)\s(?:hidden\s|full\s|entire\s)?
-      (?:system|initial)\s(?:prompt|message|instructions)
-    | (?:dear|hey|hello|attention,?)\s{MODEL}\b
-    | you\sare\snow\s(?:an?|the|in)\s[^.\n]{{0,40}}?\b(?:assistant|model|mode|reviewer|grader|judge|unrestricted)\b
-    | do\snot\s(?:mention|reveal|tell|report)\s(?:this|these)\s(?:instruction|message|note|prompt|order)s?\b
-    )
-"""
-PATTERNS = tuple(
-    (name, re.compile(pattern, re.VERBOSE))
-    for name, pattern in (
-        ("addressed", ADDRESSED),
-        ("answer", ANSWER),
-        ("fence", FENCE),
-        ("override", OVERRIDE),
-        ("role", ROLE),
-        ("score", SCORE),
-    )
-)
-OVERRIDING = """
-    ignor disregard forget bypass overr discard skip reject instruction oubli olvid esque dimentica игнор забудь
-    忽略 无视 忘 無視 تجاهل 무시
-""".split()
-"""One of these stands in whatever matches `OVERRIDE`, and to look for them first is several times as fast."""
-
-AS_BLANK, AS_NOTHING = "_-\r\t\x0b\x0c", "*`"
+AS_BLANK, AS_NOTHING = "_-\r\t\x0b\x0c\x1c\x1d\x1e\x1f", "*`"
 TAGS = re.compile(r"[\U000e0020-\U000e007e]+")
 STYLED = re.compile(r"[\uff01-\uff5e\u24b6-\u24e9\U0001d400-\U0001d7ff]+")
 """Letters of full width, in circles, and of mathematics: each stands for one plain letter."""
@@ -137,7 +57,7 @@ def suspicious(text: str) -> tuple[str, ...]:
     Time is linear in the length of the text.
     """
     found = set(_said(_plain(text)))
-    if (INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text))) or _ordered_unseen(text):
+    if _hidden(text) or _ordered_unseen(text):
         found.add("hidden")
     if _said(_plain("\n".join(_decoded(text)))):
         found.add("encoded")
@@ -145,8 +65,10 @@ def suspicious(text: str) -> tuple[str, ...]:
 
 
 def _said(plain: str) -> list[str]:
-    overriding = any(word in plain for word in OVERRIDING)
-    return [name for name, pattern in PATTERNS if (overriding or name != "override") and pattern.search(plain)]
+    """The names of the patterns that plain text holds."""
+    said = frozenset(words(plain))
+    foreign = not plain.isascii() and bool(FOREIGN.search(plain))
+    return [one.name for one in PATTERNS if (foreign or one.may_hold(said)) and one.regex.search(plain)]
 
 
 def _plain(text: str) -> str:
@@ -163,8 +85,14 @@ def _plain(text: str) -> str:
     return re.sub(r"\n\s+", "\n", re.sub(r"  +", " ", text).replace(" \n", "\n"))
 
 
+def _hidden(text: str) -> bool:
+    return not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))
+
+
 def _ordered_unseen(text: str) -> bool:
     """Whether what a page does not show gives orders."""
+    if "<" not in text and "[" not in text:
+        return False
     unseen = _plain("\n".join(found.group() for found in UNSEEN.finditer(text)))
     return bool(_said(unseen) or ORDER.search(unseen))
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
+
+import pytest
 from fakes import candidate, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.rule_ranker import bm25_plus, ranked, recency, renown
+from outrider.nodes.rule_ranker import bm25_plus, ranked, recency, renown, tallied
 from outrider.settings.model import RankingSettings
 
 WEIGHTS = RankingSettings()
@@ -30,16 +33,28 @@ def test_the_tail_is_not_compared_by_its_text_and_says_so() -> None:
     assert (second.reason, "bm25" in second.scores) == ("by its place in the lists", False)
 
 
+def compared(query: list[str], documents: list[str]) -> list[float]:
+    return bm25_plus(query, tallied(documents, query))
+
+
 def test_a_term_in_half_of_the_candidates_still_counts() -> None:
     """Plain BM25 gives such a term nothing."""
-    scores = bm25_plus(["liver"], [["liver", "cell"], ["heart", "cell"]])
-    assert scores == [1.0, 0.0]
+    assert compared(["liver"], ["liver cell", "heart cell"]) == [1.0, 0.0]
 
 
 def test_no_match_is_zero_not_the_floor_of_bm25_plus() -> None:
-    assert bm25_plus(["absent"], [["liver"], ["heart"]]) == [0.0, 0.0]
-    assert bm25_plus([], [["liver"]]) == [0.0]
-    assert bm25_plus(["liver"], [[], []]) == [0.0, 0.0]
+    assert compared(["absent"], ["liver", "heart"]) == [0.0, 0.0]
+    assert compared([], ["liver"]) == [0.0]
+    assert compared(["liver"], ["", ""]) == [0.0, 0.0]
+    assert compared(["liver"], []) == []
+
+
+def test_bm25_plus_worked_by_hand() -> None:
+    """Two documents of 2 and 4 words: idf of `liver` log(3/2), of `cell` log(3/1)."""
+    long = math.log(1.5) * (1 + 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 4 / 3)))
+    short = math.log(1.5) * (1 + 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 3)))
+    long += math.log(3) * (1 + 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 4 / 3)))
+    assert compared(["liver", "cell"], ["liver heart", "cells of liver cell"]) == pytest.approx([short / long, 1.0])
 
 
 def test_recency_halves_and_the_unknown_is_in_the_middle() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from canaries import CANARIES, Canary
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.injection import PATTERNS, suspicious
+from outrider.text.injection import suspicious
+from outrider.text.injection_patterns import FOREIGN, PATTERNS, Pattern
+from outrider.text.words import words
 
 SCIFACT = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "ir" / "scifact" / "corpus.jsonl.gz"
-NAMES = {"encoded", "hidden", *(name for name, _ in PATTERNS)}
+NAMES = {"encoded", "hidden", *(one.name for one in PATTERNS)}
 LONG = 2_000_000
 
 
@@ -106,6 +109,13 @@ def test_any_text_has_an_answer(text: str) -> None:
     found = suspicious(text)
     assert set(found) <= NAMES
     assert list(found) == sorted(set(found))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.name)
+@given(st.data())
+def test_whatever_a_pattern_finds_holds_one_of_its_signs(pattern: Pattern, data: st.DataObject) -> None:
+    found = re.sub(r"[^\S\n ]", " ", data.draw(st.from_regex(pattern.regex)))  # in plain text a blank is a space
+    assert FOREIGN.search(found) or pattern.may_hold(frozenset(words(found)))
 
 
 @given(st.text(), st.text(), st.sampled_from([one for one in CANARIES if one.caught and one.kind == "abstract"]))
