@@ -1,6 +1,6 @@
 """What each stage of the search by words adds: the ranking index, the widened index, the whole graph in its modes.
 
-These figures chose the weight of added terms (`retrieval.search.WIDENED_WEIGHT`) and the weights of the rule ranker.
+These figures chose the weight of added terms (`retrieval.search.OWN_WEIGHT`) and the weights of the rule ranker.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
 from outrider.state.reranking import Verdict
+from outrider.state.threads import imported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,7 @@ class Library:
             raise place.missing()
         if standing == "foreign":
             raise place.foreign()
-        lancedb = await asyncio.to_thread(import_module, "lancedb")  # 0.5 s: not on the event loop
+        lancedb = await imported("lancedb")
         with place.translated():
             connection = await lancedb.connect_async(
                 place.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, Shelf, Source
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import imported, in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
@@ -63,6 +62,7 @@ class Services:
         self.settings = settings
         self.clock = clock
         self._library: Library | None = None
+        self._engine: Engine | None = None
         self._embedder = embedder
         self._graph = graph
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
@@ -98,17 +98,27 @@ class Services:
     async def library(self) -> Library:
         """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
 
-        Two tasks that ask at the same time may both open it, which does no harm; one of the handles is kept.
+        Two tasks that ask at the same time may both open it; the first handle is kept.
         """
         if self._library is None:
-            self._library = await self._open(create=False)
+            opened = await self._open(create=False)
+            if self._library is None:
+                self._library = opened
+            else:
+                opened.close()
         return self._library
 
     async def engine(self, over: Library | None = None) -> Engine:
-        """The library of the settings, or another, with the model that reads its vectors and the graph around its records."""
-        made = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.engine")
-        neighbours = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.neighbours")
-        library = over or await self.library()
+        """The library of the settings, kept once it is open, or another, with the model that reads its vectors and the graph around it."""
+        if over is not None:
+            return await self._engine_over(over)
+        if self._engine is None:
+            self._engine = await self._engine_over(await self.library())
+        return self._engine
+
+    async def _engine_over(self, library: Library) -> Engine:
+        made = await imported("outrider.retrieval.engine")
+        neighbours = await imported("outrider.retrieval.neighbours")
         engine: Engine = made.Engine(library, self.embedder, self._graph or neighbours.LibraryGraph(library))
         return engine
 
@@ -143,35 +153,38 @@ class Services:
 
     async def _reranker(self, *, asked: bool = False) -> tuple[Reranker | None, str]:
         """The reranker of the settings that no probe of the library speaks against, or None, and why; `asked` overrules probes."""
-        choose = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.rerank.choose")
-        if self.settings.reranker.model_name == "none":
-            return None, choose.SWITCHED_OFF
-        verdicts, space = await self._judged()
-        embedder = self.embedder(space)
+        choose = await imported("outrider.retrieval.rerank.choose")
+        verdicts = await self._verdicts()
+        if self.settings.reranker.model_name == "auto" and not (verdicts or asked):
+            return None, choose.NOT_PROBED
+        embedder = self.embedder(await self._space())
         found: tuple[Reranker | None, str] = await in_a_thread_of_its_own(
             lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, asked=asked)
         )
         return found
 
-    async def _judged(self) -> tuple[Sequence[Verdict], EmbeddingSpace | None]:
-        try:
-            library = await self.library()
-        except LibraryMissing:
-            return (), None
-        return await asyncio.gather(library.verdicts(), library.space())
+    async def _verdicts(self) -> Sequence[Verdict]:
+        with suppress(LibraryMissing):
+            return await (await self.library()).verdicts()
+        return ()
+
+    async def _space(self) -> EmbeddingSpace | None:
+        with suppress(LibraryMissing):
+            return await (await self.library()).space()
+        return None
 
     def close(self) -> None:
         """Give back what was opened."""
         if self._library is not None:
             self._library.close()
-            self._library = None
+            self._library = self._engine = None
 
     async def new_library(self) -> Library:
         """The library of the settings, made where there is none."""
         return await self._open(create=True)
 
     async def _open(self, *, create: bool) -> Library:
-        store = await asyncio.to_thread(importlib.import_module, "outrider.retrieval.store")  # reads files: not on the event loop
+        store = await imported("outrider.retrieval.store")
         where = self.settings.library
         secrets = {name: value.get_secret_value() for name, value in where.storage_options.items()}
         library: Library = await store.Library.open(where.uri, create=create, storage_options=secrets)

@@ -11,15 +11,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TypeVar
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
+_imported: dict[str, ModuleType] = {}
 _left: ContextVar[threading.Event | None] = ContextVar("left", default=None)
 
 
 class NobodyWaits(Exception):
     """Ends work whose caller has stopped waiting."""
+
+
+async def imported(name: str) -> Any:
+    """The module of that name. The first time it is read beside the event loop: heavy ones take seconds."""
+    if name not in _imported:
+        _imported[name] = await asyncio.to_thread(import_module, name)
+    return _imported[name]
 
 
 async def in_a_thread_of_its_own(work: Callable[[], Result], name: str = "outrider") -> Result:

@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 WORD = re.compile(r"[^\W_]+")
-ASCII_WORDS = bytes(byte if chr(byte).isalnum() else 32 for byte in range(128)) + bytes(128)
-"""For `bytes.translate`: letters and digits stay, everything else becomes a space."""
+PARTED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+"""For `bytes.translate`: what is ASCII and neither a letter nor a digit becomes a space."""
 CONTINUOUS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
 """Scripts written without spaces: Han, kana, Thai. Their runs are cut into overlapping pairs of characters."""
 
@@ -39,15 +39,17 @@ _stemming = threading.Lock()
 
 def words(text: str) -> list[str]:
     """Lower-case words in order; a run of Han, kana or Thai becomes its overlapping character pairs."""
+    parted = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).decode("utf-8", "surrogatepass").split()
     if text.isascii():  # several times as fast as the regular expression, which it equals there
-        return text.lower().encode("ascii").translate(ASCII_WORDS).decode("ascii").split()
-    runs: list[str] = WORD.findall(text.lower())
-    if not CONTINUOUS.search(text):
+        return parted
+    return [word for part in parted for word in ((part,) if part.isascii() else _runs(part))]
+
+
+def _runs(part: str) -> list[str]:
+    runs: list[str] = WORD.findall(part)
+    if not CONTINUOUS.search(part):
         return runs
-    found: list[str] = []
-    for run in runs:
-        found.extend(_pairs(run) if CONTINUOUS.search(run) else (run,))
-    return found
+    return [piece for run in runs for piece in (_pairs(run) if CONTINUOUS.search(run) else (run,))]
 
 
 def content_words(text: str) -> list[str]:

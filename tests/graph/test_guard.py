@@ -36,7 +36,7 @@ def test_an_expected_error_becomes_a_failure_and_the_fallback_s_update() -> None
     out = run(node, fallback=lambda state: {"total_found": 7})
     assert [(one.node, one.error, one.message) for one in out["failures"]] == [("stage", "LibraryCorrupt", "page 3 is torn")]
     assert out["total_found"] == 7
-    assert failed("stage")(PipelineState(query="x", failures=out["failures"])) == "failed"
+    assert failed("stage").invoke(PipelineState(query="x", failures=out["failures"])) == "failed"
 
 
 def test_a_node_that_takes_too_long_fails_alone() -> None:
