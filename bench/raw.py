@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+Step = tuple[str, tuple[Any, ...], Mapping[str, Any]]
+"""A method, and what it was given."""
+COUNTED = ("version", "count_rows")
+"""Calls of a table that are awaited. A query is built first, and awaited with `to_arrow`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that was made: a query, a version that was asked for, a count. With its time in seconds."""
+    """One call that was made: a query from `table.query()` on, a version that was asked for, a count. With its time in seconds."""
 
-    of: Any
-    """The query, or the table."""
-    method: str
-    given: tuple[Any, ...]
+    table: Any
+    steps: tuple[Step, ...]
     started: float
     ended: float
 
     async def again(self) -> Any:
-        return await getattr(self.of, self.method)(*self.given)
+        """As a caller of LanceDB writes it: a query is built, too."""
+        of = self.table
+        for method, given, named in self.steps:
+            of = getattr(of, method)(*given, **named)
+        return await of
 
 
 async def calls_of(search: Callable[[], Awaitable[object]]) -> list[Call]:
@@ -53,25 +60,44 @@ def in_turn(calls: Sequence[Call]) -> Iterator[list[Call]]:
 
 @contextmanager
 def _listening(calls: list[Call]) -> Iterator[None]:
-    from lancedb.query import AsyncQueryBase
     from lancedb.table import AsyncTable
 
-    heard = ((AsyncQueryBase, "to_arrow"), (AsyncTable, "version"), (AsyncTable, "count_rows"))
-    own = [(owner, name, getattr(owner, name)) for owner, name in heard]
-    for owner, name, method in own:
-        setattr(owner, name, _heard(method, name, calls))
+    own = {name: getattr(AsyncTable, name) for name in ("query", *COUNTED)}
+    setattr(AsyncTable, "query", lambda table: _Built(own["query"](table), table, (("query", (), {}),), calls))  # noqa: B010
+    for name in COUNTED:
+        setattr(AsyncTable, name, _heard(name, own[name], calls))
     try:
         yield
     finally:
-        for owner, name, method in own:
-            setattr(owner, name, method)
+        for name, method in own.items():
+            setattr(AsyncTable, name, method)
 
 
-def _heard(method: Callable[..., Awaitable[Any]], name: str, calls: list[Call]) -> Callable[..., Awaitable[Any]]:
-    async def made(of: Any, *given: Any) -> Any:
+class _Built:
+    """A query that takes down how it is built, and writes itself into `calls` when it is asked."""
+
+    def __init__(self, query: Any, table: Any, steps: tuple[Step, ...], calls: list[Call]) -> None:
+        self._query, self._table, self._steps, self._calls = query, table, steps, calls
+
+    def __getattr__(self, name: str) -> Callable[..., _Built]:
+        def step(*given: Any, **named: Any) -> _Built:
+            built = getattr(self._query, name)(*given, **named)
+            return _Built(built, self._table, (*self._steps, (name, given, named)), self._calls)
+
+        return step
+
+    async def to_arrow(self) -> Any:
         started = time.perf_counter()
-        answer = await method(of, *given)
-        calls.append(Call(of, name, given, started, time.perf_counter()))
+        answer = await self._query.to_arrow()
+        self._calls.append(Call(self._table, (*self._steps, ("to_arrow", (), {})), started, time.perf_counter()))
+        return answer
+
+
+def _heard(name: str, method: Callable[..., Awaitable[Any]], calls: list[Call]) -> Callable[..., Awaitable[Any]]:
+    async def made(table: Any, *given: Any) -> Any:
+        started = time.perf_counter()
+        answer = await method(table, *given)
+        calls.append(Call(table, ((name, given, {}),), started, time.perf_counter()))
         return answer
 
     return made

@@ -1,10 +1,13 @@
-"""From what a model said to a value of the shape that was asked for. What is missing in it is never made up."""
+"""From what a model said to a value of the shape that was asked for. What is missing in it is never made up.
+
+A model may quote what it was shown, and that may have the form of an answer: of two that differ nobody can say which is its own.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
@@ -15,7 +18,8 @@ from outrider.state.model import Model
 
 Shape = TypeVar("Shape", bound=Model)
 
-THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+BRACE = re.compile(r"[{}]")
 MOST_REPAIRED = 30_000
 """Characters; a longer text that is no JSON is not worth the time of its repair, for which all other calls wait."""
 MOST_OPEN = 20
@@ -38,15 +42,28 @@ class Usable(Generic[Shape]):
     value: Shape
 
 
+TWO = Unusable("it holds two different objects of that form; say one, and quote none", follows=True)
+
+
 def read(said: str | dict[str, Any], shape: type[Shape]) -> Usable[Shape] | Unusable:
-    """The last object in the text that fits the shape; JSON that a machine can repair is repaired."""
-    problem = Unusable("the answer is empty" if not said else "the answer holds no JSON object")
-    for found in _objects(said):
-        checked = _checked(found, shape)
-        if isinstance(checked, Usable):
-            return checked
-        problem = checked
-    return problem
+    """The object in the text that fits the shape; JSON that a machine can repair is repaired. Two that fit and differ are unusable."""
+    if isinstance(said, dict):
+        return _checked(said, shape)
+    text = THINKING.sub("", said)
+    found = [(_checked(one, shape), start, end) for one, start, end in _objects(text)]
+    fitting = [(start, end) for one, start, end in found if isinstance(one, Usable)]
+    rests = (text[: fitting[0][0]], text[max(end for _, end in fitting) :]) if fitting else (text,)
+    mended = [_checked(one, shape) for rest in rests if (one := _repaired(rest))]
+    return _one_of([*(one for one, *_ in found), *mended]) or Unusable("the answer holds no JSON object" if said else "the answer is empty")
+
+
+def _one_of(every: Sequence[Usable[Shape] | Unusable]) -> Usable[Shape] | Unusable | None:
+    """The one that fits, or why none does; None of none."""
+    fitting = [one for one in every if isinstance(one, Usable)]
+    if fitting:
+        return fitting[0] if all(one == fitting[0] for one in fitting) else TWO
+    problems = [one for one in every if isinstance(one, Unusable)]
+    return next((one for one in problems if one.follows), problems[-1] if problems else None)
 
 
 def _checked(found: dict[str, Any], shape: type[Shape]) -> Usable[Shape] | Unusable:
@@ -58,20 +75,10 @@ def _checked(found: dict[str, Any], shape: type[Shape]) -> Usable[Shape] | Unusa
         return Unusable(told if len(told) <= MOST_SAID else f"{told[:MOST_SAID]}...", follows=required <= found.keys())
 
 
-def _objects(said: str | dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Objects in the text, the last first; then what its repair gives."""
-    if isinstance(said, dict):
-        yield said
-        return
-    text = THINKING.sub("", said)
-    yield from reversed(list(_in_text(text)))
-    repaired = _repaired(text)
-    if repaired is not None:
-        yield repaired
-
-
-def _in_text(text: str) -> Iterator[dict[str, Any]]:
-    decoder, start = json.JSONDecoder(parse_constant=_no_number), text.find("{")
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Objects in the text, in order, with their places; one that is no JSON but ends with its brace as its repair gives it."""
+    decoder, closed = json.JSONDecoder(parse_constant=_no_number), _closed(text)
+    start, mended = text.find("{"), 0
     for _ in range(MOST_STARTS):
         if start < 0:
             return
@@ -79,9 +86,25 @@ def _in_text(text: str) -> Iterator[dict[str, Any]]:
             found, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             end = start + 1
+            if start >= mended and start in closed:
+                mended = closed[start]
+                if repaired := _repaired(text[start:mended]):
+                    yield repaired, start, mended
         else:
-            yield found
+            yield found, start, end
         start = text.find("{", end)
+
+
+def _closed(text: str) -> dict[int, int]:
+    """Where each brace is closed, those in quotations included; nothing of a text that is too long to be repaired."""
+    opened: list[int] = []
+    closed: dict[int, int] = {}
+    for found in BRACE.finditer(text if len(text) <= MOST_REPAIRED else ""):
+        if found.group() == "{":
+            opened.append(found.start())
+        elif opened:
+            closed[opened.pop()] = found.end()
+    return closed
 
 
 def _no_number(name: str) -> float:

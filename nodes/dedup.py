@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -122,13 +122,12 @@ def _merged(group: list[Candidate], why: Why) -> Candidate:
     leader, *others = sorted(group, key=lambda candidate: richness(candidate.record))
     folded = tuple(fold for other in others for fold in (_duplicate(leader.record, other.record, why), *other.duplicates))
     fused = _fused(group)
-    return leader.model_copy(
-        update={
-            "found_by": _once(place for candidate in group for place in candidate.found_by),
-            "duplicates": leader.duplicates + folded,
-            "scores": {**leader.scores, "fused": fused},
-            "score": fused,
-        }
+    return replace(
+        leader,
+        found_by=_once(place for candidate in group for place in candidate.found_by),
+        duplicates=leader.duplicates + folded,
+        scores={**leader.scores, "fused": fused},
+        score=fused,
     )
 
 

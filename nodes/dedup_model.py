@@ -15,7 +15,7 @@ from outrider.identity.works import likely_same_work
 from outrider.nodes.dedup_blocks import Pair
 from outrider.prompts import Prompt, fenced
 from outrider.state.chat import Asked, Budget, Chat
-from outrider.state.errors import BudgetSpent, ChatError, KeyRejected
+from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
 from outrider.state.records import Record
 from outrider.state.response import Bypass, Failure
@@ -30,14 +30,20 @@ TOKENS_A_TITLE = 12
 
 log = logging.getLogger(__name__)
 
-Id = Annotated[str, Field(max_length=12)]
+ID_CHARS = 12
+Id = Annotated[str, Field(max_length=ID_CHARS)]
 
 
-def _cut(value: object) -> object:
-    """A model that goes on and on has still said something before."""
+def _usable(value: object) -> object:
+    """The entries that may be ids, since one that goes on and on has still said something; all as they are where there are none."""
     if not isinstance(value, list | tuple):
         return value
-    return [one[:TITLES] if isinstance(one, list | tuple) else one for one in value[:TITLES]]
+    groups = [[one for one in group[:TITLES] if _short(one)] for group in value[:TITLES] if isinstance(group, list | tuple)]
+    return groups if any(groups) or not value else value
+
+
+def _short(one: object) -> bool:
+    return isinstance(one, str) and len(one) <= ID_CHARS
 
 
 class DuplicateGroups(Model):
@@ -45,7 +51,7 @@ class DuplicateGroups(Model):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_cut), Field(max_length=TITLES)]
+    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_usable), Field(max_length=TITLES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,9 @@ async def proposed(
         if isinstance(answer, KeyRejected):
             raise answer
     failures = tuple(dict.fromkeys(answer for answer in said if isinstance(answer, Failure)))
-    bypassed = tuple(dict.fromkeys(answer for answer in said if isinstance(answer, Bypass)))
+    bypassed: tuple[Bypass, ...] = ()
     if left := sum(len(block) for one in every[CALLS:] for block in one.blocks):
-        bypassed += (Bypass(step=STEP, why=f"{left} titles that look like others were not compared: more than {CALLS} calls' worth"),)
+        bypassed = (Bypass(step=STEP, why=f"{left} titles that look like others were not compared: more than {CALLS} calls' worth"),)
     pairs = [pair for one, answer in zip(asked, said, strict=True) if isinstance(answer, DuplicateGroups) for pair in one.pairs(answer)]
     return _judged(pairs, records, failures, bypassed)
 
@@ -121,7 +127,7 @@ def _judged(pairs: Sequence[Pair], records: Sequence[Record], failures: tuple[Fa
 
 async def _said(
     chat: Chat, prompt: Prompt, records: Sequence[Record], question: Question, budget: Budget, limit_s: float
-) -> DuplicateGroups | Failure | Bypass | KeyRejected:
+) -> DuplicateGroups | Failure | KeyRejected:
     """What the model answers, or what became of the call; a rejected key too, so that no call is left behind unawaited."""
     asked = Asked(
         node="dedup",
@@ -134,8 +140,6 @@ async def _said(
             return await chat.answer(asked, DuplicateGroups, budget)
     except KeyRejected as error:
         return error
-    except BudgetSpent as error:
-        return Bypass(step=STEP, why=str(error))
     except ChatError as error:
         return Failure(node=STEP, error=type(error).__name__, message=str(error))
     except TimeoutError:

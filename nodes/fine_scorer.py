@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from heapq import nlargest
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from outrider.nodes.judgement import Judgement, Question
 from outrider.nodes.paper_scoring import PaperScorer
 from outrider.nodes.repository_scoring import RepositoryScorer
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.nodes.runtime import rejected, run_budget, run_setting
+from outrider.nodes.runtime import rejected, run_budget, time_left
 from outrider.nodes.scoring import Judges, Lost, Reading, Stopping
 from outrider.nodes.unscored import placed
 from outrider.prompts import Prompt, load
-from outrider.prompts.domains import domain
+from outrider.prompts.domains import domain, section
 from outrider.settings.model import LlmSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget, Chat
 from outrider.state.errors import KeyRejected
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
-from outrider.state.response import Bypass, Failure, Scoring
+from outrider.state.response import Bypass, Failure, Scoring, Usage
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -60,7 +59,7 @@ class ScoringPrompts:
         return {f"prompt:{prompt.name}": prompt.version for prompt in (self.papers, self.repositories, self.about) if prompt}
 
     def text(self, prompt: Prompt) -> str:
-        return prompt.filled(domain=self.about.text if self.about else "").strip()
+        return prompt.filled(domain=section(self.about, "judging")).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,13 @@ class Scored:
     """What came of it: `candidates` best first, empty where the model scored none."""
 
     candidates: tuple[Candidate, ...]
-    scoring: Scoring | None
-    """None where no model was asked, or it scored nothing."""
+    scoring: Scoring | None = None
+    """None where no model scored any."""
     failures: tuple[Failure, ...] = ()
+    bypassed: tuple[Bypass, ...] = ()
+    """Why there is no model, where there is none."""
+    usage: Usage = field(default_factory=Usage)
+    """What the models of the run have cost so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +102,13 @@ class FineScorer:
         if self.chat is None:
             return {"bypassed": (*state.bypassed, Bypass(step=NODE, why=self.why_no_model))}
         budget = run_budget(runtime, self.llm, state.usage)
-        left_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s) - (self.clock() - state.started_at)
+        left_s = time_left(runtime, self.run, self.clock, state)
         ordered = (await self.rules(state, runtime))["candidates"]
         try:
             made = await self.score(ordered, Question.of(state), state.top_k, budget, left_s * SHARE)
         except KeyRejected as error:
             return rejected(state, NODE, error, budget.spent)
-        update: Update = {"failures": (*state.failures, *made.failures), "usage": budget.spent}
+        update: Update = {"failures": (*state.failures, *made.failures), "usage": made.usage}
         return {**update, "candidates": made.candidates, "scoring": made.scoring} if made.candidates else update
 
     async def score(self, ordered: Sequence[Candidate], question: Question, top_k: int, budget: Budget, timeout_s: float) -> Scored:
@@ -119,11 +122,17 @@ class FineScorer:
         except TimeoutError:
             late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
             reading.lose(range(len(works)), Lost(TimeoutError.__name__, late))
-        stopped = reading.judged and _left_unread(reading, len(works))
-        risk = self.stopping.risk(rules, reading.scores(reading.read), top_k) if stopped else 0.0
-        scoring = Scoring(read=reading.read, of=len(works), risk=risk, max_risk=self.stopping.max_risk if stopped else 0.0)
-        candidates = in_order(ordered, reading, top_k) if reading.judged else ()
-        return Scored(candidates, scoring, tuple(_failures(reading, len(works))))
+        failures = tuple(_failures(reading, len(works)))
+        if not reading.judged:
+            return Scored((), failures=failures, usage=budget.spent)
+        scoring = self._scoring(rules, reading, top_k)
+        return Scored(in_order(ordered, reading), scoring, failures, usage=budget.spent)
+
+    def _scoring(self, rules: Sequence[float], reading: Reading, top_k: int) -> Scoring:
+        """The estimate is of works after those that were read; it says nothing of works that were lost among them."""
+        stopped = reading.left_unread(len(rules))
+        risk = None if reading.lost else self.stopping.risk(rules, reading.scores(reading.read), top_k) if stopped else 0.0
+        return Scoring(read=len(reading.judged), of=len(rules), risk=risk, max_risk=self.stopping.max_risk if stopped else 0.0)
 
     def _judges(self) -> Judges:
         if self.chat is None:
@@ -135,14 +144,11 @@ class FineScorer:
         )
 
 
-def in_order(ordered: Sequence[Candidate], reading: Reading, top_k: int) -> tuple[Candidate, ...]:
-    """All candidates, best first, ties in rule order. What was left unread on purpose stays below the first `top_k` that were read."""
-    scores = reading.scores(len(ordered))
-    ceiling = nlargest(top_k, (score for score in scores if score is not None))[-1]
-    unread = reading.read if _left_unread(reading, len(ordered)) else None
-    values = placed(scores, unread, ceiling)
+def in_order(ordered: Sequence[Candidate], reading: Reading) -> tuple[Candidate, ...]:
+    """All candidates, best first, ties in rule order; what was left unread on purpose stands behind all that was not."""
+    values = placed(reading.scores(len(ordered)), reading.read if reading.left_unread(len(ordered)) else None)
     made = [_judged(one, reading, place, values[place]) for place, one in enumerate(ordered)]
-    return tuple(made[place] for place in sorted(range(len(made)), key=lambda place: (-values[place], place)))
+    return tuple(sorted(made, key=lambda one: (one.unread, -one.score)))  # stable: ties stay in rule order
 
 
 def _judged(one: Candidate, reading: Reading, place: int, score: float) -> Candidate:
@@ -150,19 +156,13 @@ def _judged(one: Candidate, reading: Reading, place: int, score: float) -> Candi
     if said is None:
         lost = reading.lost.get(place)
         why = f"could not be scored by the model ({lost.error})" if lost else NOT_READ
-        update = {"score": score, "scored_by": "unscored", "unread": lost is None, "reason": f"{why}; {one.reason}"}
-        return one.model_copy(update=update)
-    return one.model_copy(update={"score": score, "scored_by": "model", **_told(one, said)})
+        return replace(one, score=score, scored_by="unscored", unread=lost is None, reason=f"{why}; {one.reason}")
+    return replace(one, score=score, scored_by="model", **_told(one, said))
 
 
-def _told(one: Candidate, said: Judgement) -> dict[str, object]:
+def _told(one: Candidate, said: Judgement) -> dict[str, Any]:
     scores = {**one.scores, "model": said.score, **said.scores}
     return {"scores": scores, "reason": said.reason or one.reason, "tags": said.tags, "radar": said.radar}
-
-
-def _left_unread(reading: Reading, count: int) -> bool:
-    """Whether works are left that nothing kept from being read."""
-    return any(place not in reading.lost for place in range(reading.read, count))
 
 
 def _failures(reading: Reading, count: int) -> list[Failure]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from outrider.nodes.repository_scoring import SHOWN_METADATA
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
@@ -45,7 +46,7 @@ class Organizer:
             whole = await self.shelf.whole(whole)
         except SearchError as error:  # the hits stand, with the beginning of their texts
             failures = (*failures, Failure(node="organizer", error=type(error).__name__, message=str(error)))
-        first = [one.model_copy(update={"record": record}) for one, record in zip(kept, whole, strict=False)]
+        first = [replace(one, record=record) for one, record in zip(kept, whole, strict=False)]
         hits = tuple(to_hit(one, rank) for rank, one in enumerate(first, start=1))
         contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
         return {
@@ -94,16 +95,23 @@ def key_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[s
     """
     by_model = any(one.scored_by == "model" for one in kept)
     titles = [one.record.title for one in kept if not by_model or (one.scored_by == "model" and one.score >= settings.theme_threshold)]
-    counts = Counter(word for title in titles for word in dict.fromkeys(words(title)) if _themed(word))
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
+    counts = Counter(word for title in titles for word in set(words(title)))
+    themed = ((word, count) for word, count in counts.items() if _themed(word))
+    return dict(sorted(themed, key=lambda pair: (-pair[1], pair[0]))[: settings.themes])
 
 
 BIBLIOGRAPHIC = ("volume", "issue", "pages", "mesh", "licence")
 """What a record of one kind has and a hit has no field for; it stands in the hit's metadata."""
 
 
-FLAGGED_CHARS = 8_000
-"""How much of a text is looked through for what speaks to a model: a third of a microsecond each."""
+LONG_CHARS, SHORT_CHARS = 8_000, 1_000
+"""How much of each text is looked through for what speaks to a model: more than any judge is shown of it."""
+LOOKED_THROUGH = {
+    **dict.fromkeys(("abstract", "description", "text"), LONG_CHARS),
+    **dict.fromkeys(("title", "venue", "language", "updated_at", "tags", "authors", *BIBLIOGRAPHIC), SHORT_CHARS),
+}
+SHOWN = frozenset({"tree", *SHOWN_METADATA})
+"""Of the metadata, what a judge of repositories is shown."""
 
 
 def to_hit(one: Candidate, rank: int) -> Hit:
@@ -129,18 +137,34 @@ def to_hit(one: Candidate, rank: int) -> Hit:
 
 
 def _flags(record: Record) -> tuple[str, ...]:
-    """Marks of all that a record says, in its metadata (a file tree) too."""
-    said = (record.title, record.description, *record.tags, record.full_text()[:FLAGGED_CHARS], *_texts(record.metadata))
-    return suspicious("\n\n".join(said)[: 2 * FLAGGED_CHARS])
+    """Marks of what a record says, each part up to a length of its own, so that a long one hides no other. Put together, it is one look."""
+    fields = ((getattr(record, name, None), chars) for name, chars in LOOKED_THROUGH.items())
+    said = [_beginning(value, chars) for value, chars in fields if value]
+    if record.metadata:
+        parts = ({name: value for name, value in record.metadata.items() if (name in SHOWN) == shown} for shown in (True, False))
+        said += (_beginning(part, LONG_CHARS) for part in parts)
+    return suspicious("\n\n".join(said))
 
 
-def _texts(said: JsonValue) -> Iterator[str]:
+def _beginning(said: JsonValue | tuple[str, ...], chars: int) -> str:
+    if isinstance(said, str):
+        return said[:chars]
+    kept: list[str] = []
+    for text in _texts(said):
+        kept.append(text[:chars])
+        chars -= len(text) + 1
+        if chars <= 0:
+            break
+    return "\n".join(kept)
+
+
+def _texts(said: JsonValue | tuple[str, ...]) -> Iterator[str]:
     """All texts in it, its keys too."""
     if isinstance(said, str):
         yield said
     elif isinstance(said, Mapping):
         yield from (text for pair in said.items() for part in pair for text in _texts(part))
-    elif isinstance(said, list):
+    elif isinstance(said, list | tuple):
         yield from (text for part in said for text in _texts(part))
 
 

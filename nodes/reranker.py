@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from outrider.nodes.runtime import run_setting
@@ -77,7 +77,7 @@ def reordered(candidates: Sequence[Candidate], query: str, reranker: ports.Reran
 def _moved(one: Candidate, before: int, place: int, raw: float, mixed: float, name: str) -> Candidate:
     said = f"place {place} by {name}" + (f", {before} before" if before != place else "")
     scores = {**one.scores, "reranker": raw, "reranked": mixed}
-    return one.model_copy(update={"scores": scores, "reranked": place, "reason": "; ".join(part for part in (one.reason, said) if part)})
+    return replace(one, scores=scores, reranked=place, reason="; ".join(part for part in (one.reason, said) if part))
 
 
 def _bypassed(state: PipelineState, why: str) -> Update:

@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,9 +52,7 @@ class RuleRanker:
 def in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The interleaved lists as they are, for a request that wants no fusion; the score only falls with the place."""
     return tuple(
-        one.model_copy(
-            update={"score": 1 / place, "scored_by": "rules", "scores": {**one.scores, "rules": 1 / place}, "reason": LIST_ORDER}
-        )
+        replace(one, score=1 / place, scored_by="rules", scores={**one.scores, "rules": 1 / place}, reason=LIST_ORDER)
         for place, one in enumerate(candidates, start=1)
     )
 
@@ -140,7 +138,7 @@ def _scored(candidate: Candidate, bm25: float | None, reason: str, weights: Rank
     total = sum(weight for weight, _ in parts.values())
     score = min(1.0, sum(weight * (value or 0.0) for weight, value in parts.values()) / total)
     scores = {**candidate.scores, **{name: value for name, (_, value) in parts.items() if value is not None}, "rules": score}
-    return candidate.model_copy(update={"score": score, "scored_by": "rules", "scores": scores, "reason": reason})
+    return replace(candidate, score=score, scored_by="rules", scores=scores, reason=reason)
 
 
 def _order(candidate: Candidate) -> tuple[float, str, str]:

@@ -139,21 +139,17 @@ def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records:
 
     Until a ranker judges it, its score is the fused one over the best.
     """
-    found: dict[str, list[FoundBy]] = {doc_id: [] for doc_id in fused}
-    scores: dict[str, dict[str, float]] = {doc_id: {} for doc_id in fused}
+    found: dict[str, tuple[FoundBy, ...]] = {}
+    scores: dict[str, dict[str, float]] = {}
     for listed in lists:
         for rank, place in enumerate(listed.results, start=1):
-            found[place.doc_id].append(FoundBy(listed.source, listed.strategy, listed.query, rank, place.why, place.paths))
-            own = scores[place.doc_id]
-            own[listed.strategy] = max(place.score, own.get(listed.strategy, place.score))
+            doc_id, strategy = place.doc_id, listed.strategy
+            found[doc_id] = (*found.get(doc_id, ()), FoundBy(listed.source, strategy, listed.query, rank, place.why, place.paths))
+            own = scores.setdefault(doc_id, {})
+            own[strategy] = max(place.score, own.get(strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0
-    score = {doc_id: max(0.0, value / best) for doc_id, value in fused.items()}
-    return tuple(
-        Candidate(
-            record=records[doc_id],
-            found_by=tuple(found[doc_id]),
-            scores={**scores[doc_id], "fused": score[doc_id]},
-            score=score[doc_id],
-        )
-        for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id))
-    )
+    made = []
+    for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id)):
+        score = max(0.0, fused[doc_id] / best)
+        made.append(Candidate(record=records[doc_id], found_by=found[doc_id], scores={**scores[doc_id], "fused": score}, score=score))
+    return tuple(made)

@@ -65,15 +65,15 @@ def interleaved(lists: Sequence[RankedList]) -> Mapping[str, float]:
 
 def _summed(lists: Sequence[RankedList], weights: Mapping[str, float], heights: Heights) -> dict[str, float]:
     """A work that one list names twice counts there at its better place. `fsum` rounds once, so that no order of lists shows."""
-    parts: dict[str, list[float]] = {}
+    worth: list[dict[str, float]] = []
     for listed in lists:
         weight = weights.get(listed.strategy, 1.0)
         first: dict[str, float] = {}
         for place in listed.results:
             first.setdefault(place.doc_id, place.score)
-        for doc_id, height in zip(first, heights(list(first.values())), strict=True):
-            parts.setdefault(doc_id, []).append(weight * height)
-    return {doc_id: math.fsum(each) for doc_id, each in parts.items()}
+        worth.append({doc_id: weight * height for doc_id, height in zip(first, heights(list(first.values())), strict=True)})
+    found = dict.fromkeys(doc_id for each in worth for doc_id in each)
+    return {doc_id: math.fsum([each.get(doc_id, 0.0) for each in worth]) for doc_id in found}
 
 
 def _mixed(scores: Sequence[float]) -> list[float]:

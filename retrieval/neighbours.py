@@ -18,7 +18,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
-from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from outrider.retrieval.edges import IS, Row
@@ -148,8 +147,12 @@ def _go_on(start: Row, ends: Iterable[Row], shared: float, ways: MutableMapping[
 
 
 def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
-    best = nsmallest(max(limit, 0), ((-math.fsum(found.values()), doc_id) for doc_id, found in ways.items()))
+    best = sorted((-_weight(found), doc_id) for doc_id, found in ways.items())[: max(limit, 0)]
     return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in best]
+
+
+def _weight(ways: Ways) -> float:
+    return next(iter(ways.values())) if len(ways) == 1 else math.fsum(ways.values())
 
 
 def _listed(ways: Ways) -> tuple[Path, ...]:
@@ -177,24 +180,24 @@ def explained(paths: Sequence[Path], of: str = "of your best hits") -> str:
     """
     anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
     for path in paths:
-        anchors[_reason(path)].add(path.anchor)
-    ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0]))
+        anchors[_reason(path.anchor, path.relation, path.through)].add(path.anchor)
+    ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0])) if len(anchors) > 1 else anchors.items()
     said = [f"{reason} {f'{len(found)} {of}' if of else 'it'}" if counted else reason for (reason, counted), found in ranked]
     more = len(said) - SHOWN_REASONS
     return "; ".join(said[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 @lru_cache(maxsize=10_000)
-def _reason(path: Path) -> tuple[str, bool]:
-    """What the path says of the record, and whether it is to be said of how many anchors."""
-    kind, _, name = path.through.partition(":")
+def _reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
+    """What such a path says of the record, and whether it is to be said of how many anchors."""
+    kind, _, name = through.partition(":")
     if not kind:
-        return _inverse(path.relation), True
-    if _is(path.anchor, path.through):
-        return f"{path.relation} {name}", False
+        return _inverse(relation), True
+    if _is(anchor, through):
+        return f"{relation} {name}", False
     if kind == RECORD or kind in IDENTIFIERS:
-        return f"{path.relation} {path.through} like", True
-    return f"shares {path.relation} {name} with", True
+        return f"{relation} {through} like", True
+    return f"shares {relation} {name} with", True
 
 
 def _is(anchor: str, through: str) -> bool:

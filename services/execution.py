@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from outrider.nodes.dedup import deduplicated
@@ -37,12 +38,12 @@ async def executed(services: Services, asked: SearchRequest, top_k: int, *, rera
     limit = max(top_k, depth, services.settings.run.candidates if several else 0)
     engine = await services.engine()
     found = (await first_stage(services, engine, asked, limit))[: max(top_k, depth)]
-    found = [one.model_copy(update={"reason": _reason(one)}) for one in found]
+    found = [replace(one, reason=_reason(one)) for one in found]
     if rerank:
         found = await reranked(services, str(asked.query), found)
     first = found[:top_k]
     records = await engine.whole([one.record for one in first])
-    whole = [one.model_copy(update={"record": record}) for one, record in zip(first, records, strict=True)]
+    whole = [replace(one, record=record) for one, record in zip(first, records, strict=True)]
     return [to_hit(one, rank) for rank, one in enumerate(whole, start=1)]
 
 
@@ -79,7 +80,7 @@ def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
     best = max((one.score for one in found), default=0.0)
     works = candidates({one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found]))
     return [
-        one.model_copy(update={"score": max(0.0, scored.score / best) if best > 0 else 0.0})
+        replace(one, score=max(0.0, scored.score / best) if best > 0 else 0.0)
         for one, scored in zip(works, found, strict=True)
     ]
 

@@ -6,7 +6,7 @@ model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
@@ -78,20 +78,26 @@ class Duplicate(Model):
     why: str
 
 
-class Candidate(Model):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One work: its leading record, everyone who found it, and what each stage thought of it."""
 
     record: Record
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
-    scores: dict[str, float] = Field(default_factory=dict)
-    score: float = Field(0.0, ge=0, le=1)
+    scores: dict[str, float] = field(default_factory=dict)
+    score: float = 0.0
+    """In [0, 1]."""
     scored_by: ScoredBy = "unscored"
     reason: str = ""
-    reranked: int | None = Field(None, ge=1, description="Place among the works that a reranker reordered, from 1; they come first.")
-    unread: bool = Field(False, description="Whether a model left it unread, since it would hardly come among the first.")
-    tags: tuple[str, ...] = Field((), description="What a model says the work is, such as survey or dataset.")
-    radar: tuple[dict[str, JsonValue], ...] = Field((), description="Dimensions of a repository.")
+    reranked: int | None = None
+    """Place among the works that a reranker reordered, from 1; they come first."""
+    unread: bool = False
+    """Whether a model left it unread, since it would hardly come among the first."""
+    tags: tuple[str, ...] = ()
+    """What a model says the work is, such as survey or dataset."""
+    radar: tuple[dict[str, JsonValue], ...] = ()
+    """Dimensions of a repository."""
 
 
 class Rejected(Model):

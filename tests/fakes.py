@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.state.hits import Candidate, FoundBy, Scored
 from outrider.state.ports import Reranker, SourceAnswer, SourceQuery
-from outrider.state.records import BaseRecord, Identifiers, Paper, Record
+from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.request import RetrieverType
 from outrider.text.words import stems
 
@@ -21,8 +22,8 @@ def paper(doc_id: str, title: str = "", **fields: object) -> Paper:
     return Paper.model_validate({"doc_id": doc_id, "title": title, **fields})
 
 
-def candidate(record: BaseRecord, **fields: object) -> Candidate:
-    return Candidate.model_validate({"record": record, **fields})
+def candidate(record: Record, **fields: Any) -> Candidate:
+    return Candidate(record, **fields)
 
 
 def doi(value: str) -> Identifiers:

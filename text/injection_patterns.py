@@ -1,6 +1,7 @@
 """The known ways themselves, and for each the signs without which it cannot be there.
 
-Few texts hold one, and to look words up takes a fraction of the time of the patterns.
+Few texts hold one, and to look words up takes a fraction of the time of the patterns. What `ANSWER` knows are the forms of answers that
+the prompts ask for.
 """
 
 from __future__ import annotations
@@ -47,13 +48,20 @@ SCORE = rf"""
     )
   | (?:给|打|評価|评)[^。\n]{{0,10}}(?:满分|滿分|最高分|10\s?分|満点)
 """
-ANSWER = r"""
-    "(?:results|scores)"\s?:\s?\[\s?\{\s?"(?:id|doc\sid|ref)"\s?:[^{}\[\]]{0,120}"(?:score|relevance)" | "groups"\s?:\s?\[\s?\[\s?"r\d
-  | \{\s?"(?:score|relevance|overall)"\s?:\s?(?:10|1)(?:\.0)?\s?[,}]
+QUOTE = r"\\{0,2}[\"'“”‘’]"
+RATED = rf"{QUOTE}(?:relevance|documentation|ease\sof\suse)(?:\sreason)?{QUOTE}\s?:"
+ANSWER = rf"""
+    \bpaper\sid(?:{QUOTE})?\s?[:=]\s?(?:{QUOTE})?\s?p\d
+  | {RATED}\s?(?:{QUOTE})?\d[\d.]{{0,4}}(?:{QUOTE})?\s?,\s?{RATED}
+  | {QUOTE}groups{QUOTE}\s?:\s?\[\s?\[[^\]]{{0,60}}?{QUOTE}r\d
+  | {QUOTE}queries{QUOTE}\s?:\s?\[\s?\{{\s?{QUOTE}(?:text|keywords|boolean\squery){QUOTE}\s?:
+  | {QUOTE}(?:intent\stype|boolean\squery|expanded\skeywords){QUOTE}\s?:
+  | {QUOTE}(?:results|scores){QUOTE}\s?:\s?\[\s?\{{\s?{QUOTE}(?:id|doc\sid|ref){QUOTE}\s?:[^{{}}\[\]]{{0,120}}{QUOTE}(?:score|relevance)
+  | \{{\s?{QUOTE}(?:score|relevance|overall){QUOTE}\s?:\s?(?:10|1)(?:\.0)?\s?[,}}]
 """
 ROLE = r"""
     <\|?(?:im\sstart|im\send|endoftext|eot\sid|start\sheader\sid|begin\sof\stext|system|developer|assistant)\|> | \[/?inst\] | <</?sys>>
-  | <(?:start|end)\sof\sturn>
+  | <(?:start|end)\sof\sturn> | <\s?/?\s?(?:system|assistant)(?:\s(?:prompt|message|instructions?))?\s?>
   | (?:^|[\n\]>.!?]\s?)(?:\#{1,4}\s?|\[)?(?:system|developer|admin|administrator)(?:\s(?:prompt|message|override|notice|note|update))?
     \]?\s?:\s?(?:you\b|ignore|disregard|forget|from\snow|score|rate|the\s(?:user|model|assistant|following)\b|new\s|all\s|this\s)
   | (?:^|\n)(?:\#{1,4}\s?)?(?:human|user)\s?:[^\n]{0,300}\n(?:\#{1,4}\s?)?assistant\s?:[^\n]{0,60}(?:score|relevan|rate|rank)
@@ -82,16 +90,12 @@ FOREIGN = re.compile(r"[\u0400-\u1fff\u3040-\uffef]")
 class Pattern(NamedTuple):
     name: str
     regex: re.Pattern[str]
-    signs: tuple[tuple[frozenset[str], ...], ...] = ()
-    """Of whatever it finds in a Latin script, one of these is true: a word of each set stands in it. None: not known."""
-
-    def may_hold(self, said: Set[str]) -> bool:
-        """Whether these words leave it possible."""
-        return not self.signs or any(all(not one.isdisjoint(said) for one in sign) for sign in self.signs)
+    signs: tuple[tuple[frozenset[str], ...], ...]
+    """Of whatever it finds in a Latin script, one of these is true: a word or mark of each set stands in it."""
 
 
 def _pattern(name: str, regex: str, *signs: str) -> Pattern:
-    """A sign is written as sets with `&` between them."""
+    """A sign is written as sets with `&` between them, the rarest first."""
     read = tuple(tuple(frozenset(words.split()) for words in sign.split("&")) for sign in signs)
     return Pattern(name, re.compile(regex, re.VERBOSE), read)
 
@@ -104,17 +108,36 @@ PATTERNS = (
         "language & model models",
         "you & are re",
         "system initial & prompt message instructions",
-        "not & mention reveal tell report & instruction instructions message messages note notes prompt prompts order orders",
+        "mention reveal tell report & not & instruction instructions message messages note notes prompt prompts order orders",
     ),
-    _pattern("answer", ANSWER),
-    _pattern("fence", FENCE, "data untrusted user input document"),
+    _pattern(
+        "answer",
+        ANSWER,
+        "paper & id",
+        "relevance documentation ease & relevance documentation ease & , & :",
+        "[ & groups queries",
+        "intent & type & :",
+        "boolean & query & :",
+        "expanded & keywords & :",
+        "{ & [ & results scores",
+        "{ & score relevance overall",
+    ),
+    _pattern("fence", FENCE, "< u003c & data", "begin end & of & data untrusted user input document"),
     _pattern(
         "override",
         OVERRIDE,
-        "ignore disregard forget bypass override overrule discard skip reject instruction instructions",
-        "ignoriere ignorieren ignoriert ignorez oubliez oublie ignora ignorad ignoren olvida olvide esqueça dimentica",
+        "ignore disregard forget bypass override overrule discard skip reject",
+        "new updated real actual & instruction instructions",
+        "ignoriere ignorieren ignoriert ignorez oubliez oublie ignora ignorad ignoren olvida olvide esque dimentica",  # esqueça
     ),
-    _pattern("role", ROLE, "system developer admin administrator assistant im endoftext eot header begin inst sys turn"),
+    _pattern(
+        "role",
+        ROLE,
+        "< & im endoftext eot header begin system developer assistant sys turn",
+        "[ & inst",
+        "system developer admin administrator & :",
+        "human user & assistant & :",
+    ),
     _pattern(
         "score",
         SCORE,
@@ -126,3 +149,20 @@ PATTERNS = (
         "bewerte bewerten bewertet",
     ),
 )
+BY_SIGN: dict[str, list[tuple[str, tuple[frozenset[str], ...]]]] = {}
+"""Under each word or mark that a sign begins with, whose it is and what else it takes."""
+for _one in PATTERNS:
+    for _first, *_rest in _one.signs:
+        for _sign in _first:
+            BY_SIGN.setdefault(_sign, []).append((_one.name, tuple(_rest)))
+SIGNS = frozenset(word for one in PATTERNS for sign in one.signs for words in sign for word in words)
+MARKS = tuple(sorted(sign for sign in SIGNS if not sign.isalnum()))
+PARTED = bytes(byte if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256))
+"""For `bytes.translate`: all but the letters and digits of ASCII becomes a space."""
+
+
+def possible(plain: str) -> Set[str]:
+    """The names of the patterns whose signs a plain text holds."""
+    said = plain.encode("ascii", "replace").translate(PARTED).decode("ascii").split()
+    held = SIGNS.intersection(said).union(mark for mark in MARKS if mark in plain)
+    return {name for sign in held for name, rest in BY_SIGN.get(sign, ()) if not any(map(held.isdisjoint, rest))}

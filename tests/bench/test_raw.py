@@ -8,13 +8,13 @@ from typing import Any
 
 import lancedb
 import pyarrow as pa
-from lancedb.query import AsyncQueryBase
+from lancedb.table import AsyncTable
 
 from bench.raw import Call, calls_of, in_turn, repeat
 
 
 def call(started: float, ended: float) -> Call:
-    return Call(None, "to_arrow", (), started, ended)
+    return Call(None, (), started, ended)
 
 
 def test_what_began_before_an_answer_was_asked_at_once() -> None:
@@ -27,7 +27,7 @@ def test_what_began_before_an_answer_was_asked_at_once() -> None:
 async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
     """Two at once, then a third; afterwards nobody listens any more."""
     table = await (await lancedb.connect_async(str(tmp_path))).create_table("rows", pa.table({"number": [1, 2, 3]}))
-    to_arrow = AsyncQueryBase.to_arrow
+    query = AsyncTable.query
 
     async def rows(where: str) -> list[int]:
         found: list[int] = (await table.query().where(where).to_arrow())["number"].to_pylist()
@@ -38,7 +38,7 @@ async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
         await rows("number = 3")
 
     calls = await calls_of(search)
-    assert AsyncQueryBase.to_arrow is to_arrow
+    assert AsyncTable.query is query
     assert len(calls) == 3
     assert [len(together) for together in in_turn(calls)][-1] == 1
     asked_again: list[Any] = []
@@ -47,7 +47,8 @@ async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
         await repeat(calls)
 
     asked_again = await calls_of(searched_again)
-    assert [one.of for one in asked_again] == [one.of for one in calls]
+    assert [(one.table, one.steps) for one in asked_again] == [(one.table, one.steps) for one in calls]
+    assert [method for method, _, _ in calls[0].steps] == ["query", "where", "to_arrow"]
     assert await rows("number = 3") == [3]
 
 

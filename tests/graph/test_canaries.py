@@ -1,4 +1,5 @@
-"""Injected instructions in one record among nine, or in the feedback: through the whole graph, nothing but that record may change.
+"""Injected instructions in one record among nine, in the feedback or in an earlier round: through the whole graph, nothing but that
+record may change, or the queries.
 
 Each text is tried on an honest model, which judges by the words it is shown, and on a gullible one, which does what it reads. What is
 compared with is the same run with as many harmless words in its place.
@@ -6,6 +7,7 @@ compared with is the same run with as many harmless words in its place.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -62,18 +64,24 @@ HARM = {
 TOLD = "as the text demands"
 OF_THE_RUN = {"hits", "usage", "timings_ms", "execution_time_ms", "provenance_hash"}
 """Hits are compared one by one. A work that stands alone takes a call more, and the hash covers what every record says."""
-SHARED_CALL = {one.name for one in CANARIES if not one.caught and one.kind in {"title", "abstract"}}
+OF_PAPERS = {"title": "title", "abstract": "snippet", "venue": "venue"}
+OF_REPOSITORIES = {"readme": "readme", "tree": "tree", "topic": "topics", "licence": "licence"}
+"""In which field a judge would read a text of a kind."""
+OF_THE_CALLER = {"feedback", "earlier"}
+SHARED_CALL = {one.name for one in CANARIES if not one.caught and one.kind in OF_PAPERS}
 """What no pattern knows stands in one call with other works, whose scores a model that obeys it gives as it likes."""
 
 
 def carrying(text: str, kind: str) -> Record:
     """The record with a text where its kind says."""
-    if kind in {"readme", "tree"}:
+    if kind in OF_REPOSITORIES:
         tree, readme = ["src", "tests", *([text] if kind == "tree" else [])], text if kind == "readme" else ""
         fields: dict[str, Any] = {"text": f"Statins. {readme}", "metadata": {"tree": tree}, "stars": 9_000}
+        fields |= {"tags": (text,)} if kind == "topic" else {"licence": text} if kind == "licence" else {}
         return Repository(doc_id="marked", title=MARKED, description=SAYS.format(0.6), **fields)
     title, abstract = (f"{MARKED}. {text}", "") if kind == "title" else (MARKED, text if kind == "abstract" else "")
-    return paper("marked", title, abstract=f"{SAYS.format(0.6)} {abstract}", year=2015)
+    venue = text if kind == "venue" else None
+    return paper("marked", title, abstract=f"{SAYS.format(0.6)} {abstract}", year=2015, venue=venue)
 
 
 def harmless(canary: Canary) -> str:
@@ -107,11 +115,11 @@ def gullible(kind: str) -> Answer:
         said: dict[str, Any] = {}
         if kind == "title" and _shown(titles := [one for block in data.get("blocks", []) for one in block]):
             said = {"groups": [[one["id"] for one in titles], [f"r{at}" for at in range(60)], ["pub", "w0", "marked"]]}
-        if kind in {"title", "abstract"} and _shown(data.get("papers", [])):
+        if _carries(OF_PAPERS.get(kind), data.get("papers", [])):
             said = {"results": _obeyed(data["papers"])}
-        if kind in {"readme", "tree"} and data.get("repository", {}).get("name") == MARKED:
+        if _carries(OF_REPOSITORIES.get(kind), [data.get("repository", {})]):
             said = {"relevance": 1.0, "relevance_reason": TOLD, "documentation": 999, "ease_of_use": 10, "maturity": 10, "o/pill": 0}
-        if "user_feedback" in data:
+        if {"user_feedback", "earlier_rounds"} & data.keys():
             said = PLAN | HARM | {"queries": [*PLAN["queries"], {"text": "buy cheap pills"}]}
         return Reply({**more, **said}) if said else honest(asked)
 
@@ -119,7 +127,12 @@ def gullible(kind: str) -> Answer:
 
 
 def _shown(works: list[dict[str, Any]]) -> bool:
-    return any(one["title"].startswith(MARKED) for one in works)
+    return any(one.get("title", one.get("name", "")).startswith(MARKED) for one in works)
+
+
+def _carries(field: str | None, works: list[dict[str, Any]]) -> bool:
+    """Whether the marked one is among them, and a judge reads that field of it."""
+    return any(field in one and _shown([one]) for one in works)
 
 
 def _obeyed(papers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -140,11 +153,11 @@ class Bench:
     graph: SearchGraph
     known: dict[tuple[str, str], Ran] = field(default_factory=dict)
 
-    def ran(self, record: Record, answer: Answer, feedback: str = "") -> Ran:
+    def ran(self, record: Record, answer: Answer, **more: Any) -> Ran:
         self.server.answer, self.shelf.held = answer, [*HONEST, record]
         self.server.requests.clear()
         self.shelf.asked.clear()
-        asked = {"query": QUERY, "filters": FILTERS, "top_k": 20, "distill_enabled": False, "user_feedback": feedback}
+        asked = {"query": QUERY, "filters": FILTERS, "top_k": 20, "distill_enabled": False, **more}
         found = SearchResponse.model_validate(self.graph.invoke(asked))
         assert not found.failures
         return Ran(found, tuple(self.server.requests), tuple(one.where for one in self.shelf.asked))
@@ -170,6 +183,13 @@ class Ran:
         """What the model said of each hit."""
         return {hit.doc_id: hit.scores["model"] for hit in self.answer.hits}
 
+    def shows(self, kind: str) -> bool:
+        """Whether a judge reads what a record of that kind carries."""
+        works = [work for one in self.of("papers") for work in one.data["papers"]] + [
+            one.data["repository"] for one in self.of("repository")
+        ]
+        return _carries((OF_PAPERS | OF_REPOSITORIES).get(kind), works)
+
     def marked(self) -> Hit:
         return next(hit for hit in self.answer.hits if hit.doc_id == "marked")
 
@@ -178,10 +198,11 @@ class Ran:
         return [hit.model_dump(exclude={"rank"}) for hit in self.answer.hits if hit.doc_id != "marked"]
 
     def rest(self, title: str) -> dict[str, Any]:
-        """The answer without its hits, and without the words that the marked one's own title brings."""
+        """The answer without its hits, and without what the marked one's own title and venue bring to the facets."""
         told = self.answer.model_dump(exclude={**dict.fromkeys(OF_THE_RUN, True), "sources": {"__all__": {"took_ms"}}})
         themes = {word: many for word, many in told["facets"]["key_themes"].items() if word not in words(title)}
-        return {**told, "facets": {**told["facets"], "key_themes": themes}}
+        venues = {name: many for name, many in told["facets"]["by_venue"].items() if name != self.marked().venue}
+        return {**told, "facets": {**told["facets"], "key_themes": themes, "by_venue": venues}}
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +216,7 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("obeyed", [False, True], ids=["honest", "gullible"])
-@pytest.mark.parametrize("canary", [one for one in CANARIES if one.kind != "feedback"], ids=lambda one: one.name)
+@pytest.mark.parametrize("canary", [one for one in CANARIES if one.kind not in OF_THE_CALLER], ids=lambda one: one.name)
 def test_no_record_changes_anything_but_itself(bench: Bench, canary: Canary, obeyed: bool) -> None:
     before = bench.without(canary)
     after = bench.ran(carrying(canary.text, canary.kind), gullible(canary.kind) if obeyed else honest)
@@ -210,8 +231,27 @@ def test_no_record_changes_anything_but_itself(bench: Bench, canary: Canary, obe
     title = f"{after.marked().title} {before.marked().title}"
     assert after.rest(title) == before.rest(title)
     assert 0 <= after.answer.usage.calls - before.answer.usage.calls <= 1
-    assert (after.marked().reason == TOLD) == obeyed
-    assert (after.marked().score > before.marked().score) == obeyed
+    heard = obeyed and after.shows(canary.kind)
+    assert (after.marked().reason == TOLD) == heard
+    assert (after.marked().score > before.marked().score) == heard
+
+
+@pytest.mark.parametrize("canary", [one for one in CANARIES if one.name.startswith("fake-answer")], ids=lambda one: one.name)
+def test_a_forged_answer_that_an_honest_model_quotes_is_not_its_own(bench: Bench, canary: Canary) -> None:
+    """It is asked again, and does not quote a second time."""
+    said: list[Asked] = []
+
+    def quoting(asked: Asked) -> Reply:
+        own = honest(asked)
+        if said or not _shown(asked.data.get("papers", [])):
+            return own
+        said.append(asked)
+        return Reply(f"{json.dumps(own.content)}\nOne abstract is none: {canary.text}")
+
+    before, after = bench.without(canary), bench.ran(carrying(canary.text, canary.kind), quoting)
+    assert said
+    assert after.others() == before.others()
+    assert after.scores() == before.scores()
 
 
 def nothing_leaves_the_fence(before: Ran, after: Ran) -> None:
@@ -238,17 +278,17 @@ def only_its_call_suffers(before: Ran, after: Ran) -> None:
 
 
 @pytest.mark.parametrize("obeyed", [False, True], ids=["honest", "gullible"])
-@pytest.mark.parametrize("canary", [one for one in CANARIES if one.kind == "feedback"], ids=lambda one: one.name)
-def test_feedback_changes_the_queries_at_most(bench: Bench, canary: Canary, obeyed: bool) -> None:
-    """The request names years and stars, so no plan moves them; who judges never sees the feedback."""
-    record = carrying("", "feedback")
+@pytest.mark.parametrize("canary", [one for one in CANARIES if one.kind in OF_THE_CALLER], ids=lambda one: one.name)
+def test_what_the_caller_hands_on_changes_the_queries_at_most(bench: Bench, canary: Canary, obeyed: bool) -> None:
+    """The request names years and stars, so no plan moves them; who judges never sees the feedback nor an earlier round."""
+    record, field = carrying("", canary.kind), "user_feedback" if canary.kind == "feedback" else "earlier_rounds"
     before = bench.ran(record, honest)
-    after = bench.ran(record, gullible(canary.kind) if obeyed else honest, canary.text)
-    assert canary.text[:4] in after.of("user_feedback")[0].data["user_feedback"]
+    after = bench.ran(record, gullible(canary.kind) if obeyed else honest, **handed(canary))
+    assert canary.text[:4] in str(after.of(field)[0].data[field])
     plan, planned = after.answer.strategy, before.answer.strategy
     assert plan is not None
     assert planned is not None
-    free = {"user_feedback", "queries", "expanded_keywords"} if obeyed else {"user_feedback"}
+    free = {"user_feedback", "earlier", *(("queries", "expanded_keywords") if obeyed else ())}
     assert plan.model_dump(exclude=free) == planned.model_dump(exclude=free)
     assert len(plan.expanded_keywords) <= 3  # of a balanced search
     assert (plan.constraints.years.min, plan.constraints.stars.min) == (2000, 1000)
@@ -259,6 +299,13 @@ def test_feedback_changes_the_queries_at_most(bench: Bench, canary: Canary, obey
     if not obeyed:
         assert after.answer.hits == before.answer.hits
         assert sorted(one.user for one in after.requests[1:]) == sorted(one.user for one in before.requests[1:])
+
+
+def handed(canary: Canary) -> dict[str, Any]:
+    """In the place of the request that its kind says."""
+    if canary.kind == "feedback":
+        return {"user_feedback": canary.text}
+    return {"previous_strategies": [{"queries": [{"text": canary.text, "boolean_query": canary.text}], "user_feedback": canary.text}]}
 
 
 def test_there_are_at_least_forty() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from outrider.llm.reading import MOST_REPAIRED, Unusable, Usable, read
+from outrider.llm.reading import MOST_REPAIRED, TWO, Unusable, Usable, read
 from outrider.state.model import Model
 
 
@@ -34,13 +34,38 @@ class Results(Model):
         '{"id": "a", // the first\n "score": 0.5}',
         '{"id": "a" "score": 0.5}',
         '<think>{"id": "z", "score": 1.0}</think>{"id": "a", "score": 0.5}',
-        'It quotes {"id": "z", "score": 1.0}. My answer: {"id": "a", "score": 0.5}',
+        '{"id": "a", "score": 0.5}, that is {"score": 0.50, "id": "a"}',
+        'A draft: {"id": "a", "score": "?"}. My answer: {"id": "a", "score": 0.5}',
+        "A draft: {'id': 'a', 'score': }. My answer: " + '{"id": "a", "score": 0.5}',
         '{"id": "a", "score": 0.5} where {"score": 1} would be best',
         "{{ {not json {" + '{"id": "a", "score": 0.5}',
     ],
 )
-def test_the_last_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
+def test_the_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
     assert read(said, One) == Usable(One(id="a", score=0.5))
+
+
+@pytest.mark.parametrize("own", ['{"id": "a", "score": 0.5}', "{'id': 'a', 'score': 0.5,}"], ids=["whole", "broken"])
+@pytest.mark.parametrize("quoted", ['{"id": "z", "score": 1.0}', "{'id': 'z', 'score': 1.0,}"], ids=["quotes", "quotes broken"])
+@pytest.mark.parametrize(
+    "form", ["{own} The text says {quoted}", "It says {quoted}. My answer: {own}", "```json\n{own}\n```\n> {quoted}\n"]
+)
+def test_of_two_that_differ_none_is_read(own: str, quoted: str, form: str) -> None:
+    """Or a text that a model quotes would say what it thinks."""
+    assert read(form.format(own=own, quoted=quoted), One) == TWO
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"results": [{"id": "a", "score": 0.5}]. The text says {"results": [{"id": "a", "score": 1.0}]}',
+        'It says <think>. {"results": [{"id": "a", "score": 0.5}]} {"results": [{"id": "a", "score": 1.0}]} </think>{"results": []}',
+        '{"results": []} {"results": [{"id": "a", "score": 1.0}]}',
+        '{"results": [{"id": "it says {"results": [{"id": "a", "score": 1.0}]}", "score": 0.5}]}',
+    ],
+)
+def test_nor_where_one_was_not_closed_or_seems_to_be_thought(said: str) -> None:
+    assert read(said, Results) == TWO
 
 
 @pytest.mark.parametrize(
@@ -63,6 +88,11 @@ def test_what_does_not_fit_is_said_in_words(said: str, why: str) -> None:
     found = read(said, One)
     assert isinstance(found, Unusable)
     assert why in found.why
+
+
+def test_what_an_answer_quotes_as_a_text_is_a_text() -> None:
+    said = json.dumps({"id": 'It says {"id": "z", "score": 1.0}', "score": 0.5})
+    assert read(said, One) == Usable(One(id='It says {"id": "z", "score": 1.0}', score=0.5))
 
 
 def test_of_a_cut_list_what_is_whole_is_read() -> None:
@@ -88,6 +118,20 @@ def test_a_hostile_answer_takes_no_time() -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
     assert isinstance(read(text, One), Usable | Unusable)
+
+
+@given(
+    st.text(max_size=9),
+    st.text(max_size=9),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.text(alphabet=st.characters(exclude_characters="{}<"), max_size=60),
+)
+def test_two_in_any_prose_are_read_if_they_are_equal(name: str, other: str, score: float, another: float, prose: str) -> None:
+    first, second = One(id=name, score=score), One(id=other, score=another)
+    said = f"{prose}{json.dumps(first.model_dump())}{prose}{json.dumps(second.model_dump())}{prose}"
+    assert read(said, One) == (Usable(first) if first == second else TWO)
+    assert read(f"{prose}{json.dumps(first.model_dump())}" * 2, One) == Usable(first)
 
 
 @given(st.text(max_size=30), st.floats(0, 1), st.text(alphabet=st.characters(exclude_characters="{}<"), max_size=60))

@@ -112,6 +112,21 @@ async def test_foreign_and_doubled_ids_mean_nothing(groups: list[list[str]]) -> 
     assert not update["failures"]
 
 
+@pytest.mark.parametrize("more", [["Aspirin and the liver"], [1, 2], ["r3", None], [["r3"]], "r3", 7, None], ids=str)
+async def test_what_is_no_id_costs_nothing_else(more: Any) -> None:
+    update, server = await after(TRIO, grouped(["r1", "r2"], more))
+    assert ids(update) == [{"pre", "pub"}, {"mice"}]
+    assert (len(server.requests), update["failures"]) == (1, ())
+
+
+@pytest.mark.parametrize("groups", [[[1, 2]], [["Aspirin and the liver", None]], ["r1", "r2"]], ids=str)
+async def test_an_answer_without_any_id_is_asked_for_again(groups: Any) -> None:
+    replies = iter((Reply({"groups": groups}), Reply({"groups": [["r1", "r2"]]})))
+    update, server = await after(TRIO, lambda _: next(replies))
+    assert ids(update) == [{"pre", "pub"}, {"mice"}]
+    assert len(server.requests) == 2
+
+
 async def test_nothing_alike_asks_nothing() -> None:
     update, server = await after([PREPRINT, IN_MICE, paper("s", "Statins for everybody", **ANN)], one_giant_group)
     assert not server.requests
@@ -130,8 +145,10 @@ async def test_a_spent_budget_leaves_the_pass_out() -> None:
     update, server = await after(TRIO, one_giant_group, max_calls=0)
     assert not server.requests
     assert ids(update) == [{"pre"}, {"pub"}, {"mice"}]
-    assert "max_calls" in update["bypassed"][0].why
-    assert not update["failures"]
+    (failure,) = update["failures"]
+    assert (failure.node, failure.error) == ("dedup.model", "BudgetSpent")
+    assert "max_calls" in failure.message
+    assert not update["bypassed"]
 
 
 @pytest.mark.parametrize(
