@@ -47,6 +47,8 @@ def _setting(leaf: Leaf) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "null"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -57,7 +59,7 @@ def _takes(leaf: Leaf) -> str:
         return " or ".join(f"`{choice}`" for choice in leaf.choices)
     names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", SecretStr: "secret text"}
     bounds = [BOUNDS[rule].format(f"{bound:,}") for part in leaf.field.metadata for rule, bound in _bounds(part)]
-    return ", ".join([names[leaf.kind], *bounds])
+    return ", ".join([names[leaf.kind], *bounds]) + (", or `null`" if leaf.may_be_empty else "")
 
 
 def _bounds(bound: Any) -> Iterator[tuple[str, Any]]:

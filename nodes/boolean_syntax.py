@@ -15,9 +15,9 @@ FIELD = re.compile(r"[\[\]]|^\w+:")
 PLAIN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*")
 
 
-def conjunction(terms: Iterable[str]) -> str:
-    """Terms joined with AND, each quoted where it is not one plain word."""
-    return " AND ".join(quoted(term) for term in terms)
+def conjunction(terms: Iterable[str], left_out: Iterable[str] = ()) -> str:
+    """Terms joined with AND, each quoted where it is not one plain word; then NOT before each operand of `left_out`, as it is."""
+    return " NOT ".join((" AND ".join(quoted(term) for term in terms), *left_out))
 
 
 def quoted(term: str) -> str:
@@ -46,6 +46,37 @@ def parses(query: str) -> bool:
             wanted = False
         before = part
     return bool(parts) and not wanted and not depth
+
+
+def divided(query: str) -> tuple[str, tuple[str, ...]]:
+    """The words and phrases that a query wants, and the operands that it leaves out by NOT; one that does not parse wants all its words.
+
+    `liver (scan OR "x-ray") NOT heart` gives `liver scan "x-ray"` and `heart`.
+    """
+    if not parses(query):
+        return OPERATOR.sub(" ", query), ()
+    parts = _parts(query)
+    wanted: list[str] = []
+    left_out: list[str] = []
+    at = 0
+    while at < len(parts):
+        begin, at = at, at + 1
+        if parts[begin] == "NOT":
+            at = _after_operand(parts, at)
+            left_out.append(" ".join(parts[begin + 1 : at]))
+        elif parts[begin] not in {"(", ")", *OPERATORS}:
+            wanted.append(parts[begin])
+    return " ".join(wanted), tuple(left_out)
+
+
+def _after_operand(parts: list[str], at: int) -> int:
+    """The place behind the word, phrase or parenthesis that begins at `at`."""
+    depth = 0
+    for place in range(at, len(parts)):
+        depth += (parts[place] == "(") - (parts[place] == ")")
+        if not depth:
+            return place + 1
+    return len(parts)
 
 
 def _parts(query: str) -> list[str]:

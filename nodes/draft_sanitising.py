@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import get_args
 
-from outrider.nodes.boolean_syntax import conjunction, parses
+from outrider.nodes.boolean_syntax import conjunction, divided, parses
 from outrider.nodes.concepts import concepts as key_phrases
 from outrider.nodes.query_builder import Draft, DraftQuery
 from outrider.settings.model import StarsSettings
@@ -17,6 +17,7 @@ from outrider.text.control import without_control
 from outrider.text.words import stems
 
 MAX_QUERIES = 4
+MAX_TOPICS = 4
 MAX_CONCEPTS = 8
 MAX_KEYWORDS = 12
 MAX_TERM_CHARS = 60
@@ -51,9 +52,15 @@ def constraints_of(draft: Draft, said: Constraints, stars: StarsSettings, this_y
 
 
 def years_of(low: int | None, high: int | None, this_year: int) -> NumberRange:
-    """Swapped where reversed, kept within 1800 and next year; what has not four digits is no year."""
+    """Swapped where reversed, kept within 1800 and next year; what has not four digits is no year.
+
+    A first year later than that, or a last one earlier, would leave out every work, and is dropped.
+    """
+    last_year = this_year + 1
     low, high = _ordered(*(year if year is not None and 1000 <= year <= 9999 else None for year in (low, high)))
-    return NumberRange(min=_within(low, FIRST_YEAR, this_year + 1), max=_within(high, FIRST_YEAR, this_year + 1))
+    low = None if low is not None and low > last_year else low
+    high = None if high is not None and high < FIRST_YEAR else high
+    return NumberRange(min=_within(low, FIRST_YEAR, last_year), max=_within(high, FIRST_YEAR, last_year))
 
 
 def stars_of(low: int | None, high: int | None, stars: StarsSettings) -> NumberRange:
@@ -69,7 +76,7 @@ def repositories_of(draft: Draft, today: date) -> RepositoryWishes:
     topics = (re.sub(r"[\s_]+", "-", topic.strip().lower()) for topic in draft.topics)
     return RepositoryWishes(
         language=language if searchable(language) else None,
-        topics=tuple(dict.fromkeys(topic for topic in topics if TOPIC.fullmatch(topic)))[:MAX_QUERIES],
+        topics=tuple(dict.fromkeys(topic for topic in topics if TOPIC.fullmatch(topic)))[:MAX_TOPICS],
         created_after=_date(draft.created_after, today),
     )
 
@@ -82,12 +89,14 @@ def queries_of(draft: Draft) -> tuple[PlannedQuery, ...]:
 def _query(draft: DraftQuery) -> PlannedQuery | None:
     keywords = terms(draft.keywords, MAX_KEYWORDS)
     text = _clean(draft.text, MAX_TEXT_CHARS)
+    wanted, left_out = divided(text)
+    text = wanted if left_out else text  # an engine that ranks would look for the word after NOT
     text = text if searchable(text) else " ".join(keywords)
     if not text:
         return None
     keywords = keywords or terms(key_phrases(text), MAX_KEYWORDS) or (text,)
     boolean = _clean(draft.boolean_query, len(draft.boolean_query))
-    boolean = boolean if parses(boolean) else conjunction(keywords)
+    boolean = boolean if parses(boolean) else conjunction(keywords, left_out)
     return PlannedQuery(text=text, keywords=keywords, boolean_query=boolean, synonyms=terms(draft.synonyms, MAX_KEYWORDS))
 
 
@@ -96,9 +105,22 @@ def expanded_of(draft: Draft, known: str, most: int) -> tuple[str, ...]:
     return fresh_terms(terms(draft.expanded_keywords, len(draft.expanded_keywords)), known)[:most]
 
 
-def fresh_terms(given: Iterable[str], known: str) -> tuple[str, ...]:
-    """The terms that say something the words of `known`, and the terms before them, do not."""
-    seen = set(stems(known))
+def filled(named: tuple[str, ...], least: int, related: Iterable[str], draft: Draft, known: str) -> tuple[str, ...]:
+    """The terms that a model named, and where they are fewer than `least` the library's `related` ones, then its queries' synonyms.
+
+    What the queries leave out widens none.
+    """
+    left_out = {stem for query in draft.queries for operand in divided(query.boolean_query)[1] for stem in stems(operand)}
+    synonyms = (synonym for query in draft.queries for synonym in terms(query.synonyms, MAX_KEYWORDS))
+    for more, said in ((related, ""), (synonyms, known)):
+        kept = [term for term in more if not left_out & set(stems(term))]
+        named = (*named, *fresh_terms(kept, said, *named))[: max(least, len(named))]
+    return named
+
+
+def fresh_terms(given: Iterable[str], *known: str) -> tuple[str, ...]:
+    """The terms that say something the texts of `known`, and the terms before them, do not."""
+    seen = {stem for text in known for stem in stems(text)}
     kept: list[str] = []
     for term in given:
         said = set(stems(term))

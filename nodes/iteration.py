@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
-from outrider.nodes.boolean_syntax import OPERATOR, conjunction
+from outrider.nodes.boolean_syntax import conjunction, divided
 from outrider.nodes.concepts import concepts
 from outrider.state.intent import PlannedQuery
 from outrider.state.iteration import MAX_EARLIER_CHARS, EarlierStrategy
@@ -34,17 +34,22 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(stems(text[:MAX_EARLIER_CHARS]))
 
 
-def boolean_set(query: str) -> frozenset[str]:
-    return word_set(OPERATOR.sub(" ", query[:MAX_EARLIER_CHARS]))
+def boolean_set(query: str) -> tuple[frozenset[str], frozenset[str]]:
+    """What a Boolean query wants, and what it leaves out; AND or OR between the same words is no difference."""
+    wanted, left_out = divided(query[:MAX_EARLIER_CHARS])
+    return word_set(wanted), word_set(" ".join(left_out))
 
 
 def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQuery]:
-    """The same text with its Boolean query made anew; with one synonym or related term more; with fewer and fewer concepts."""
+    """The same text with its Boolean query made anew; with one synonym or related term more; with fewer and fewer concepts.
+
+    What the query leaves out, each of them leaves out.
+    """
     units = concepts(query.text[:MAX_EARLIER_CHARS])
     yield _of(query, query.text, units)
-    said = word_set(query.text)
+    said, left_out = word_set(query.text), boolean_set(query.boolean_query)[1]
     for term in (*query.synonyms, *terms):
-        if not word_set(term) <= said:
+        if not word_set(term) <= said and not word_set(term) & left_out:
             yield _of(query, f"{query.text} {term}", (*units, term))
     parts = units if len(units) > 1 else tuple(dict.fromkeys(content_words(query.text[:MAX_EARLIER_CHARS])))[:8]
     for count in range(len(parts) - 1, 0, -1):
@@ -54,4 +59,5 @@ def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQu
 
 def _of(query: PlannedQuery, text: str, units: Sequence[str]) -> PlannedQuery:
     said = tuple(dict.fromkeys(words(text)))
-    return query.model_copy(update={"text": text, "keywords": said, "boolean_query": conjunction(units)})
+    boolean = conjunction(units, divided(query.boolean_query)[1])
+    return query.model_copy(update={"text": text, "keywords": said, "boolean_query": boolean})

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
 from outrider.prompts import Prompt, fenced, load
-from outrider.prompts.domains import domain
+from outrider.prompts.domains import domain, section
 from outrider.settings.model import StarsSettings
 from outrider.state.chat import Asked, Budget, Chat
 from outrider.state.iteration import EarlierStrategy
@@ -117,7 +117,7 @@ class QueryPrompt:
 
     def text(self, stars: StarsSettings) -> str:
         bounds = {name: str(getattr(stars, name)) for name in STARS}
-        return self.base.filled(domain=self.field.text if self.field else "", **bounds)
+        return self.base.filled(domain=section(self.field, "planning"), **bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from outrider.state.response import Failure, Usage
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-    from outrider.settings.model import LlmSettings
+    from outrider.settings.model import LlmSettings, RunSettings
     from outrider.state.errors import KeyRejected
     from outrider.state.pipeline import PipelineState, RunContext, Update
+    from outrider.state.ports import Clock
 
-Number = TypeVar("Number", int, float)
+Number = TypeVar("Number", int, float, float | None)
 
 
 Name = Literal["run_timeout_s", "relevance_threshold", "max_context_tokens", "max_calls", "max_cost_usd"]
@@ -26,6 +27,12 @@ def run_setting(runtime: Runtime[RunContext] | None, name: Name, default: Number
     return default if given is None else given
 
 
+def time_left(runtime: Runtime[RunContext] | None, settings: RunSettings, clock: Clock, state: PipelineState) -> float:
+    """Seconds that the run may still take, 0 where its time is over."""
+    limit_s = run_setting(runtime, "run_timeout_s", settings.run_timeout_s)
+    return max(0.0, limit_s - (clock() - state.started_at))
+
+
 def rejected(state: PipelineState, node: str, error: KeyRejected, spent: Usage) -> Update:
     """What a node writes where the model's key is not accepted: the run ends, and what it spent is told all the same."""
     failure = Failure(node=node, error=type(error).__name__, message=str(error))
@@ -33,5 +40,5 @@ def rejected(state: PipelineState, node: str, error: KeyRejected, spent: Usage) 
 
 
 def run_budget(runtime: Runtime[RunContext] | None, llm: LlmSettings, spent: Usage) -> Budget:
-    """What the run may still spend on models; `max_cost_usd` 0 is no bound, `max_calls` 0 is no call."""
-    return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd) or None, spent)
+    """What the run may still spend on models: 0 is nothing, and only a `max_cost_usd` of None is no bound."""
+    return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd), spent)

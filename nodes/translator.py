@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from outrider.nodes.boolean_syntax import conjunction
-from outrider.nodes.draft_sanitising import expanded_of, fresh_terms, intent_of, queries_of, repositories_of
+from outrider.nodes.draft_sanitising import expanded_of, filled, intent_of, queries_of, repositories_of
 from outrider.nodes.iteration import renewed
 from outrider.nodes.query_builder import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
 from outrider.nodes.query_rules import EXPANSION, LEAST_EXPANSION, plan, searched, understand
-from outrider.nodes.runtime import rejected, run_budget, run_setting
+from outrider.nodes.runtime import rejected, run_budget, time_left
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat
-from outrider.state.errors import ChatError, KeyRejected, MissingExtra, SearchError
+from outrider.state.errors import ChatError, KeyRejected, SearchError
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Shelf
-from outrider.state.request import MAX_QUERY_TERMS, SearchRequest
-from outrider.state.response import Bypass, Failure
+from outrider.state.request import MAX_QUERY_TERMS, SearchMode, SearchRequest
+from outrider.state.response import Bypass, Failure, Usage
 from outrider.text.words import words
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 MODEL = "translator.model"
 """The model's part by itself: where it fails the search goes on, which a failure of `translator` would end."""
-MODEL_SHARE = 0.5
-"""Of the time that a run has left: searching needs the rest."""
+MODEL_SHARE, SHELF_SHARE = 0.5, 0.25
+"""Of the time that a run has left, for the model and for the library's terms: searching needs the rest."""
 NO_MODEL = "no model is configured"
 NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
@@ -43,6 +43,8 @@ class Translation:
     snapshot: str | None = None
     bypassed: tuple[Bypass, ...] = ()
     failures: tuple[Failure, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    """What the models of the run have cost so far."""
 
 
 @dataclass(slots=True)
@@ -75,9 +77,8 @@ class Translator:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         budget = run_budget(runtime, self.llm, state.usage)
-        left_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s) - (self.clock() - state.started_at)
         try:
-            made = await self.translate(state, budget, left_s * MODEL_SHARE)
+            made = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
         except KeyRejected as error:
             return rejected(state, "translator", error, budget.spent)
         return {
@@ -89,14 +90,16 @@ class Translator:
             "usage": budget.spent,
         }
 
-    async def translate(self, request: SearchRequest, budget: Budget, model_timeout_s: float) -> Translation:
-        """The same without LangGraph. Raises `NothingSearchable`, and `KeyRejected` where the model's key is not accepted."""
+    async def translate(self, request: SearchRequest, budget: Budget, left_s: float) -> Translation:
+        """The same without LangGraph. `left_s`: seconds of the run that are left, of which model and library may take their shares.
+
+        Raises `NothingSearchable`, and `KeyRejected` where the model's key is not accepted.
+        """
         now, notes = self.clock(), Notes()
         by_rules, text = understand(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
         sources = searched(request, self.configured)
-        draft = await self._draft(request, sources, now, budget, model_timeout_s, notes)
-        named = () if draft is None else expanded_of(draft, text, EXPANSION[request.search_mode])
-        snapshot, expanded = await self._on_the_shelf(request, text, named, draft is None, notes)
+        draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes)
+        snapshot, expanded = await self._widened(request.search_mode, text, draft, left_s * SHELF_SHARE, notes)
         intent, strategy = by_rules, plan(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
         if draft is None:
@@ -107,7 +110,7 @@ class Translator:
         if not queries:
             notes.bypassed.append(NOTHING_NEW)
         strategy = strategy.model_copy(update={"queries": queries or strategy.queries})
-        return Translation(intent, strategy, snapshot, tuple(notes.bypassed), tuple(notes.failures))
+        return Translation(intent, strategy, snapshot, tuple(notes.bypassed), tuple(notes.failures), budget.spent)
 
     async def _draft(
         self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, timeout_s: float, notes: Notes
@@ -123,27 +126,40 @@ class Translator:
                 return await QueryBuilder(self.chat, self.prompt, self.stars).draft(request, sources, now, budget)
         except KeyRejected:
             raise
-        except (ChatError, MissingExtra, TimeoutError) as error:
+        except (ChatError, TimeoutError) as error:
             why = str(error) or f"{self.chat.name} gave no plan within the {timeout_s:.3g} s that it may take of this run"
             notes.failures.append(Failure(node=MODEL, error=type(error).__name__, message=why))
             notes.skip(MODEL, f"{why}; rules planned the search")
             return None
 
-    async def _on_the_shelf(
-        self, request: SearchRequest, text: str, named: tuple[str, ...], by_rules: bool, notes: Notes
+    async def _widened(
+        self, mode: SearchMode, text: str, draft: Draft | None, timeout_s: float, notes: Notes
     ) -> tuple[str | None, tuple[str, ...]]:
-        """The snapshot, and the terms that widen the search: the model's, filled up with the library's where they are too few."""
+        """The library's snapshot, and the terms that widen the search: the model's, filled up where they are too few."""
+        most, least = EXPANSION[mode], LEAST_EXPANSION[mode]
+        named = () if draft is None else expanded_of(draft, text, most)
+        snapshot, related, why = await self._shelf_says(text, most if draft is None or len(named) < least else 0, timeout_s)
+        expanded = related[:most] if draft is None else filled(named, least, related, draft, text)
+        if not why and len(expanded) < least:
+            who = "the library names" if draft is None else "model and library name"
+            why = f"{who} {len(expanded)} of the {least} terms or more that the search mode {mode.value} adds"
+        if why:
+            notes.skip("rest of the expansion" if expanded else "expansion", why)
+        return snapshot, expanded
+
+    async def _shelf_says(self, text: str, limit: int, timeout_s: float) -> tuple[str | None, tuple[str, ...], str]:
+        """Its snapshot, at most `limit` related terms, and why one of them is missing. Slow or broken, it stops no search here."""
         snapshot: str | None = None
-        most = EXPANSION[request.search_mode]
-        wanted = most if by_rules else LEAST_EXPANSION[request.search_mode]
+        related: tuple[str, ...] = ()
         try:
-            snapshot = await self.shelf.snapshot()
-            if len(named) < wanted:
-                related = await self.shelf.related_terms(text, most)
-                named = (*named, *fresh_terms(related, " ".join(named)))[:wanted] if named else related[:wanted]
+            async with asyncio.timeout(max(timeout_s, 0.0)):
+                snapshot = await self.shelf.snapshot()
+                related = await self.shelf.related_terms(text, limit) if limit else ()
         except SearchError as error:  # the scout will say what it means for the search itself
-            notes.skip("expansion", str(error))
-        return snapshot, named
+            return snapshot, related, str(error)
+        except TimeoutError:
+            return snapshot, related, f"the library did not answer within the {timeout_s:.3g} s that it may take of this run"
+        return snapshot, related, ""
 
     def _from_draft(
         self, draft: Draft, by_rules: ParsedIntent, strategy: SearchStrategy, now: float, notes: Notes

@@ -28,6 +28,7 @@ FILE_NAME = "search_config.yaml"
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
 LIBRARY_NAME = "library.uri"
+DOMAIN_NAME = "llm.domain"
 NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM")
 """Variables of ours that name no setting: the short name of one, where benchmarks find their collections, tests a model."""
 FLAG = "flag"
@@ -80,15 +81,20 @@ def _file(folder: Path, environ: Mapping[str, str]) -> Layer:
     except OSError as error:
         raise SettingsError(f"{path}: cannot be looked for: {error.strerror or error}") from error
     layer = read_yaml(path, environ)
-    library = layer.get(LIBRARY_NAME)
-    if library is not None and isinstance(library.value, str):
-        layer[LIBRARY_NAME] = Given(_beside(folder, library.value), library.where)
+    for name, is_path in (LIBRARY_NAME, _is_folder), (DOMAIN_NAME, _is_markdown):
+        given = layer.get(name)
+        if given is not None and isinstance(given.value, str) and is_path(given.value):
+            layer[name] = Given(str(folder / _home(given.value)), given.where)  # beside the file, wherever the command is started
     return layer
 
 
-def _beside(folder: Path, uri: str) -> str:
-    """A relative library in a file lies beside the file, wherever the command is started."""
-    return uri if ADDRESS.match(uri) or not uri else str(folder / _home(uri))
+def _is_folder(uri: str) -> bool:
+    return bool(uri) and not ADDRESS.match(uri)
+
+
+def _is_markdown(domain: str) -> bool:
+    """Rather than the name of a field that is known."""
+    return domain.lower().endswith((".md", ".markdown"))
 
 
 def _home(uri: str) -> str:
@@ -187,7 +193,7 @@ def _said(name: str, detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         return f"{name} {told}"
     rule = told.removeprefix("Input should be ") if "_type" not in detail["type"] else ""
-    expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "")
+    expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "") + (" or null" if leaf.may_be_empty else "")
     given = "" if leaf.secret else f", not {_given(detail['input'])}"
     return f"{name} takes {expected}{given}"
 

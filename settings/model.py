@@ -109,8 +109,10 @@ class LlmSettings(Section):
     timeout_s: float = Field(8.0, gt=0, le=600, description="Seconds one call may take.")
     concurrency: int = Field(10, ge=1, le=1_000, description="Calls under way at once in this process; 1 makes them one after another.")
     max_calls: int = Field(200, ge=0, le=100_000, description="Calls of one search; when they are spent, rules do the rest.")
-    max_cost_usd: float = Field(
-        0.0, ge=0, description="USD that one search may cost; a call that might go beyond is not made. 0 for no bound."
+    max_cost_usd: float | None = Field(
+        None,
+        ge=0,
+        description="USD that one search may cost; a call that might go beyond is not made. 0: none that is paid; null: no bound.",
     )
     prices: dict[str, str] = Field(
         default_factory=dict, description="Prices by model, as INPUT/OUTPUT in USD for a million tokens, for example 0.05/0.40."
@@ -170,14 +172,15 @@ class StarsSettings(Section):
     default_min: int = Field(50, ge=0, description="Fewest stars where the request says nothing about them.")
     popular_min: int = Field(1_000, ge=0, description='Fewest stars of "popular".')
     mature_min: int = Field(5_000, ge=0, description='Fewest stars of "mature".')
-    emerging_min: int = Field(10, ge=0, description='Fewest stars of "emerging".')
+    emerging_min: int = Field(10, ge=0, description='Fewest stars of "emerging" and "lightweight".')
     emerging_max: int = Field(1_000, ge=0, description='Most stars of "emerging".')
     lightweight_max: int = Field(500, ge=0, description='Most stars of "lightweight".')
 
     @model_validator(mode="after")
     def _ordered(self) -> StarsSettings:
-        if self.emerging_min > self.emerging_max:
-            raise ValueError(f"emerging_min ({self.emerging_min}) is above emerging_max ({self.emerging_max})")
+        for name in ("emerging_max", "lightweight_max"):
+            if self.emerging_min > getattr(self, name):
+                raise ValueError(f"emerging_min ({self.emerging_min}) is above {name} ({getattr(self, name)})")
         return self
 
 

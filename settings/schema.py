@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
@@ -47,7 +48,14 @@ class Leaf:
         if self.choices:
             return str
         found: Any = get_args(self.field.annotation)[1] if self.free else self.field.annotation
+        if self.may_be_empty:
+            found = next(kind for kind in get_args(found) if kind is not NoneType)
         return str if found is SecretStr else found
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether `null` is a value: no bound."""
+        return NoneType in get_args(self.field.annotation)
 
     @property
     def secret(self) -> bool:

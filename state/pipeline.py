@@ -82,4 +82,4 @@ class RunContext(Model):
     relevance_threshold: float | None = Field(None, ge=0, le=1, description="A model's score below this is dropped.")
     max_context_tokens: int | None = Field(None, ge=0, le=1_000_000, description="Token budget of the distilled context.")
     max_calls: int | None = Field(None, ge=0, le=100_000, description="Model calls of this run; when they are spent, rules do the rest.")
-    max_cost_usd: float | None = Field(None, ge=0, description="USD that this run may cost at most; 0 for no bound.")
+    max_cost_usd: float | None = Field(None, ge=0, description="USD that this run may cost at most; 0 for no paid call.")

@@ -49,7 +49,10 @@ def search(
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", metavar="N", help="Calls of the model that this search may make; 0 leaves all to rules.")
     ] = None,
-    max_cost: Annotated[float | None, typer.Option("--max-cost", metavar="USD", help="What the model may cost in this search.")] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="USD", help="What the model may cost in this search; 0 asks only one that is free."),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the planned searches and every work that a rule left out.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
@@ -117,7 +120,7 @@ async def _answer(
 BOUNDS = {
     "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
     "max_calls": "--max-calls takes a number from 0 to 100,000",
-    "max_cost_usd": "--max-cost takes USD, 0 or more; 0 is no bound",
+    "max_cost_usd": "--max-cost takes USD, 0 or more",
 }
 
 

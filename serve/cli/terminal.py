@@ -77,7 +77,8 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
     for title, why in explain:
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
     if (scoring := answer.scoring) and scoring.read < scoring.of:
-        chance = f"the chance that the rest would change the first is put at {scoring.risk:.2g}"
+        risk = "not known" if scoring.risk is None else f"put at {scoring.risk:.2g}"
+        chance = f"the chance that the rest would change the first is {risk}"
         note(f"A model read {scoring.read:,} of {scoring.of:,} works; {chance}")
     if answer.reranked_by:
         note(f"Reranked by {answer.reranked_by}")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chat_server import ChatServer, Reply
+from chatting import chat_over
 from fakes import NOON, Shelf, paper
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -10,13 +12,14 @@ from outrider.graph.guard import Guard
 from outrider.nodes.iteration import word_set
 from outrider.nodes.translator import Translator
 from outrider.settings.model import StarsSettings
+from outrider.state.chat import Chat
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import SearchRequest
 
 
-def graph() -> Any:
+def graph(chat: Chat | None = None) -> Any:
     made = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest)
-    node = Translator(Shelf([paper("a")]), ("library",), StarsSettings(), lambda: NOON)
+    node = Translator(Shelf([paper("a")]), ("library",), StarsSettings(), lambda: NOON, chat)
     made.add_node("translator", Guard(lambda: NOON, 25.0)("translator", node, first=True), input_schema=PipelineState)
     made.add_edge(START, "translator")
     made.add_edge("translator", END)
@@ -39,3 +42,34 @@ def test_another_thread_remembers_nothing() -> None:
     for thread in ("one", "two"):
         strategy = compiled.invoke(dict(SearchRequest(query="liver")), {"configurable": {"thread_id": thread}})["strategy"]
         assert (strategy.queries[0].text, strategy.earlier) == ("liver", ())
+
+
+SAID = {
+    "queries": [
+        {"text": "aspirin liver injury", "synonyms": ["salicylate"], "boolean_query": "aspirin AND liver AND injury"},
+        {"text": "drug hepatotoxicity", "boolean_query": "drug AND hepatotoxicity"},
+    ],
+    "expanded_keywords": ["enzyme", "dose"],
+}
+
+
+def test_what_a_thread_remembers_reaches_the_model_and_its_queries_differ() -> None:
+    """Also those of a model that says the same in every round, and a thread of its own is told nothing."""
+    asked = dict(SearchRequest(query="does aspirin harm the liver"))
+    with ChatServer(lambda _: Reply(SAID)) as server:
+        compiled = graph(chat_over(server, timeout_s=60.0))
+        rounds = [
+            compiled.invoke({**asked, "user_feedback": feedback}, {"configurable": {"thread_id": "one"}})["strategy"]
+            for feedback in ("", "only in children", "no reviews")
+        ]
+        compiled.invoke(asked, {"configurable": {"thread_id": "two"}})
+        first, second, third, other = [request.data for request in server.requests]
+    assert [strategy.made_by for strategy in rounds] == ["model"] * 3
+    for strategy, told in zip(rounds, second["earlier_rounds"] + third["earlier_rounds"][1:], strict=False):
+        assert told["queries"] == [{"text": query.text, "boolean_query": query.boolean_query} for query in strategy.queries]
+    assert (len(second["earlier_rounds"]), len(third["earlier_rounds"])) == (1, 2)
+    assert third["earlier_rounds"][1]["user_feedback"] == second["user_feedback"] == "only in children"
+    assert not {"earlier_rounds", "user_feedback"} & (first.keys() | other.keys())
+    for mark in ("text", "boolean_query"):
+        said = [frozenset(getattr(query, mark).lower().replace('"', "").split()) for one in rounds for query in one.queries]
+        assert len(set(said)) == len(said) >= 5

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.boolean_syntax import conjunction, parses
+from outrider.nodes.boolean_syntax import conjunction, divided, parses
 from outrider.state.request import searchable
 
 
@@ -33,8 +33,31 @@ def test_others_do_not(query: str) -> None:
     assert not parses(query)
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted", "left_out"),
+    [
+        ("a AND b", "a b", ()),
+        ("a AND b NOT c", "a b", ("c",)),
+        ('a AND NOT "c d" OR b', "a b", ('"c d"',)),
+        ('(a OR b NOT c) AND "x y" AND NOT (d OR (e AND f)) g', 'a b "x y" g', ("c", "( d OR ( e AND f ) )")),
+        ("do not a", "do not a", ()),
+        ('"a NOT b"', '"a NOT b"', ()),
+        ("a NOT", "a  ", ()),
+        ('a NOT "b', 'a   "b', ()),
+    ],
+)
+def test_what_a_query_wants_and_what_it_leaves_out(query: str, wanted: str, left_out: tuple[str, ...]) -> None:
+    assert divided(query) == (wanted, left_out)
+
+
 def test_depth_costs_no_stack() -> None:
-    assert parses("(" * 100_000 + "a" + ")" * 100_000)
+    deep = "(" * 100_000 + "a" + ")" * 100_000
+    assert parses(deep)
+    assert divided(f"b NOT {deep}")[0] == "b"
+
+
+def test_what_is_left_out_is_left_out_of_what_is_joined() -> None:
+    assert conjunction(["a b", "NOT"], ("c", '( d OR "e f" )')) == '"a b" AND "NOT" NOT c NOT ( d OR "e f" )'
 
 
 @given(st.lists(st.text(min_size=1, max_size=20).filter(searchable), min_size=1, max_size=6))

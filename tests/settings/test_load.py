@@ -81,6 +81,24 @@ def test_a_relative_library_in_a_file_lies_beside_the_file(place: Place, uri: st
     assert found == expected.format(cwd=place.cwd, home=Path.home())
 
 
+@pytest.mark.parametrize(
+    ("named", "expected"), [("law.md", "{folder}/law.md"), ("~/Law.Markdown", "{home}/Law.Markdown"), ("biomedical", "biomedical")]
+)
+def test_a_relative_domain_in_a_file_lies_beside_the_file(place: Place, named: str, expected: str) -> None:
+    """In the user's folder, too; a flag and a variable are taken from the working folder, and the name of a field is no path."""
+    text = f"llm: {{domain: {named}}}"
+    assert place.load(user=text).settings.llm.domain == expected.format(folder=place.user, home=Path.home())
+    assert place.load(text).settings.llm.domain == expected.format(folder=place.cwd, home=Path.home())
+    assert place.load(OUTRIDER_LLM__DOMAIN=named).settings.llm.domain == named
+    assert place.load(flags={"llm.domain": named}).settings.llm.domain == named
+
+
+@pytest.mark.parametrize(("text", "expected"), [("null", None), ("", None), ("0", 0.0), ("0.5", 0.5)])
+def test_no_bound_on_cost_is_null_and_0_is_one(place: Place, text: str, expected: float | None) -> None:
+    assert place.load(f"llm:\n  max_cost_usd: {text}\n").settings.llm.max_cost_usd == expected
+    assert place.load("llm: {max_cost_usd: 3}", OUTRIDER_LLM__MAX_COST_USD=text).settings.llm.max_cost_usd == expected
+
+
 def test_references_take_variables_and_defaults(place: Place) -> None:
     """A replaced value is read as YAML where a number is wanted; an empty variable takes the default, as in a shell."""
     text = "run:\n  run_timeout_s: ${T}\n  candidates: ${N:-7}\nlibrary:\n  uri: /x/${WHO:-me}/$${kept}\n"
@@ -156,6 +174,9 @@ def test_an_unknown_variable_is_refused(place: Place, variable: str, words: tupl
         ("library:\n  uri: !!python/name:os.system x\n", ("library.uri",)),
         ("library:\n  storage_options: 5\n", ("library.storage_options", "mapping")),
         ("stars:\n  emerging_min: 2000\n", (":2", "emerging_min (2000)", "emerging_max (1000)")),
+        ("stars:\n  emerging_min: 600\n", (":2", "emerging_min (600)", "lightweight_max (500)")),
+        ("llm:\n  max_cost_usd: much\n", (":2", "llm.max_cost_usd takes a number or null, not 'much'")),
+        ("llm:\n  max_cost_usd: -1\n", ("greater than or equal to 0 or null",)),
         ("[1, 2]\n", ("must be a mapping", "a list")),
         ("just text\n", ("must be a mapping",)),
         ("run:\n  candidates: 1\n  candidates: 2\n", (":3", "twice", ":2")),
