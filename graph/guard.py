@@ -11,7 +11,8 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.runtime import run_setting, time_left
+from outrider.settings.model import RunSettings
 from outrider.state.background import run_in_background
 from outrider.state.errors import SearchError
 from outrider.state.iteration import MAX_ROUNDS, rounds
@@ -46,7 +47,7 @@ class Guard:
     """Wraps nodes. Only `SearchError` and `TimeoutError` are caught: a bug ends the run with its traceback."""
 
     clock: Clock
-    timeout_s: float
+    run: RunSettings
 
     def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False) -> Guarded:
         """The node as LangGraph runs it; `first` begins a run with clean fields.
@@ -72,12 +73,11 @@ class Guard:
     async def _run(
         self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None
     ) -> dict[str, Any]:
-        limit_s = run_setting(runtime, "run_timeout_s", self.timeout_s)
-        left_s = limit_s - (self.clock() - state.started_at)
         try:
-            async with asyncio.timeout(max(left_s, 0.0) + GRACE_S):
+            async with asyncio.timeout(time_left(runtime, self.run, self.clock, state) + GRACE_S):
                 update: dict[str, Any] = dict(await node(state, runtime))
         except (SearchError, TimeoutError) as error:
+            limit_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s)
             message = str(error) or f"{name} was not done when the {limit_s:g} s of the run were over"
             failure = Failure(node=name, error=type(error).__name__, message=message)
             update = {"failures": (*state.failures, failure)}

@@ -27,7 +27,7 @@ from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import Services
-from outrider.services.steps import scorer_of, translator_of
+from outrider.services.nodes import scorer_of, translator_of
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.provenance import provenance_hash
 from outrider.state.request import SearchRequest, checked
@@ -58,7 +58,7 @@ def build(services: Services) -> SearchGraph:
     def nothing_found(state: PipelineState) -> Update:
         return {"sources": (), **unfinished(state)}
 
-    guard = Guard(services.clock, settings.run.run_timeout_s)
+    guard = Guard(services.clock, settings.run)
     llm, run = settings.llm, settings.run
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {

@@ -17,7 +17,7 @@ from outrider.identity.titles import normal_title
 from outrider.identity.works import alike, same_work, shared_identifier
 from outrider.nodes.dedup_blocks import Pair, suspicious_blocks
 from outrider.nodes.dedup_model import proposed
-from outrider.nodes.runtime import rejected, run_budget, run_setting
+from outrider.nodes.runtime import rejected, run_budget, time_left
 from outrider.prompts import Prompt
 from outrider.settings.model import LlmSettings, RunSettings
 from outrider.state.chat import Chat
@@ -57,10 +57,10 @@ class Dedup:
         self, chat: Chat, state: PipelineState, runtime: Runtime[RunContext], works: tuple[Candidate, ...], blocks: Sequence[Sequence[int]]
     ) -> Update:
         budget = run_budget(runtime, self.llm, state.usage)
-        left_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s) - (self.clock() - state.started_at)
+        left_s = time_left(runtime, self.run, self.clock, state)
         records = [work.record for work in works]
         try:
-            said = await proposed(chat, self.prompt, records, blocks, budget, max(0.0, left_s * TIME_SHARE))
+            said = await proposed(chat, self.prompt, records, blocks, budget, left_s * TIME_SHARE)
         except KeyRejected as error:
             return {**_found(works), **rejected(state, "dedup", error, budget.spent)}
         return {

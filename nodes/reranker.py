@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.runtime import time_left
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
 from outrider.state.errors import SearchError
@@ -42,8 +42,7 @@ class Reranker:
             return _bypassed(state, SWITCHED_OFF)
         if not state.fusion_enabled and not state.rerank_enabled:
             return _bypassed(state, LISTS_APART)
-        limit_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s)
-        left_s = max(0.0, limit_s - (self.clock() - state.started_at))
+        left_s = time_left(runtime, self.run, self.clock, state)
         try:
             async with asyncio.timeout(left_s):
                 return await self._reranked(state)

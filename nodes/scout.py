@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.runtime import time_left
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -62,8 +62,8 @@ class Scout:
         where = both(parse_filter(state.filters or {}), constraint_filter(state.strategy))
         tasks = planned(state.strategy, self.sources)
         limit = max(self.settings.candidates, state.top_k)
-        left_s = run_setting(runtime, "run_timeout_s", self.settings.run_timeout_s) - (self.clock() - state.started_at)
-        outcomes = await asyncio.gather(*(ask(task, where, limit, max(0.0, left_s)) for task in tasks))
+        left_s = time_left(runtime, self.settings, self.clock, state)
+        outcomes = await asyncio.gather(*(ask(task, where, limit, left_s) for task in tasks))
         reports = tuple(report for report, _ in outcomes)
         if all(report.status in ("unavailable", "off", "timeout") for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY

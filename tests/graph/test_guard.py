@@ -9,6 +9,7 @@ from langgraph.graph import END, START, StateGraph
 
 from outrider.graph.guard import Guard
 from outrider.graph.routes import failed
+from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt
 from outrider.state.pipeline import PipelineState, RunContext
 
@@ -21,7 +22,7 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(node: Any, *, fallback: Any = None, **state: object) -> dict[str, Any]:
-    guard = Guard(lambda: NOON, TIMEOUT_S)
+    guard = Guard(lambda: NOON, RunSettings(run_timeout_s=TIMEOUT_S))
     graph = StateGraph(PipelineState, context_schema=RunContext)
     graph.add_node("stage", guard("stage", node, fallback=fallback, first=True), input_schema=PipelineState)
     graph.add_edge(START, "stage")

@@ -11,7 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from outrider.graph.guard import Guard
 from outrider.nodes.iteration import word_set
 from outrider.nodes.translator import Translator
-from outrider.settings.model import StarsSettings
+from outrider.settings.model import RunSettings, StarsSettings
 from outrider.state.chat import Chat
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import SearchRequest
@@ -20,7 +20,7 @@ from outrider.state.request import SearchRequest
 def graph(chat: Chat | None = None) -> Any:
     made = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest)
     node = Translator(Shelf([paper("a")]), ("library",), StarsSettings(), lambda: NOON, chat)
-    made.add_node("translator", Guard(lambda: NOON, 25.0)("translator", node, first=True), input_schema=PipelineState)
+    made.add_node("translator", Guard(lambda: NOON, RunSettings())("translator", node, first=True), input_schema=PipelineState)
     made.add_edge(START, "translator")
     made.add_edge("translator", END)
     return made.compile(checkpointer=InMemorySaver())
