@@ -29,14 +29,13 @@ async def created(place: Place, connection: AsyncConnection, create: bool) -> As
     """A new table with its indexes, or the one that another process made meanwhile."""
     if not create:
         raise place.missing()
-    async with place.writing():
-        with place.translated(writing=True):
-            table = await opened(connection)
-            if table is None and place.path is not None and await place.standing() == "library":
-                raise LibraryCorrupt(f"the library at {place.shown} is damaged: its table has no readable version; restore it from a copy")
-            if table is None:
-                table = await _made(connection)
-            await upkeep.ensure_indexes(table)
+    async with place.changing():
+        table = await opened(connection)
+        if table is None and place.path is not None and await place.standing() == "library":
+            raise LibraryCorrupt(f"the library at {place.shown} is damaged: its table has no readable version; restore it from a copy")
+        if table is None:
+            table = await _made(connection)
+        await upkeep.ensure_indexes(table)
     return table
 
 

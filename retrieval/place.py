@@ -118,6 +118,13 @@ class Place:
             await asyncio.shield(asyncio.to_thread(lock.release))
 
     @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """`writing`, with LanceDB's errors as ours."""
+        async with self.writing():
+            with self.translated(writing=True):
+                yield
+
+    @asynccontextmanager
     async def reindexing(self) -> AsyncIterator[None]:
         """One reindex at a time among the processes of this machine, `LibraryBusy` at once for another; searches and writes go on.
 

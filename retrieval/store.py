@@ -11,24 +11,25 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.retrieval import edges, expansion, ledger, opening, reading, schema, search, tags, upkeep, verdicts
+from outrider.retrieval import edges, expansion, info, ledger, opening, reading, schema, search, tags, upkeep, upsert, verdicts
 from outrider.retrieval import reindex as reindexing
+from outrider.retrieval.info import LibraryInfo
 from outrider.retrieval.ledger import IngestedFile
 from outrider.retrieval.place import TABLE, Place
 from outrider.retrieval.reindex import OnReindex, Reindexed
 from outrider.retrieval.search import ALL_ROWS
 from outrider.retrieval.sql import any_of
+from outrider.retrieval.upsert import Upserted
 from outrider.retrieval.vectors.dense import Near
-from outrider.retrieval.vectors.shelf import Vectors, VectorsInfo
+from outrider.retrieval.vectors.shelf import Vectors
 from outrider.retrieval.vectors.writing import Embedded
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import LibraryError
-from outrider.state.filters import Compare, Filter
+from outrider.state.filters import Filter
 from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
@@ -37,40 +38,8 @@ from outrider.state.threads import imported
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
-
-KINDS = ("paper", "repository", "page", "document")
-
-
-@dataclass(frozen=True, slots=True)
-class Upserted:
-    """How many distinct records of a batch were new, differed from what was there, or were there already."""
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryInfo:
-    library_id: str
-    uri: str
-    format: int
-    version: int
-    records: int
-    by_kind: dict[str, int]
-    size_bytes: int | None
-    """Of all files with old versions; None on object storage."""
-    indexes: tuple[str, ...]
-    unindexed_rows: int
-    tags: dict[str, int]
-    files: int
-    edges: int
-    """Of the graph, with a record's own names."""
-    vectors: VectorsInfo | None
-    """None where its records were never embedded."""
 
 
 class Library:
@@ -129,20 +98,13 @@ class Library:
         if "" in latest:
             raise ValueError("a record without doc_id cannot be stored")
         hashes = {doc_id: schema.content_hash(record) for doc_id, record in latest.items()}
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                held = await self.content_hashes(list(latest))
-                changed = [record for doc_id, record in latest.items() if held.get(doc_id) != hashes[doc_id]]
-                if not changed:
-                    return Upserted(unchanged=len(latest))
-                await self._place.committed(lambda: self._vectors.follow(changed, hashes))
-                named = await asyncio.to_thread(edges.table, changed)
-                rows, former = await asyncio.gather(
-                    asyncio.to_thread(_rows, changed, hashes, await self._table.schema()),
-                    self._place.committed(lambda: edges.add(self._connection, named, [record.doc_id for record in changed])),
-                )
-                added, updated = await self._place.committed(lambda: self._merge(rows))
-                await self._place.committed(lambda: edges.drop(self._connection, former))
+        async with self._place.changing():
+            held = await self.content_hashes(list(latest))
+            changed = {doc_id: record for doc_id, record in latest.items() if held.get(doc_id) != hashes[doc_id]}
+            if not changed:
+                return Upserted(unchanged=len(latest))
+            await self._place.committed(lambda: self._vectors.follow(list(changed.values()), hashes))
+            added, updated = await upsert.written(self._place, self._connection, self._table, changed, hashes)
         return Upserted(added, updated, len(latest) - len(changed))
 
     async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
@@ -269,28 +231,25 @@ class Library:
         """How many were there. The files that they came from are forgotten too, so that ingesting them again brings them back."""
         if not doc_ids:
             return 0
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                rows = [row async for row in reading.columns_of(self._table, doc_ids, ["doc_id", "origin"])]
-                if not rows:
-                    return 0
-                await ledger.forget(self._connection, sorted({row["origin"] for row in rows if row["origin"]}))
-                condition = any_of("doc_id", [row["doc_id"] for row in rows])
-                await self._place.committed(lambda: self._vectors.remove([row["doc_id"] for row in rows]))
-                await self._place.committed(lambda: self._table.delete(condition))
-                await self._place.committed(lambda: edges.remove(self._connection, [row["doc_id"] for row in rows]))
+        async with self._place.changing():
+            rows = [row async for row in reading.columns_of(self._table, doc_ids, ["doc_id", "origin"])]
+            if not rows:
+                return 0
+            await ledger.forget(self._connection, sorted({row["origin"] for row in rows if row["origin"]}))
+            condition = any_of("doc_id", [row["doc_id"] for row in rows])
+            await self._place.committed(lambda: self._vectors.remove([row["doc_id"] for row in rows]))
+            await self._place.committed(lambda: self._table.delete(condition))
+            await self._place.committed(lambda: edges.remove(self._connection, [row["doc_id"] for row in rows]))
         return len(rows)
 
     async def tag(self, name: str) -> int:
         """Name the current version, which is kept from then on; returns its number."""
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                return await tags.add(self._table, name)
+        async with self._place.changing():
+            return await tags.add(self._table, name)
 
     async def untag(self, name: str) -> None:
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                await tags.remove(self._table, name)
+        async with self._place.changing():
+            await tags.remove(self._table, name)
 
     async def tags(self) -> dict[str, int]:
         """Version by tag, sorted by name."""
@@ -299,22 +258,7 @@ class Library:
 
     async def info(self) -> LibraryInfo:
         with self._place.translated():
-            counts = {kind: await self.count(Compare("kind", "$eq", kind)) for kind in KINDS}
-            return LibraryInfo(
-                library_id=self.library_id,
-                uri=self._place.shown,
-                format=schema.FORMAT,
-                version=int(await self._table.version()),
-                records=await self.count(),
-                by_kind={kind: count for kind, count in counts.items() if count},
-                size_bytes=await self._place.size_bytes(),
-                indexes=tuple(sorted(index.name for index in await self._table.list_indices())),
-                unindexed_rows=await upkeep.unindexed_rows(self._table),
-                tags=await self.tags(),
-                files=await ledger.count(self._connection),
-                edges=await edges.count(self._connection),
-                vectors=await self._vectors.info(self._table),
-            )
+            return await info.gathered(self._place, self._connection, self._table, self._vectors, self.library_id)
 
     async def check(self) -> tuple[str, ...]:
         """What is wrong and what to do about it, reading every row; empty where all is sound."""
@@ -331,25 +275,23 @@ class Library:
 
         A tagged version and all that came after it stay. Cheap where nothing is due: call it after every few hundred writes.
         """
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                await upkeep.ensure_indexes(self._table)
-                if force or await upkeep.due(self._table):
-                    await upkeep.repair_indexes(self._table)
-                    await self._place.committed(lambda: upkeep.optimize(self._table, keep))
-                    await ledger.compact(self._connection)
-                await self._place.committed(lambda: edges.compact(self._connection, force))
-                await self._vectors.optimize(force=force)
+        async with self._place.changing():
+            await upkeep.ensure_indexes(self._table)
+            if force or await upkeep.due(self._table):
+                await upkeep.repair_indexes(self._table)
+                await self._place.committed(lambda: upkeep.optimize(self._table, keep))
+                await ledger.compact(self._connection)
+            await self._place.committed(lambda: edges.compact(self._connection, force))
+            await self._vectors.optimize(force=force)
 
     async def mend_edges(self, progress: OnCount | None = None) -> int:
         """Write the edges of records that lack them, as in a library of an Outrider without a graph; drop those that belong to none.
 
         How many records needed it. Only ids are read where none does; nobody else writes meanwhile.
         """
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                table = await self._pinned()
-                return await self._place.committed(lambda: edges.mend(self._connection, table, progress))
+        async with self._place.changing():
+            table = await self._pinned()
+            return await self._place.committed(lambda: edges.mend(self._connection, table, progress))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[edges.Row]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
@@ -391,9 +333,8 @@ class Library:
         """Call it only when all records of the files are in. What the same origins held before is forgotten."""
         if not files:
             return
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                await self._place.committed(lambda: ledger.remember(self._connection, files))
+        async with self._place.changing():
+            await self._place.committed(lambda: ledger.remember(self._connection, files))
 
     async def verdicts(self) -> tuple[Verdict, ...]:
         """What probes found out about rerankers here: newest first, of one probe the chosen one first."""
@@ -404,14 +345,8 @@ class Library:
         """All verdicts of one probe, in one commit."""
         if not judged:
             return
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                await self._place.committed(lambda: verdicts.remember(self._connection, judged))
-
-    async def _merge(self, rows: pa.Table) -> tuple[int, int]:
-        merge = self._table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
-        done = await merge.execute(rows)
-        return done.num_inserted_rows, done.num_updated_rows
+        async with self._place.changing():
+            await self._place.committed(lambda: verdicts.remember(self._connection, judged))
 
     async def _graph(self) -> AsyncTable | None:
         """None where there is nothing to connect."""
@@ -426,9 +361,3 @@ class Library:
         table = await self._connection.open_table(TABLE)
         await table.checkout(await table.version())
         return table
-
-
-def _rows(records: Sequence[Record], hashes: Mapping[str, str], columns: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist([schema.to_row(record, hashes[record.doc_id]) for record in records], schema=columns)

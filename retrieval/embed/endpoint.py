@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.embed.batching import TooMuch, run_by_length
 from outrider.retrieval.embed.presets import preset_of
-from outrider.retrieval.served import is_http, told
+
 from outrider.settings.model import EmbeddingSettings
-from outrider.state.addresses import without_password
+from outrider.state.addresses import is_http, told, without_password
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.served import is_http, told
-from outrider.state.addresses import without_password
+
+from outrider.state.addresses import is_http, told, without_password
 from outrider.state.errors import BadVectors, ModelUnavailable
 from outrider.state.threads import go_on_only_if_wanted
 

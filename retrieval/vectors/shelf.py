@@ -125,18 +125,16 @@ class Vectors:
         if held is None and not batch.rows:
             return batch.done
         held = held or await self._begun(space)
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                held = await self.fitting(space) or held
-                table = await self.table(held)
-                await self._place.committed(lambda: writing.write(table, batch))
+        async with self._place.changing():
+            held = await self.fitting(space) or held
+            table = await self.table(held)
+            await self._place.committed(lambda: writing.write(table, batch))
         return batch.done
 
     async def _begun(self, space: EmbeddingSpace) -> Held:
         """Makes this space the current one, where there was none."""
-        async with self._place.writing():
-            with self._place.translated(writing=True):
-                return await self.fitting(space) or await self.made(space, "current")
+        async with self._place.changing():
+            return await self.fitting(space) or await self.made(space, "current")
 
     async def made(self, space: EmbeddingSpace, state: State) -> Held:
         """A new table for a space, with its row; only under the lock."""

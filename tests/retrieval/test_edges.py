@@ -156,11 +156,11 @@ def citing(doc_id: str, target: str) -> Paper:
 OLD, NEW = citing("a", "old"), citing("a", "new")
 
 
-@pytest.mark.parametrize("step", ["Library._merge", "edges.add", "edges.drop"])
+@pytest.mark.parametrize("step", ["_merge", "edges.add", "edges.drop"])
 async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr(f"outrider.retrieval.store.{step}", killed)
+        patched.setattr(f"outrider.retrieval.upsert.{step}", killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
     said = await library.fetch(["a"])
@@ -174,7 +174,7 @@ async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monk
 async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.retrieval.store.edges.drop", killed)
+        patched.setattr("outrider.retrieval.upsert.edges.drop", killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
     assert await library.check() == ("1 records have edges of what they do not say; " + edges.FIX_STALE,)
@@ -186,7 +186,7 @@ async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Lib
     """Killed before the record, which is then ingested as something else, or never."""
     await library.upsert([Paper(doc_id="z")])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.retrieval.store.Library._merge", killed)
+        patched.setattr("outrider.retrieval.upsert._merge", killed)
         with pytest.raises(Killed):
             await library.upsert([OLD, citing("gone", "x")])
     assert await library.check() == (f"2 records that are not there have edges; {edges.FIX_STRANGERS}",)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from word_embedder import WordEmbedder
 
-from outrider.retrieval.store import Library, Upserted
+from outrider.retrieval.store import Library
+from outrider.retrieval.upsert import Upserted
 from outrider.state.errors import LibraryMissing
 from outrider.state.records import Paper
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from outrider.retrieval import schema
 from outrider.retrieval.ledger import IngestedFile
-from outrider.retrieval.store import Library, Upserted
+from outrider.retrieval.store import Library
+from outrider.retrieval.upsert import Upserted
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
 from outrider.state.records import RECORD, Document, Edge, Identifiers, Page, Paper, Record, Repository
