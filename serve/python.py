@@ -102,7 +102,8 @@ def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list
 
 
 async def translate(query: str, *, services: Services | None = None, **request: Any) -> Translation:
-    """What a request means and the searches to run for it, without running them: `.intent`, `.strategy`, `.failures`, `.bypassed`.
+    """What a request means and the searches to run for it, without running them: `.intent`, `.strategy`, `.failures`, `.bypassed`,
+    `.usage`.
 
     `request` are fields of `SearchRequest`, such as `search_mode`, `previous_strategies`, `user_feedback`. Raises `BadRequest`,
     `NothingSearchable`, `KeyRejected`.
@@ -114,10 +115,10 @@ async def translate(query: str, *, services: Services | None = None, **request: 
 
 
 async def score(query: str, records: Sequence[Record], *, top_k: int = 10, services: Services | None = None) -> Scored:
-    """Records by how well they answer, best first: `.candidates`, each with `score` and `scored_by`, `.scoring`, `.failures`.
+    """Records by how well they answer, best first: `.candidates`, each with `score` and `scored_by`, `.scoring`, `.failures`, `.usage`.
 
-    By the model where one is configured, read until the first `top_k` are settled (`llm.max_risk`); else by rules. Raises
-    `BadRequest`, `KeyRejected`.
+    By the model where one is configured, read until the first `top_k` are settled (`llm.max_risk`); else by rules, and `.bypassed` says
+    why. Raises `BadRequest`, `KeyRejected`.
     """
     asked = checked({"query": query, "top_k": top_k})
     with _services(services, None) as made:

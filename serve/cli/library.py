@@ -179,6 +179,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         parts = {name: _shown(part) if isinstance(part, dict) else part for name, part in value.items() if part not in (None, {})}
         return ", ".join(f"{name} {part}" for name, part in parts.items()) or "none"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
