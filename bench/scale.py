@@ -137,10 +137,18 @@ def checks(found: Mapping[Case, Searched]) -> list[str]:
     for name in (*SEARCHES, HYBRID) if found else ():
         worst = max(searched.timed[name].ratio for searched in found.values())
         notes.append(f"{name}: at most {OVERHEAD} times the raw calls {_held(worst, OVERHEAD)} ({worst:.2f} where it is most)")
+    notes += [_in_turn(case, searched.timed) for case, searched in found.items()]
     for dimension in dict.fromkeys(case.dimension for case in found):
         alike = sorted((case for case in found if case.dimension == dimension), key=lambda case: case.records)
         notes += _growth(found, alike[0], alike[-1])
     return notes
+
+
+def _in_turn(case: Case, timed: Mapping[str, Timed]) -> str:
+    """The hybrid search against its raw calls where no strategy waits beside another: what running them at once gains."""
+    raw_s = [sum(each) for each in zip(*(timed[name].raw_s for name in SEARCHES), strict=True)]
+    ratio = median(ours / raw for ours, raw in zip(timed[HYBRID].engine_s, raw_s, strict=True))
+    return f"{HYBRID}, {_named(case)}: {ratio:.2f} times the raw calls of one strategy after another"
 
 
 def _growth(found: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:

@@ -35,10 +35,10 @@ INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggeste
 DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
 SHOWN_REASONS = 3
-Way = tuple[str, str, str]
-"""As the fields of `Path`, of which there is one for each of thousands that are only counted."""
-Ways = dict[Way, float]
-"""Each with its weight."""
+Way = tuple[tuple[str, str, str], float]
+"""The fields of a `Path`, of which there would be thousands that are only counted, and its weight."""
+Ways = tuple[Way, ...]
+"""To one record, each once."""
 
 
 class LibraryGraph:
@@ -83,11 +83,11 @@ class LibraryGraph:
         own, named, hubs = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities), self._known_hubs())
         ends = await lookup.ends((row[2:] for row in own), hubs)
         held = {row[0] for row in own}
-        ways: defaultdict[str, Ways] = defaultdict(dict)
+        ways: dict[str, Ways] = {}
         for doc_id, relation, kind, name in named:
             anchor = entities[kind, name]
             if anchor not in held:  # else a record's id that reads like an entity, such as pypi:httpx
-                ways[doc_id][anchor, _word(relation), f"{kind}:{name}"] = DIRECT
+                _add(ways, doc_id, (((anchor, _word(relation), f"{kind}:{name}"), DIRECT),))
         weights = {node: _shared(found) for node, found in ends.items()}
         for start in own:
             node = start[2:]
@@ -134,32 +134,36 @@ def _go_on(start: Row, ends: Iterable[Row], shared: float, ways: MutableMapping[
     """
     anchor, relation, kind, name = start
     word, through = _word(relation), f"{kind}:{name}"
-    both = (anchor, word, through)
+    both: Ways = (((anchor, word, through), shared),)
     for doc_id, other, _, _ in ends:
         if doc_id == anchor:
             continue
         if IS not in (relation, other):
-            ways[doc_id][both] = shared
+            _add(ways, doc_id, both)
         elif relation == other:
-            ways[doc_id][anchor, IS, through] = DIRECT
+            _add(ways, doc_id, (((anchor, IS, through), DIRECT),))
         else:
-            ways[doc_id][anchor, word if other == IS else _inverse(_word(other)), ""] = DIRECT
+            _add(ways, doc_id, (((anchor, word if other == IS else _inverse(_word(other)), ""), DIRECT),))
+
+
+def _add(ways: MutableMapping[str, Ways], doc_id: str, way: Ways) -> None:
+    """One more way to a record: as most have one, nothing is made for the first."""
+    found = ways.get(doc_id)
+    if found is None:
+        ways[doc_id] = way
+    elif way[0] not in found:
+        ways[doc_id] = found + way
 
 
 def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
-    best = sorted((-_weight(found), doc_id) for doc_id, found in ways.items())[: max(limit, 0)]
-    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in best]
-
-
-def _weight(ways: Ways) -> float:
-    return next(iter(ways.values())) if len(ways) == 1 else math.fsum(ways.values())
+    scores = [(-found[0][1] if len(found) == 1 else -math.fsum(weight for _, weight in found), doc_id) for doc_id, found in ways.items()]
+    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in sorted(scores)[: max(limit, 0)]]
 
 
 def _listed(ways: Ways) -> tuple[Path, ...]:
     """Weightiest first, then by relation."""
-    if len(ways) == 1:
-        return (Path(*next(iter(ways))),)
-    return tuple(Path(*way) for way in sorted(ways, key=lambda way: (-ways[way], way[1], way[2], way[0])))
+    ordered = sorted(ways, key=lambda way: (-way[1], way[0][1], way[0][2], way[0][0])) if len(ways) > 1 else ways
+    return tuple(Path(*fields) for fields, _ in ordered)
 
 
 @lru_cache(maxsize=1_000)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.retrieval import lookup
-from outrider.retrieval.neighbours import DIRECT, LibraryGraph, _best, explained
+from outrider.retrieval.neighbours import DIRECT, LibraryGraph, Ways, _best, explained
 from outrider.retrieval.store import Library
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path as Way
@@ -108,13 +108,14 @@ def test_the_order_of_anchors_does_not_matter(anchors: Sequence[str]) -> None:
     assert first == second
 
 
-WAYS = st.dictionaries(st.tuples(st.sampled_from("abc"), st.sampled_from(["cites", "author"]), st.sampled_from("xyz")), st.floats(0.01, 2))
+ROUTES = st.tuples(st.sampled_from("abc"), st.sampled_from(["cites", "author"]), st.sampled_from("xyz"))
+WAYS = st.dictionaries(ROUTES, st.floats(0.01, 2), min_size=1).map(lambda weights: tuple(weights.items()))
 
 
 @given(st.dictionaries(st.sampled_from("pqrs"), WAYS, min_size=1), st.sampled_from("pqrs"), st.floats(0.01, 2))
-def test_a_further_path_never_lowers_a_neighbour(ways: dict[str, dict[tuple[str, str, str], float]], lucky: str, weight: float) -> None:
+def test_a_further_path_never_lowers_a_neighbour(ways: dict[str, Ways], lucky: str, weight: float) -> None:
     before = [place.doc_id for place in _best(ways, 10)]
-    more = {**ways, lucky: {**ways.get(lucky, {}), ("d", "cites", ""): weight}}
+    more = {**ways, lucky: (*ways.get(lucky, ()), (("d", "cites", ""), weight))}
     after = [place.doc_id for place in _best(more, 10)]
     assert lucky not in before or after.index(lucky) <= before.index(lucky)
     assert [doc_id for doc_id in after if doc_id != lucky] == [doc_id for doc_id in before if doc_id != lucky]
