@@ -24,7 +24,7 @@ from bench.report import Cell, Report
 from outrider.nodes.judgement import Question
 from outrider.prompts import unfenced
 from outrider.services import Services
-from outrider.services.steps import scorer_of
+from outrider.services.nodes import scorer_of
 from outrider.settings.model import LlmSettings, Settings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
@@ -36,6 +36,12 @@ ROUNDS = 5
 BOUND = 1.1
 QUESTION = Question("does aspirin harm the liver")
 COLUMNS = ("works", "calls", "at once", "ours s", "bare client s", "ratio")
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 100
+    """Of five, its default, one in ten that knock at once may wait a second and knock again."""
 
 
 @dataclass
@@ -68,8 +74,7 @@ class Model:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -49,10 +52,39 @@ class Learnt:
     """How many values of an option it has refused."""
     closed_until: float = 0.0
     """`time.monotonic` before which it wants no further call."""
+    _taken: bool = field(default=False, init=False)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def ways(self) -> list[Way]:
         """What works first; the others stand behind it, for a schema that it does not take in that way."""
         return sorted(Way, key=lambda way: way is not self.works)
+
+    def took(self, way: Way, *, sure: bool) -> None:
+        """A question was taken in this way; not `sure` where it came to that only because the server failed before, which may pass."""
+        self._taken = True
+        if sure:
+            self.works = way
+
+    @asynccontextmanager
+    async def turn(self, within_s: float) -> AsyncIterator[None]:
+        """Until a way is known one question looks for it, and the others wait for theirs; no longer than this, as the server may hang."""
+        held = False
+        if not self._found:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    held = await self._looking.acquire()
+        if held and self._found:
+            self._looking.release()
+            held = False
+        try:
+            yield
+        finally:
+            if held:
+                self._looking.release()
+
+    @property
+    def _found(self) -> bool:
+        return self._taken or self.works is not None
 
 
 @cache
@@ -61,8 +93,12 @@ def learnt(base_url: str, model: str) -> Learnt:
     return Learnt()
 
 
+@cache
 def schema_of(shape: type[Model], *, keeps_lengths: bool = True) -> dict[str, Any]:
-    """The JSON Schema of a shape as strict providers and small servers take it: all fields required, none beyond, no references."""
+    """The JSON Schema of a shape as strict providers and small servers take it: all fields required, none beyond, no references.
+
+    Made once, since it takes some milliseconds; nobody may write into it.
+    """
     whole = shape.model_json_schema()
     plain: dict[str, Any] = _plain(whole, whole.get("$defs", {}), keeps_lengths)
     return plain

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import BeforeValidator, JsonValue, WithJsonSchema
 
-from outrider.state.errors import ChatError
+from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.pipeline import PipelineState
 from outrider.text.control import without_control
 
@@ -64,6 +64,24 @@ class Judged:
 
     works: tuple[Judgement | None, ...]
     error: ChatError | None = None
+
+
+async def asked_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping[int, Judgement]]]) -> Judged:
+    """One call's works: `ask` gets places and gives judgements by place, and what it left out is asked once more.
+
+    Raises nothing but `KeyRejected`: any other error of the model stands beside what is known.
+    """
+    works: dict[int, Judgement] = {}
+    error: ChatError | None = None
+    try:
+        for _ in range(2):
+            if left := [at for at in range(count) if at not in works]:
+                works |= await ask(left)
+    except KeyRejected:
+        raise
+    except ChatError as failed:
+        error = failed
+    return Judged(tuple(map(works.get, range(count))), error)
 
 
 def one_line(text: str, chars: int) -> str:

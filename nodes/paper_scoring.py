@@ -5,28 +5,30 @@ A call knows its works as p1, p2, ... So an id is cheap, and no text can name a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, JsonValue, WithJsonSchema
 
-from outrider.nodes.judgement import READ, Judged, Judgement, Number, Question, Reason, clamped, one_line
+from outrider.nodes.adaptive import BATCH
+from outrider.nodes.judgement import READ, Judged, Judgement, Number, Question, Reason, asked_twice, clamped, one_line
 from outrider.prompts import fenced
 from outrider.state.chat import Asked, Budget, Chat
-from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
-from outrider.state.records import Record
+from outrider.state.records import Record, Repository
 from outrider.text.injection import suspicious
 
-BATCH = 10
-TITLE_CHARS, SNIPPET_CHARS, VENUE_CHARS = 200, 500, 60
+TITLE_CHARS, SNIPPET_CHARS = 200, 300
+"""What is shown of each. With more of it, or with the venue, a hundred works could cost more than $0.003 at the default model's price."""
+BEYOND = 100
+"""Characters after what is shown that are looked through, too: a pattern may be cut where the showing ends."""
 TOKENS_AROUND, TOKENS_A_WORK = 60, 90
-"""Room in the answer: a judgement takes about 50 tokens, more where a server writes it with line breaks."""
+"""Room in the answer: a judgement takes about 30 tokens, more where a server writes it with line breaks."""
 
 TAGS = ("survey", "method", "theory", "dataset", "benchmark", "baseline", "library", "application", "evaluation", "tutorial", "opinion")
 """What a work may be called; any other word is dropped. The prompt names the same."""
-MAX_TAGS = 3
+MAX_TAGS = 2
 
 
 def _tags(value: object) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ class PaperScores(Model):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    results: Annotated[tuple[PaperScore, ...], BeforeValidator(_usable), Field(max_length=10_000)]
+    results: Annotated[tuple[PaperScore, ...], BeforeValidator(_usable)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +76,13 @@ class PaperScorer:
     node: str
 
     async def judge(self, records: Sequence[Record], question: Question, budget: Budget) -> Judged:
-        """What the model left out is asked once more. Raises nothing but `KeyRejected`: an error stands beside what is known."""
-        works: dict[int, Judgement] = {}
-        try:
-            for _ in range(2):
-                left = [at for at in range(len(records)) if at not in works]
-                if left:
-                    said = await self._asked([records[at] for at in left], question, budget)
-                    works |= {left[at]: judgement for at, judgement in said.items()}
-        except KeyRejected:
-            raise
-        except ChatError as error:
-            return Judged(tuple(map(works.get, range(len(records)))), error)
-        return Judged(tuple(map(works.get, range(len(records)))))
+        """Raises nothing but `KeyRejected`."""
+
+        async def ask(left: Sequence[int]) -> dict[int, Judgement]:
+            said = await self._asked([records[at] for at in left], question, budget)
+            return {left[at]: judgement for at, judgement in said.items()}
+
+        return await asked_twice(len(records), ask)
 
     async def _asked(self, records: Sequence[Record], question: Question, budget: Budget) -> dict[int, Judgement]:
         papers: list[JsonValue] = [{"id": f"p{at}", **shown(record)} for at, record in enumerate(records, start=1)]
@@ -116,23 +112,41 @@ def shown(record: Record) -> dict[str, Any]:
         "title": one_line(record.title, TITLE_CHARS),
         "snippet": one_line(_snippet(record), SNIPPET_CHARS),
         "year": record.year,
-        "venue": one_line(record.venue or "", VENUE_CHARS),
     }
     return {name: value for name, value in said.items() if value}
 
 
-def batches(records: Sequence[Record], size: int = BATCH) -> list[list[int]]:
-    """Places of records in batches, in order; a work whose text speaks to a model stands alone, with no other that it could touch."""
-    apart = [at for at, record in enumerate(records) if _speaks_to_a_model(record)]
-    together = [at for at in range(len(records)) if at not in set(apart)]
-    return [*(together[at : at + size] for at in range(0, len(together), size)), *([at] for at in apart)]
+def calls(works: Sequence[Record], places: Sequence[int]) -> Iterator[list[int]]:
+    """What goes into one call each, in the order of their first works, and each as soon as it is known.
+
+    A repository and a work whose text speaks to a model stand alone, the latter with no other that it could touch; the rest goes in
+    batches.
+    """
+    batch: list[int] = []
+    alone: list[list[int]] = []
+    for place in places:
+        if isinstance(works[place], Repository) or speaks_to_a_model(works[place]):
+            alone.append([place])
+        else:
+            batch.append(place)
+        if len(batch) in {0, BATCH}:  # nothing waits that comes before those alone
+            yield from filter(None, (batch, *alone))
+            batch, alone = [], []
+    yield from filter(None, (batch, *alone))
+
+
+def speaks_to_a_model(record: Record) -> bool:
+    """In what is shown of it, before that is made one line, which would hide how it was hidden."""
+    parts = ((record.title, TITLE_CHARS), (_snippet(record), SNIPPET_CHARS))
+    return bool(suspicious("\n\n".join(_looked_at(text, chars) for text, chars in parts)))
+
+
+def _looked_at(text: str, chars: int) -> str:
+    """Of a raw text at least what `one_line` shows of it, and some more; four times as much where much of it is blanks."""
+    near = text[: chars + BEYOND]
+    enough = len(near) == len(text) or len(one_line(near, len(near))) >= chars + BEYOND // 2
+    return near if enough else text[: READ * chars]
 
 
 def _snippet(record: Record) -> str:
     return record.abstract or record.description or record.text
-
-
-def _speaks_to_a_model(record: Record) -> bool:
-    """Before its text is made one line, which would hide how it was hidden."""
-    said = (record.title[: READ * TITLE_CHARS], _snippet(record)[: READ * SNIPPET_CHARS], (record.venue or "")[: READ * VENUE_CHARS])
-    return bool(suspicious("\n\n".join(said)))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ConfigDict, JsonValue
 
 from outrider.nodes.dimensions import dimensions, overall
-from outrider.nodes.judgement import Judged, Judgement, Number, Question, Reason, clamped, one_line
+from outrider.nodes.judgement import Judged, Judgement, Number, Question, Reason, asked_twice, clamped, one_line
 from outrider.prompts import fenced
 from outrider.state.chat import Asked, Budget, Chat
-from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
 from outrider.state.ports import Clock
 from outrider.state.records import Repository
@@ -49,17 +48,13 @@ class RepositoryScorer:
     clock: Clock
 
     async def judge(self, record: Repository, question: Question, budget: Budget) -> Judged:
-        """An answer without relevance is asked for once more. Raises nothing but `KeyRejected`."""
-        try:
-            for _ in range(2):
-                answer = await self._asked(record, question, budget)
-                if answer.relevance is not None:
-                    return Judged((judgement(record, answer, answer.relevance, self.weights, self.clock()),))
-        except KeyRejected:
-            raise
-        except ChatError as error:
-            return Judged((None,), error)
-        return Judged((None,))
+        """An answer without relevance is none. Raises nothing but `KeyRejected`."""
+
+        async def ask(_: Sequence[int]) -> dict[int, Judgement]:
+            answer = await self._asked(record, question, budget)
+            return {} if answer.relevance is None else {0: judgement(record, answer, answer.relevance, self.weights, self.clock())}
+
+        return await asked_twice(1, ask)
 
     async def _asked(self, record: Repository, question: Question, budget: Budget) -> RepositoryScore:
         user = fenced({"request": question.data(), "repository": shown(record)})

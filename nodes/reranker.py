@@ -64,13 +64,18 @@ class Reranker:
 
 
 def reordered(candidates: Sequence[Candidate], query: str, reranker: ports.Reranker, depth: int, weight: float) -> tuple[Candidate, ...]:
-    """The first `depth` by `weight` of the reranker's score beside their own (see `blended`), the rest as it was. Blocking."""
-    first = candidates[:depth]
+    """The first `depth` by `weight` of the reranker's score beside their own (see `blended`), the rest as it was. Blocking.
+
+    What a model left unread stands last and is not shown: nothing is to be reordered there.
+    """
+    first = [one for one in candidates[:depth] if not one.unread]
+    if len(first) < 2:
+        return tuple(candidates)
     raw = reranker.scores(query, [read_text(one.record) for one in first])
     mixed = blended([one.score for one in first], raw, weight)
     order = best_first(mixed)
     moved = [_moved(first[at], at + 1, place, raw[at], mixed[at], reranker.name) for place, at in enumerate(order, start=1)]
-    return (*moved, *candidates[depth:])
+    return (*moved, *candidates[len(first) :])
 
 
 def _moved(one: Candidate, before: int, place: int, raw: float, mixed: float, name: str) -> Candidate:

@@ -1,16 +1,16 @@
-"""Works before the model, in waves: all calls of a wave go out at once, and each costs only its own works when it fails."""
+"""Works before the model, in waves: the calls of a wave go out together, and each costs only its own works when it fails."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.nodes import adaptive
 from outrider.nodes.judgement import Judged, Judgement, Question
-from outrider.nodes.paper_scoring import PaperScorer, batches
+from outrider.nodes.paper_scoring import PaperScorer, calls
 from outrider.nodes.repository_scoring import RepositoryScorer
 from outrider.state.chat import Budget
 from outrider.state.errors import BadAnswer, BudgetSpent, KeyRejected
@@ -86,6 +86,10 @@ class Reading:
     def scores(self, count: int) -> list[float | None]:
         return [self.judged[place].score if place in self.judged else None for place in range(count)]
 
+    def left_unread(self, count: int) -> bool:
+        """Whether works are left that nothing kept from being read."""
+        return any(place not in self.lost for place in range(self.read, count))
+
     def gives_up(self) -> Lost | None:
         """Why there is no use in asking further; None where there is."""
         spent = next((lost for _, lost in sorted(self.lost.items()) if lost.error == BudgetSpent.__name__), None)
@@ -123,21 +127,25 @@ class Judges:
             more = stopping.wave(rules, into.scores(into.read), top_k) if stopping else len(works)
             if more <= 0:
                 return
-            places = range(into.read, min(into.read + more, len(works)))
-            calls, before, into.read = parts(works, places), len(into.judged), places.stop
-            await self._wave(works, calls, question, budget, into)
-            into.in_vain = into.in_vain + len(calls) if len(into.judged) == before else 0
+            places, before = range(into.read, min(into.read + more, len(works))), len(into.judged)
+            into.read = places.stop
+            asked = await self._wave(works, calls(works, places), question, budget, into)
+            into.in_vain = into.in_vain + asked if len(into.judged) == before else 0
             if lost := into.gives_up():
                 into.lose(range(len(works)), lost)
                 return
 
-    async def _wave(self, works: Sequence[Record], calls: Sequence[list[int]], question: Question, budget: Budget, into: Reading) -> None:
+    async def _wave(self, works: Sequence[Record], parts: Iterable[list[int]], question: Question, budget: Budget, into: Reading) -> int:
+        """How many were asked. A call is on its way before the next one is made up, which takes a few milliseconds."""
+        asked: list[asyncio.Task[None]] = []
         try:
             async with asyncio.TaskGroup() as group:
-                for places in calls:
-                    group.create_task(self._call([works[at] for at in places], places, question, budget, into))
+                for places in parts:
+                    asked.append(group.create_task(self._call([works[at] for at in places], places, question, budget, into)))
+                    await asyncio.sleep(0)
         except ExceptionGroup as raised:  # the first one ended the other calls
             raise next((error for error in raised.exceptions if isinstance(error, KeyRejected)), raised.exceptions[0]) from None
+        return len(asked)
 
     async def _call(self, records: Sequence[Record], places: Sequence[int], question: Question, budget: Budget, into: Reading) -> None:
         alone = records[0]
@@ -146,11 +154,3 @@ class Judges:
         else:
             said = await self.papers.judge(records, question, budget)
         into.note(places, said, self.papers.chat.name)
-
-
-def parts(works: Sequence[Record], places: Sequence[int]) -> list[list[int]]:
-    """What goes into one call each: a repository, or a batch of other works. In the order of their first works."""
-    repositories = [[place] for place in places if isinstance(works[place], Repository)]
-    others = [place for place in places if not isinstance(works[place], Repository)]
-    calls = [*repositories, *([others[at] for at in batch] for batch in batches([works[place] for place in others]))]
-    return sorted(calls, key=lambda call: call[0])

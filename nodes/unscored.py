@@ -15,25 +15,24 @@ STEP = 1e-6
 """What keeps unscored works apart, so that a later tie-break cannot change their order."""
 
 
-def placed(judged: Sequence[float | None], ceiling_from: int | None = None, ceiling: float = 1.0) -> list[float]:
+def placed(judged: Sequence[float | None], unread_from: int | None = None) -> list[float]:
     """Scores in [0, 1] for all works, given in rule order with the model's scores; None where it gave none. One at least was given.
 
     Scores that were given stay as they are. The others fall strictly in rule order, and none of them reaches a work that is before
-    it by the rules and that the model scored as high as anything after it. From the place `ceiling_from` on they stay below `ceiling`.
+    it by the rules and that the model scored as high as anything after it. What was left unread, from the place `unread_from` on,
+    scores no higher than anything that was read.
     """
     likely = _between(judged)
     scores: list[float] = []
-    left = sum(score is None for score in judged)
+    left = sum(score is None for score in judged[:unread_from])
     last = math.inf
-    for place, score in enumerate(judged):
-        if score is not None:
-            scores.append(score)
-            continue
-        bound = ceiling - STEP if ceiling_from is not None and place >= ceiling_from else 1.0
-        last = max(min(likely[place], last - STEP, bound), left * STEP)
-        left -= 1
-        scores.append(last)
-    return scores
+    for score, guess in zip(judged[:unread_from], likely, strict=False):
+        if score is None:
+            last = max(min(guess, last - STEP), left * STEP)
+            left -= 1
+        scores.append(last if score is None else score)
+    lowest = min(scores)
+    return [*scores, *(min(guess, lowest) for guess in likely[len(scores) : len(judged)])]
 
 
 def fitted(scores: Sequence[float]) -> list[float]:

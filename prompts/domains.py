@@ -1,8 +1,13 @@
-"""What a prompt adds for a field of knowledge: one of ours, or a user's own Markdown file."""
+"""What a prompt adds for a field of knowledge: one of ours, or a user's own Markdown file.
+
+A heading `Planning` or `Judging` begins what only that step is told; what stands before them goes to both.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Literal
 
 from outrider.prompts import Prompt, load
 from outrider.state.errors import SettingsError
@@ -11,6 +16,7 @@ from outrider.state.nearest import did_you_mean
 DOMAINS = ("general", "biomedical", "computer_science", "software")
 """The first one adds nothing."""
 MAX_DOMAIN_CHARS = 20_000
+SECTION = re.compile(r"^#+[ \t]*(planning|judging)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 
 def domain(name: str) -> Prompt | None:
@@ -23,6 +29,13 @@ def domain(name: str) -> Prompt | None:
         known = f"known: {', '.join(DOMAINS)}, or the path of a Markdown file (.md)"
         raise SettingsError(f"llm.domain names the unknown field {name!r}{did_you_mean(name, DOMAINS)}; {known}")
     return Prompt("domain", _text_of(Path(name).expanduser()), frozenset())
+
+
+def section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:
+    """What one step is told of a field; all of a text without sections."""
+    before, *sections = SECTION.split(field.text) if field else [""]
+    own = (text for name, text in zip(sections[::2], sections[1::2], strict=True) if name.lower() == step)
+    return "\n\n".join(text.strip() for text in (before, *own) if text.strip())
 
 
 def _text_of(path: Path) -> str:

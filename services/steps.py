@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from outrider.nodes.fine_scorer import FineScorer, Scored
+from outrider.nodes.fine_scorer import NODE, Scored
 from outrider.nodes.judgement import Question
 from outrider.nodes.organizer import facets, organized, to_hit
-from outrider.nodes.rule_ranker import RuleRanker, ranked
+from outrider.nodes.rule_ranker import ranked
 from outrider.nodes.runtime import run_budget
-from outrider.nodes.scoring import Settled
-from outrider.nodes.translator import Translation, Translator
+from outrider.nodes.translator import Translation
+from outrider.services.nodes import scorer_of, translator_of
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate, Hit
 from outrider.state.records import Record
 from outrider.state.request import SearchRequest
-from outrider.state.response import Facets, Usage
+from outrider.state.response import Bypass, Facets, Usage
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -34,36 +34,6 @@ class Organized:
     total_found: int
 
 
-def translator_of(services: Services) -> Translator:
-    settings = services.settings
-    return Translator(
-        services.shelf,
-        services.source_names,
-        settings.stars,
-        services.clock,
-        services.chat,
-        services.chat_says,
-        services.query_prompt,
-        settings.llm,
-        settings.run,
-    )
-
-
-def scorer_of(services: Services) -> FineScorer:
-    settings = services.settings
-    return FineScorer(
-        services.chat,
-        services.chat_says,
-        RuleRanker(settings.ranking, services.clock),
-        services.scoring_prompts,
-        settings.repository,
-        settings.llm,
-        settings.run,
-        services.clock,
-        Settled(settings.llm.max_risk),
-    )
-
-
 async def translated(services: Services, asked: SearchRequest) -> Translation:
     """By the model where there is one, else by rules. Raises `NothingSearchable`, `KeyRejected`."""
     return await translator_of(services).translate(asked, _budget(services), services.settings.run.run_timeout_s)
@@ -74,11 +44,13 @@ async def scored(services: Services, query: str, records: Sequence[Record], top_
     this_year = datetime.fromtimestamp(services.clock(), UTC).year
     candidates = [Candidate(record=record) for record in records]
     ordered = await asyncio.to_thread(ranked, candidates, query, services.settings.ranking, this_year, max(len(candidates), 1))
-    if services.chat is None or not ordered:
-        return Scored(ordered, None)
+    if not ordered:
+        return Scored(())
+    if services.chat is None:
+        return Scored(ordered, bypassed=(Bypass(step=NODE, why=services.chat_says),))
     run_timeout_s = services.settings.run.run_timeout_s
     made = await scorer_of(services).score(ordered, Question(query), top_k, _budget(services), run_timeout_s)
-    return made if made.candidates else Scored(ordered, None, made.failures)
+    return made if made.candidates else replace(made, candidates=ordered)
 
 
 def organized_hits(services: Services, candidates: Iterable[Candidate], top_k: int, threshold: float | None) -> Organized:

@@ -65,14 +65,19 @@ class Usage(NodeUsage):
 class Scoring(Model):
     """How far a model read the works, in the order of the rules."""
 
-    read: int
+    read: int = Field(description="Works that the model scored.")
     of: int
-    risk: float = Field(0.0, ge=0, le=1, description="The chance, as estimated, that the rest would change the first works.")
+    risk: float | None = Field(
+        0.0, ge=0, le=1, description="The chance, as estimated, that the rest would change the first works; None where works were lost."
+    )
     max_risk: float = Field(0.0, ge=0, le=1, description="What it may be for the reading to stop.")
 
 
 class Facets(Model):
-    """Counts over everything above the threshold, most frequent first (years: newest first)."""
+    """Counts over everything above the threshold, most frequent first (years: newest first).
+
+    Of works that a model left unread (see `Scoring`) nobody knows whether they are above it; they are not counted.
+    """
 
     by_year: dict[str, int] = Field(default_factory=dict)
     by_venue: dict[str, int] = Field(default_factory=dict)
@@ -126,7 +131,7 @@ class SearchResponse(Model):
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)
     total_candidates: int = Field(0, description="Works after deduplication.")
-    total_found: int = Field(0, description="Works above the threshold, before top_k.")
+    total_found: int = Field(0, description="Works above the threshold, before top_k; without those that a model left unread.")
     execution_time_ms: float = 0.0
     snapshot: str | None = Field(None, description="Library id and version that were searched.")
     provenance_hash: str = ""

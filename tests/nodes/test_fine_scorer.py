@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judging import QUESTION, RUNTIME, by_title, clock, ids, of, result, scored, scorer, works
 
-from outrider.nodes.fine_scorer import FineScorer
+from outrider.nodes.fine_scorer import FineScorer, Scored
 from outrider.nodes.organizer import organized
-from outrider.nodes.paper_scoring import TAGS
+from outrider.nodes.paper_scoring import SNIPPET_CHARS, TAGS
 from outrider.state.chat import Budget
 from outrider.state.errors import KeyRejected
 from outrider.state.pipeline import PipelineState
@@ -39,17 +39,18 @@ async def test_works_are_scored_in_batches_of_ten_and_come_best_first() -> None:
 
 
 async def test_what_is_sent_is_short_fenced_and_names_no_record() -> None:
-    """Title 200, snippet 500 characters, year, venue; the abstract, else the description, else the text."""
+    """The beginnings of title and abstract, else description, else text, and the year."""
     records: list[Record] = [
-        paper("secret-id", "T" * 900, abstract="A\n\x1b[2J" * 900, year=2020, venue="V"),
+        paper("secret-id", "T" * 900, abstract="A\n\x1b[2J" * 900, year=2020),
         paper("b", "t", description="D", text="X"),
         Page(doc_id="c", title="t", text="X " * 900),
     ]
     _, server = await scored(lambda _: Reply({"results": []}), [candidate(one) for one in records])
     sent = server.requests[0]
     first, second, third = sent.data["papers"]
-    assert (first["id"], first["title"], first["year"], first["venue"]) == ("p1", "T" * 200, 2020, "V")
-    assert (len(first["snippet"]), second["snippet"], len(third["snippet"])) == (500, "D", 500)
+    assert (first["id"], first["title"], first["year"]) == ("p1", "T" * 200, 2020)
+    assert (len(first["snippet"]), second["snippet"], len(third["snippet"])) == (SNIPPET_CHARS, "D", SNIPPET_CHARS)
+    assert SNIPPET_CHARS <= 500
     assert not set(first["snippet"]) & set("\n\x1b")
     assert sent.data["request"] == {"text": "liver dose", "topic": "liver", "concepts": ["liver", "dose"], "type": "method"}
     assert "secret-id" not in json.dumps(sent.body)
@@ -110,7 +111,7 @@ async def test_tags_are_of_the_enumeration_and_reasons_one_short_line() -> None:
     entry = result("p1", 0.5, "so\nit \x1b[31mis " + "x" * 900, ["Survey", "best paper ever", "survey", 3, "dataset", "theory", "method"])
     made, _ = await scored(lambda _: Reply({"results": [entry, "nonsense", {"paper_id": 4}, {"relevance_score": 1}]}), works(0))
     one = made.candidates[0]
-    assert one.tags == ("survey", "dataset", "theory")
+    assert one.tags == ("survey", "dataset")
     assert one.reason.startswith("so it [31mis x")
     assert len(one.reason) == 200
     made, _ = await scored(lambda _: Reply({"results": [result("p1", 0.1, "", "survey")]}), works(0))
@@ -166,7 +167,7 @@ async def test_where_every_call_fails_the_rules_rank(bad: Reply) -> None:
 
 async def test_a_budget_spent_before_the_first_call_means_rules() -> None:
     made, server = await scored(by_title, works(0.5, 0.5), Budget(max_calls=0))
-    assert (made.candidates, server.requests) == ((), [])
+    assert (made.candidates, made.scoring, server.requests) == ((), None, [])
     assert [(one.node, one.error) for one in made.failures] == [("fine_scorer", "BudgetSpent")]
 
 
@@ -177,6 +178,19 @@ async def test_a_budget_spent_in_the_middle_ends_the_calls() -> None:
     assert [one.scored_by for one in made.candidates].count("model") == 20
     assert [(one.node, one.error) for one in made.failures] == [("fine_scorer.model", "BudgetSpent")]
     assert made.failures[0].message.startswith("30 of 50 works")
+    assert made.usage.calls == 2
+    assert_told_as_lost(made, read=20, of=50)
+
+
+async def test_a_budget_spent_while_all_are_read_is_told_as_well() -> None:
+    made, _ = await scored(by_title, works(*[0.5] * 50), Budget(max_calls=2), score_all=True)
+    assert_told_as_lost(made, read=20, of=50)
+
+
+def assert_told_as_lost(made: Scored, read: int, of: int) -> None:
+    """Only works that the model scored count as read, and nobody knows what those that were lost would change."""
+    assert made.scoring is not None
+    assert (made.scoring.read, made.scoring.of, made.scoring.risk) == (read, of, None)
 
 
 async def test_a_rejected_key_is_raised_and_ends_the_other_calls() -> None:
@@ -193,6 +207,7 @@ async def test_when_the_time_is_over_what_came_counts() -> None:
     assert time.monotonic() - started < 2.5
     assert [one.scored_by for one in made.candidates] == ["model"] * 10 + ["unscored"] * 10
     assert [(one.node, one.error) for one in made.failures] == [("fine_scorer.model", "TimeoutError")]
+    assert_told_as_lost(made, read=10, of=20)
 
 
 async def test_the_order_in_which_answers_come_does_not_matter() -> None:
@@ -210,10 +225,14 @@ async def test_all_calls_go_out_at_once_within_the_limit() -> None:
     together = threading.Barrier(7, timeout=15)
 
     def answer(asked: Asked) -> Reply:
-        together.wait()
+        if len(asked.data["papers"]) > 1:
+            together.wait()
         return by_title(asked)
 
-    made, server = await scored(answer, works(*[0.5] * 140), score_all=True, concurrency=7, timeout_s=20.0)
+    with ChatServer(answer) as server:
+        node = scorer(server, score_all=True, concurrency=7, timeout_s=20.0)
+        await node.score(works(0.5), QUESTION, 10, Budget(), 20.0)  # the first question of all goes alone, to learn how to ask
+        made = await node.score(works(*[0.5] * 140), QUESTION, 10, Budget(), 60.0)
     assert server.most == 7
     assert all(one.scored_by == "model" for one in made.candidates)
 

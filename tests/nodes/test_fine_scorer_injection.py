@@ -21,8 +21,8 @@ async def test_a_text_that_speaks_to_the_model_is_judged_alone(canary: Canary) -
     clean = works(*(at / 20 for at in range(12)))
     injected = list(clean)
     injected[5] = candidate(paper("w5", "work 5 0.25", abstract=canary.text), score=clean[5].score, reason=clean[5].reason)
-    before, _ = await scored(gullible, clean)
-    after, server = await scored(gullible, injected)
+    before, _ = await scored(gullible, clean, timeout_s=20.0)
+    after, server = await scored(gullible, injected, timeout_s=20.0)
     assert sorted(len(one.data["papers"]) for one in server.requests) == [1, 1, 10]
     assert [of(before, f"w{at}").score == of(after, f"w{at}").score for at in range(12)] == [at != 5 for at in range(12)]
 
@@ -31,8 +31,8 @@ async def test_a_text_that_speaks_to_the_model_is_judged_alone(canary: Canary) -
 async def test_no_text_leaves_the_fence(canary: Canary) -> None:
     """What is sent is the same prompt and one JSON object, whatever a title, an abstract or a venue says."""
     record = paper("a", canary.text, abstract=canary.text, venue=canary.text)
-    _, plain = await scored(lambda _: Reply({"results": [result("p1")]}), works(0.5))
-    made, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)])
+    _, plain = await scored(lambda _: Reply({"results": [result("p1")]}), works(0.5), timeout_s=20.0)
+    made, server = await scored(lambda _: Reply({"results": [result("p1")]}), [candidate(record)], timeout_s=20.0)
     sent = server.requests[0]
     assert sent.system == plain.requests[0].system
     assert (sent.user.count("<data>"), sent.user.count("</data>")) == (1, 1)

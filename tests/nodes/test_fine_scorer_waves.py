@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from chat_server import Asked, ChatServer, Reply
 from judging import QUESTION, by_title, scorer, works
 
+from outrider.nodes.adaptive import BATCH
 from outrider.nodes.fine_scorer import NOT_READ
-from outrider.nodes.paper_scoring import BATCH
 from outrider.nodes.scoring import Settled
 from outrider.state.chat import Budget
 from outrider.state.response import Scoring
@@ -47,6 +47,27 @@ async def test_works_are_read_in_waves_until_the_rest_hardly_matters() -> None:
     assert made.failures == ()
 
 
+async def test_what_was_left_unread_stands_behind_all_that_was_read() -> None:
+    """However few of those are relevant."""
+    with ChatServer(by_title) as server:
+        made = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 20.0)
+    assert [one.record.doc_id for one in made.candidates] == [f"w{at}" for at in range(50)]
+    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
+    assert [one.score for one in made.candidates] == sorted((one.score for one in made.candidates), reverse=True)
+
+
+async def test_works_that_were_lost_make_the_risk_unknown() -> None:
+    """Also where the reading stopped by itself."""
+
+    def answer(asked: Asked) -> Reply:
+        return Reply("down", status=500) if "work 10 " in asked.user else by_title(asked)
+
+    with ChatServer(answer) as server:
+        made = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring == Scoring(read=20, of=50, risk=None, max_risk=0.05)
+    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
+
+
 async def test_score_all_reads_all() -> None:
     with ChatServer(by_title) as server:
         made = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 20.0)
@@ -57,8 +78,9 @@ async def test_a_model_that_is_down_is_not_asked_for_ever() -> None:
     with ChatServer(lambda _: Reply("down", status=500)) as server:
         node = scorer(server, Plan(iter([10] * 20)))
         made = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 20.0)
-    assert made.candidates == ()
-    assert made.scoring.read == 2 * BATCH
+        asked = {one["title"] for one in (work for sent in server.requests for work in sent.data["papers"])}
+    assert (made.candidates, made.scoring) == ((), None)
+    assert len(asked) == 2 * BATCH
     assert made.failures[0].message.startswith("200 of 200 works")
 
 
@@ -71,7 +93,7 @@ async def test_a_wave_with_one_score_is_not_in_vain() -> None:
 
     with ChatServer(answer) as server:
         made = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 20.0)
-    assert made.scoring.read == 60
+    assert made.scoring == Scoring(read=20, of=60, risk=None)
     assert sum(one.scored_by == "model" for one in made.candidates) == 20
 
 
@@ -79,6 +101,8 @@ async def test_the_rule_that_was_fitted_stops_the_reading() -> None:
     """Ten perfect works at the top can be beaten by none."""
     with ChatServer(by_title) as server:
         made = await scorer(server, Settled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring is not None
     assert made.scoring.read < 60
+    assert made.scoring.risk is not None
     assert made.scoring.risk <= 0.05
     assert [one.record.doc_id for one in made.candidates[:10]] == [f"w{at}" for at in range(10)]

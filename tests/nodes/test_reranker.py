@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -78,6 +78,14 @@ def test_places_come_from_both_scores_by_weight() -> None:
     assert ids(found) == ["w1", "w0", "w2"]
     assert [one.scores["reranked"] for one in found] == pytest.approx([0.75, 0.5, 0.25])
     assert ids(reordered(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
+
+
+def test_what_a_model_left_unread_is_not_read_by_another() -> None:
+    unread = [replace(one, unread=True) for one in works(1, 3, 2, 9)]
+    found = reordered([*works(1, 3), *unread[2:]], "q", Longest(), 50, 1.0)
+    assert ids(found) == ["w1", "w0", "w2", "w3"]
+    assert [one.reranked for one in found] == [1, 2, None, None]
+    assert ids(reordered(unread, "q", Longest(), 50, 1.0)) == ids(unread)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,11 @@ def test_in_a_row_of_equals_the_order_of_the_rules_holds() -> None:
     assert 0.7 > found[1] > found[2] > found[3] > 0.69
 
 
-def test_what_was_left_unread_stays_below_the_first_that_were_read() -> None:
-    assert max(placed([0.0, 0.2, 0.9, None, None], ceiling_from=3, ceiling=0.2)[3:]) < 0.2
+def test_what_was_left_unread_scores_no_higher_than_anything_that_was_read() -> None:
+    assert placed([0.0, 0.2, 0.9, None, None], unread_from=3)[3:] == [0.0, 0.0]
+    found = placed([0.9, None, 0.3, None, None], unread_from=3)
+    assert 0.3 > found[3] > found[4] > 0
+    assert found[:3] == placed([0.9, None, 0.3])
 
 
 def test_an_unscored_work_stands_above_what_the_model_calls_irrelevant() -> None:

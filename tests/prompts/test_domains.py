@@ -8,8 +8,10 @@ import pytest
 
 from outrider.nodes.boolean_syntax import parses
 from outrider.nodes.draft_sanitising import queries_of
+from outrider.nodes.fine_scorer import ScoringPrompts
 from outrider.nodes.query_builder import Draft, QueryPrompt
-from outrider.prompts.domains import DOMAINS, MAX_DOMAIN_CHARS
+from outrider.prompts import Prompt
+from outrider.prompts.domains import DOMAINS, MAX_DOMAIN_CHARS, domain, section
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import SettingsError
 
@@ -24,6 +26,40 @@ def test_each_field_is_part_of_the_prompt_and_of_its_versions(name: str) -> None
     assert "1234 or more" in text
     assert "{{" not in text
     assert "prompt:translate" in prompt.versions
+
+
+@pytest.mark.parametrize("name", DOMAINS[1:])
+def test_who_judges_is_not_told_how_to_plan_and_the_other_way_round(name: str) -> None:
+    field = domain(name)
+    assert field is not None
+    _, planning, judging = re.split(r"### (?:Planning|Judging)\n", field.text)
+    prompts = ScoringPrompts.of(name)
+    for prompt in (prompts.papers, prompts.repositories):
+        text = prompts.text(prompt)
+        assert judging.strip() in text
+        assert "## Field" in text
+        assert planning.strip() not in text
+    plan = QueryPrompt.of(name).text(STARS)
+    assert planning.strip() in plan
+    assert judging.strip() not in plan
+    assert len(judging) < 300, "every call pays for it"
+    assert prompts.versions[f"prompt:domain_{name}"] == QueryPrompt.of(name).versions[f"prompt:domain_{name}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "planning", "judging"),
+    [
+        ("Law.", "Law.", "Law."),
+        ("Law.\n\n## PLANNING \nCourts.\n# judging\nCases.\n", "Law.\n\nCourts.", "Law.\n\nCases."),
+        ("## Judging\nCases.", "", "Cases."),
+        ("The judging of cases\n## Planning of trials", *["The judging of cases\n## Planning of trials"] * 2),
+    ],
+)
+def test_sections_of_a_file(text: str, planning: str, judging: str) -> None:
+    """A file without them is told whole."""
+    field = Prompt("domain", text, frozenset())
+    assert (section(field, "planning"), section(field, "judging")) == (planning, judging)
+    assert section(None, "planning") == section(None, "judging") == ""
 
 
 def test_a_user_s_own_file_is_taken_as_it_is(tmp_path: Path) -> None:

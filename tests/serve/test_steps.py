@@ -26,8 +26,9 @@ async def test_translate_plans_without_searching() -> None:
         made = await outrider.translate("does aspirin harm the liver, since 2020", services=services(server), search_mode="focused")
     assert [query.text for query in made.strategy.queries] == ["aspirin liver", "aspirin hepatotoxicity"]
     assert (made.strategy.made_by, made.strategy.constraints.years.min, made.failures) == ("model", 2020, ())
+    assert (made.usage.calls, made.usage.by_node["translator"].input_tokens) == (1, 100)
     by_rules = await outrider.translate("does aspirin harm the liver", services=services())
-    assert by_rules.strategy.made_by == "rules"
+    assert (by_rules.strategy.made_by, by_rules.usage.calls) == ("rules", 0)
     with pytest.raises(BadRequest):
         await outrider.translate("?", services=services())
 
@@ -42,6 +43,7 @@ async def test_score_and_organize_records_of_ones_own() -> None:
     ]
     assert made.scoring is not None
     assert (made.scoring.read, made.scoring.of) == (3, 3)
+    assert (made.usage.calls, made.usage.by_node["fine_scorer"].output_tokens, made.bypassed) == (1, 20, ())
     answer = await outrider.organize(made.candidates, top_k=1, services=services())
     assert [hit.doc_id for hit in answer.hits] == ["w1"]
     assert answer.total_found == 2
@@ -53,7 +55,8 @@ async def test_without_a_model_rules_score() -> None:
     made = await outrider.score("liver 5", RECORDS, services=services())
     assert made.candidates[0].record.doc_id == "w2"
     assert {one.scored_by for one in made.candidates} == {"rules"}
-    assert (made.scoring, made.failures) == (None, ())
+    assert (made.scoring, made.failures, made.usage.calls) == (None, (), 0)
+    assert [(one.step, one.why) for one in made.bypassed] == [("fine_scorer", services().chat_says)]
     assert (await outrider.score("liver", [], services=services())).candidates == ()
 
 
@@ -62,6 +65,7 @@ async def test_a_model_that_fails_leaves_the_rules_and_says_so() -> None:
         made = await outrider.score("liver 2", RECORDS, services=services(server))
     assert made.candidates[0].scored_by == "rules"
     assert [failure.node for failure in made.failures] == ["fine_scorer"]
+    assert (made.scoring, made.usage.calls) == (None, len(server.requests))
 
 
 async def test_a_rejected_key_is_raised() -> None:
