@@ -21,9 +21,9 @@ from outrider.llm.gate import gate
 from outrider.llm.meter import NOTHING, Used, most_tokens
 from outrider.llm.provider import Endpoint, endpoint_of
 from outrider.llm.reading import Unusable, Usable, read
-from outrider.llm.refusals import NotThisWay, Pause, Refused, Reworded, judged
+from outrider.llm.refusals import NotThisWay, Pause, Refused, Reworded, broke, judged, of_key
 from outrider.llm.ways import Learnt, Way, in_words, learnt, schema_of
-from outrider.llm.wire import Broken, Late, Messages, Reply, Wire, told
+from outrider.llm.wire import Broken, Late, Messages, Reply, Wire
 from outrider.settings.model import LlmSettings
 from outrider.state.background import in_background
 from outrider.state.chat import Asked, Budget, Call, Chat, Shape
@@ -32,8 +32,6 @@ from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, Missi
 CLIENT = ("langchain_openai", "json_repair")
 MOST_SHOWN = 4_000
 """Characters of an answer that the model sees again with what is wrong with it."""
-PAUSE_S = 0.25
-"""Before a second try where the connection broke."""
 TRIES = 3
 """Of one call, where the server is busy or failed."""
 MOST_SAID_S = 1e9
@@ -62,6 +60,8 @@ class EndpointChat:
         if self._learnt.works is None:
             self._learnt.works = endpoint.first
         self._rejected = ""
+        self._accepted = False
+        """Whether a call with this key has succeeded."""
 
     def __repr__(self) -> str:
         return f"EndpointChat({self.name})"
@@ -79,33 +79,43 @@ class EndpointChat:
         return await in_background(self._answer(asked, shape, budget))
 
     async def _answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
-        schema = schema_of(shape, keeps_lengths=self._endpoint.keeps_lengths)
-        question = _Question(asked, schema, budget)
-        tried: set[Way] = set()
-        last: tuple[Way, Reply, Unusable] | None = None
-        refused: NotThisWay | None = None
-        while len(tried) < len(Way):
-            way = next(way for way in self._learnt.ways() if way not in tried)
-            tried.add(way)
+        question = _Question(asked, schema_of(shape, keeps_lengths=self._endpoint.keeps_lengths), budget)
+        async with self._learnt.turn(self._timeout_s):
+            way, reply, found = await self._in_some_way(question, shape)
+        if isinstance(found, Usable):
+            return found.value
+        return await self._asked_again(question, shape, way, reply, found)
+
+    async def _in_some_way(self, question: _Question, shape: type[Shape]) -> tuple[Way, Reply, Usable[Shape] | Unusable]:
+        """In the way that works, else in one after another, until an answer shows that the schema has arrived.
+
+        The last way that is taken works from then on, whatever its answer is worth, or each question would try all.
+        """
+        last: tuple[Way, Reply, Usable[Shape] | Unusable] | None = None
+        refused, failed, ways = "", False, self._learnt.ways()
+        while ways:
+            way = ways.pop(0)
+            works = way is self._learnt.works
             try:
                 reply = await self._said(question.messages(way), way, question)
             except NotThisWay as error:
-                refused = error
+                refused, failed = str(error), failed or error.failed
+                if error.failed and works:
+                    del ways[1:]  # its schema may be the cause; if not, the server is down, and each further way is a call in vain
                 continue
             found = read(reply.said, shape)
-            if isinstance(found, Usable):
-                self._learnt.works = way
-                return found.value
             last = way, reply, found
-            if found.follows or way is self._learnt.works:
+            if works or isinstance(found, Usable) or found.follows:
                 break
         if last is None:
-            raise ChatUnavailable(f"{self.name} takes no question in any way that is known here: {refused}")
-        return await self._asked_again(question, shape, *last)
+            raise ChatUnavailable(
+                f"{refused}; try later" if failed else f"{self.name} takes no question in any way that is known: {refused}"
+            )
+        self._learnt.took(last[0], sure=not failed)
+        return last
 
     async def _asked_again(self, question: _Question, shape: type[Shape], way: Way, reply: Reply, found: Unusable) -> Shape:
-        """One retry that shows the error. The way counts as working whatever comes of it, or each question would try all."""
-        self._learnt.works = way
+        """One retry that shows the error."""
         try:
             reply = await self._said(question.with_error(way, reply, found), way, question)
         except NotThisWay as error:
@@ -127,7 +137,7 @@ class EndpointChat:
                     f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise llm.timeout_s"
                 ) from None
         if reply.refusal or reply.finish == "content_filter":
-            raise BadAnswer(f"{self.name} declined to answer: {told(reply.refusal or 'its content filter', self._endpoint.key)}")
+            raise BadAnswer(f"{self.name} declined to answer: {self._endpoint.told(reply.refusal or 'its content filter')}")
         if reply.finish == "length":
             raise BadAnswer(f"{self.name} did not end its answer within {question.asked.max_output_tokens:,} tokens")
         return reply
@@ -142,7 +152,7 @@ class EndpointChat:
                 if pause.closes:
                     self._learnt.closed_until = max(self._learnt.closed_until, time.monotonic() + pause.seconds)
                 if pause.of_way and tries_left < TRIES - 1:
-                    raise NotThisWay(str(pause)) from None
+                    raise NotThisWay(f"{self.name} {pause}", failed=True) from None
                 if not tries_left:
                     raise self._unavailable(pause) from None
                 await self._waited(pause, until)
@@ -184,9 +194,10 @@ class EndpointChat:
                 raise self._judged(refused, way, steps) from None
             except Broken as broken:
                 if broken.reached:
-                    raise Pause(PAUSE_S, f"broke the connection ({broken})") from None
+                    raise broke(broken) from None
                 self._write(call, NOTHING)
                 raise ChatUnavailable(f"{self.name} cannot be reached ({broken}); is it running, and is llm.base_url right?") from None
+            self._accepted = True
             self._write(call, reply.used)
         return reply
 
@@ -196,10 +207,12 @@ class EndpointChat:
         return {length: most_tokens, **{option: value for option, value in chosen.items() if value is not None}}
 
     def _judged(self, refused: Refused, way: Way, steps: Mapping[str, int]) -> Exception:
-        found = judged(refused, told(refused.message, self._endpoint.key), self._endpoint, self._learnt, way, steps)
-        if isinstance(found, KeyRejected):
-            self._rejected = str(found)
-        return found
+        said = self._endpoint.told(refused.message)
+        if of_key(refused, accepted=self._accepted):
+            says = f"{refused.status}: {said}" if said else f"{refused.status}"
+            self._rejected = f"{self.name} rejects the key ({says}); set llm.api_key, or the variable that holds the key"
+            return KeyRejected(self._rejected)
+        return judged(refused, said, self._endpoint, self._learnt, way, steps)
 
     def _write(self, call: Call, used: Used | None) -> None:
         if used is None:

@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 
 
 class Gate:
-    """First come, first served. Used on one loop only."""
+    """First come, first served: who waits keeps those who came later waiting, whatever their limits. Used on one loop only."""
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def passed(self, limit: int) -> AsyncIterator[None]:
         """Waits until fewer than `limit` are under way; services with different limits count each other's calls."""
-        while self._under_way >= limit:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
-        self._under_way += 1
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((limit, turn))
+        self._let_in()
         try:
+            await turn
             yield
         finally:
-            self._under_way -= 1
-            waiting, self._waiting = self._waiting, []
-            for turn in waiting:  # all, in their order: the first may have a lower limit than the second, or have gone
-                if not turn.done():
-                    turn.set_result(None)
+            if turn.done() and not turn.cancelled():
+                self._under_way -= 1
+            turn.cancel()  # who leaves while waiting is passed over
+            self._let_in()
+
+    def _let_in(self) -> None:
+        """Gives a place to each in turn, as long as there is one; those who have left are passed over."""
+        while self._waiting:
+            limit, turn = self._waiting[0]
+            if not turn.cancelled():
+                if self._under_way >= limit:
+                    return
+                self._under_way += 1
+                turn.set_result(None)
+            self._waiting.popleft()
 
 
 @cache

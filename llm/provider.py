@@ -10,7 +10,7 @@ from pydantic import JsonValue, SecretStr
 from outrider.llm.meter import PRICES, Price, prices_of
 from outrider.llm.ways import Way
 from outrider.settings.model import LlmSettings
-from outrider.state.addresses import without_password
+from outrider.state.addresses import is_http, told, without_password
 from outrider.state.errors import SettingsError
 
 AUTO, NONE = "auto", "none"
@@ -72,6 +72,10 @@ class Endpoint:
     def name(self) -> str:
         return f"{self.model} at {self.host}"
 
+    def told(self, said: object) -> str:
+        """What it says, as it may be shown."""
+        return told(said, self.key.get_secret_value())
+
 
 def endpoint_of(settings: LlmSettings) -> tuple[Endpoint | None, str]:
     """The model of the settings, or None, and why. Raises `SettingsError` for an address or a price that cannot be read."""
@@ -102,10 +106,6 @@ def _told(price: Price | None) -> str:
 
 
 def _host(address: str) -> str:
-    try:
-        parts = urlsplit(address)
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and " " not in address:
-            return parts.hostname
-    except ValueError:
-        pass
+    if is_http(address):
+        return urlsplit(address).hostname or ""
     raise SettingsError(f"llm.base_url {without_password(address)!r} is no address; write for example http://localhost:11434/v1")

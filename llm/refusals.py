@@ -10,17 +10,27 @@ from email.utils import parsedate_to_datetime
 
 from outrider.llm.provider import Endpoint
 from outrider.llm.ways import Learnt, Way
-from outrider.state.errors import ChatUnavailable, KeyRejected
+from outrider.state.errors import ChatUnavailable
 
-PAUSE_S = 1.0
+BUSY_PAUSE_S = 1.0
 """Before another try where a busy server does not say how long."""
 SHORT_PAUSE_S = 0.25
-"""Before another try where a server failed."""
+"""Before another try where a server failed or broke the connection."""
 OF_WAY = re.compile(
     r"response_format|json_schema|json_object|schema|\btools?\b|tool_choice|function|structured|grammar|strict", re.IGNORECASE
 )
 OF_SIZE = re.compile(r"context.{0,20}(?:length|window|size)|too (?:long|many tokens)|maximum.{0,20}tokens", re.IGNORECASE)
 OF_MODEL = re.compile(r"model\b.{0,80}(?:not (?:found|exist|available|supported|served)|does not exist)|no such model", re.IGNORECASE)
+KEY = r"api[ _-]?key|authentication|authori[sz]ation|credentials?|bearer"
+WRONG = r"not (?:valid|have|allowed|permitted|authori[sz]ed)|invalid|incorrect|wrong|expired|missing|required|revoked|disabled|failed|error"
+INVALID_KEY = re.compile(rf"(?:{KEY}).{{0,40}}?(?:{WRONG})|(?:{WRONG}).{{0,40}}?(?:{KEY})", re.IGNORECASE | re.DOTALL)
+OF_ACCESS = re.compile(rf"{KEY}|\bkey\b|\btoken\b|authenticated|authori[sz]ed|permission", re.IGNORECASE)
+OF_CALL = re.compile(
+    r"\bmodels?\b|moderat|flagged|content.?(?:filter|management)|polic|safety|region|countr|firewall|cloudflare|been blocked", re.IGNORECASE
+)
+"""Why a 403 may be meant for one call, or for all of this model, whatever the key."""
+SAID_OF_KEY = 80
+"""Characters of a message that can be said of the key: further on a server may quote what it was asked."""
 SPELLINGS = {"length": ("max_completion_tokens", "max_tokens")}
 
 
@@ -41,7 +51,11 @@ class Unreadable(Exception):
 
 
 class NotThisWay(Exception):
-    """The endpoint does not take this way of asking for structure."""
+    """The endpoint does not take this way of asking for structure; `failed` where it may be down instead."""
+
+    def __init__(self, why: str, *, failed: bool = False) -> None:
+        super().__init__(why)
+        self.failed = failed
 
 
 class Reworded(Exception):
@@ -61,26 +75,46 @@ class Pause(Exception):
         self.of_way = of_way
 
 
+def of_key(refused: Refused, *, accepted: bool) -> bool:
+    """Whether it is the key that is rejected. `accepted` where a call with it has succeeded.
+
+    A 403 may also come from moderation, a firewall, or a model that is not for everybody; and Gemini and xAI say 400 of a wrong key.
+    """
+    begins = refused.message[:SAID_OF_KEY]
+    if refused.status == 401 or (refused.status in {400, 403} and INVALID_KEY.search(f"{refused.code} {begins}")):
+        return True
+    if refused.status != 403 or OF_CALL.search(refused.message):
+        return False
+    return not accepted or bool(OF_ACCESS.search(begins))
+
+
+def broke(why: object) -> Pause:
+    """What to do where the connection broke before the answer was whole."""
+    return Pause(SHORT_PAUSE_S, f"broke the connection ({why})")
+
+
 def judged(refused: Refused, said: str, endpoint: Endpoint, learnt: Learnt, way: Way, sent: Mapping[str, int]) -> Exception:
-    """What to raise. `said` are the server's words as they may be shown, `sent` the steps of our options in this call.
+    """What to raise where it is not the key (`of_key`). `said` are the server's words as they may be shown, `sent` the steps of our
+    options in this call.
 
     Changes `learnt` where an option is refused.
     """
     status, works = refused.status, way is learnt.works
-    told = f"{endpoint.name} answers {status}: {said}" if said else f"{endpoint.name} answers {status}"
-    if status in {401, 403}:
-        return KeyRejected(f"{endpoint.name} rejects the key ({status}: {said}); set llm.api_key, or the variable that holds the key")
+    says = f"{status}: {said}" if said else f"{status}"
+    told = f"{endpoint.name} answers {says}"
     if status == 402 or refused.code == "insufficient_quota":
-        return ChatUnavailable(f"{endpoint.name} has no credit left for this key ({status}: {said}); top it up or name another model")
+        return ChatUnavailable(f"{endpoint.name} has no credit left for this key ({says}); top it up or name another model")
     if status in {408, 409, 429} or status > 501:
         return _later(refused)
-    if status in {400, 413, 422} and OF_SIZE.search(refused.message):
+    if status == 403 or (status in {400, 413, 422} and OF_SIZE.search(refused.message)):
         return ChatUnavailable(told)
     if status in {400, 422} and _stepped(refused, endpoint, learnt, sent):
         return Reworded()
+    of_way = bool(OF_WAY.search(f"{refused.param} {refused.message}"))
     if status in {500, 501}:
-        return Pause(SHORT_PAUSE_S, f"failed ({status}: {said})", of_way=True) if works else NotThisWay(told)
-    if OF_WAY.search(f"{refused.param} {refused.message}"):
+        failed = status == 500 and not of_way
+        return Pause(SHORT_PAUSE_S, f"failed ({says})", of_way=True) if works else NotThisWay(told, failed=failed)
+    if of_way:
         return NotThisWay(told)
     if status in {400, 422} and not works and not OF_MODEL.search(refused.message):
         return NotThisWay(told)
@@ -102,7 +136,7 @@ def _stepped(refused: Refused, endpoint: Endpoint, learnt: Learnt, sent: Mapping
 def _later(refused: Refused) -> Pause:
     pause_s = retry_after_s(refused.headers, time.time())
     if pause_s is None:
-        pause_s = PAUSE_S if refused.status == 429 else SHORT_PAUSE_S
+        pause_s = BUSY_PAUSE_S if refused.status == 429 else SHORT_PAUSE_S
     return Pause(pause_s, f"is busy or failed ({refused.status})", closes=refused.status in {429, 503})
 
 

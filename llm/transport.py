@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
+import anyio
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,13 +30,44 @@ def client() -> httpx2.AsyncClient:
 
     Proxies of the environment are used.
     """
-    made = httpx2.AsyncClient(
+    made = _Client(
         headers={"Accept-Encoding": "identity"},  # what is packed cannot be bounded before it is unpacked
         event_hooks={"response": [_guard]},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_OPEN),
     )
     atexit.register(_close, made)
     return made
+
+
+class _Client(httpx2.AsyncClient):
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """In a task of its own, which is given up by anyio's scope.
+
+        The pool closes old connections within whichever call comes next and shields that against anyio, not against asyncio: a call that
+        is cancelled meanwhile would leave them open, and nobody would hold them any more (httpcore2 2.16).
+        """
+        scope = anyio.CancelScope()
+        task = asyncio.create_task(_within(scope, super().send(request, **options)))
+        task.add_done_callback(_seen)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            scope.cancel()
+            await asyncio.wait({task})
+            raise
+        return task.result()
+
+
+async def _within(scope: anyio.CancelScope, sent: Coroutine[Any, Any, httpx2.Response]) -> httpx2.Response:
+    with scope:
+        return await sent
+    raise asyncio.CancelledError  # of which nobody hears: who sent it has gone
+
+
+def _seen(task: asyncio.Task[httpx2.Response]) -> None:
+    """Or asyncio would complain of an error that came after the caller had gone."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _close(made: httpx2.AsyncClient) -> None:
@@ -129,6 +161,8 @@ def _error(body: bytes) -> tuple[str, str, str]:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return "", "", text
+    if isinstance(said, list) and len(said) == 1:  # Gemini
+        said = said[0]
     error = said.get("error", said) if isinstance(said, dict) else said
     if not isinstance(error, dict):
         return "", "", str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,12 @@ from pydantic import SecretStr
 from outrider.llm.meter import Used
 from outrider.llm.provider import Endpoint
 from outrider.llm.refusals import Unreadable
-from outrider.state.addresses import HIDDEN, without_password
 from outrider.state.errors import BadAnswer
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
 
-MOST_SAID = 200
 NOT_OF_THE_CLIENT = ("response_format", "thinking", "max_tokens")
 """Fields that go to the server as they are: the client would parse the first its own way, and rename the last."""
 
@@ -84,22 +81,13 @@ class Wire:
         except OpenAIError as error:
             causes = list(_causes(error))
             reached = not any(isinstance(cause, httpx2.ConnectError) for cause in causes)
-            raise Broken(told(causes[-1], self._endpoint.key), reached=reached) from None  # the cause shows the request
+            raise Broken(self._endpoint.told(causes[-1]), reached=reached) from None  # the cause shows the request
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
-
-
-def told(said: object, key: SecretStr) -> str:
-    """A foreign text on one line, without passwords and without the key; it is cut last, since half a key is a secret too."""
-    text, secret = str(said) or type(said).__name__, key.get_secret_value()
-    for form in (secret, json.dumps(secret)[1:-1]) if secret else ():
-        text = text.replace(form, HIDDEN)
-    line = " ".join(without_password(text).split())
-    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}..."
 
 
 def _client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
@@ -135,8 +123,8 @@ def _reply(said: AIMessage) -> Reply:
 
 def _used(said: AIMessage) -> Used | None:
     """None where the provider does not say, or says what cannot be."""
-    usage = said.usage_metadata
-    if usage is None or usage["input_tokens"] <= 0 or usage["output_tokens"] < 0:
+    usage = said.usage_metadata  # 0 where only the other number was told
+    if usage is None or usage["input_tokens"] <= 0 or usage["output_tokens"] <= 0:
         return None
     details = usage.get("input_token_details", {})
     cached, kept = details.get("cache_read", 0), details.get("cache_creation", 0)

@@ -52,6 +52,12 @@ class Engine:
                 return await self._dense(query.text, query.where, query.limit)
             case RetrieverType.GRAPH_NEIGHBOR:
                 return SourceAnswer(tuple(await self._graph(query.text, query.where, query.limit)))
+            case unknown:
+                raise ValueError(f"the library has no strategy {unknown!r}")
+
+    async def first(self, where: Filter) -> Record | None:
+        """The first record, by id, that matches."""
+        return next(iter(await self.library.page(where, 1)), None)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         return await self.library.whole(records)

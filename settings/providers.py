@@ -1,6 +1,7 @@
 """Variables that the providers of models name: they fill in what stands under `llm` in no flag, variable of ours or file.
 
-A key goes only to the address that it belongs to, so that a server of one's own never sees the key of a provider.
+A key goes only to the address that it belongs to: a server of one's own under `llm.base_url` never sees the key of a provider. The one in
+`OPENAI_BASE_URL` gets `OPENAI_API_KEY`: the two belong together, as in OpenAI's own client.
 """
 
 from __future__ import annotations

@@ -1,13 +1,41 @@
-"""Addresses as they may be shown."""
+"""Which addresses of servers can be asked, and how they and the words of a server may be shown."""
 
 from __future__ import annotations
 
+import json
 import re
+from urllib.parse import urlsplit
 
 HIDDEN = "********"
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+MOST_SAID = 200
+"""Characters that are shown of what a server says."""
 
 
 def without_password(address: str) -> str:
     """`s3://user:secret@host/x` without what stands before the @."""
     return USER_INFO.sub(f"{HIDDEN}@", address)
+
+
+def is_http(address: str) -> bool:
+    """Whether a client can ask it; of some slips clients raise errors of their own."""
+    import httpx
+
+    try:
+        httpx.URL(address)
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and " " not in address
+    except (ValueError, httpx.InvalidURL):
+        return False
+
+
+def told(said: object, key: str) -> str:
+    """What a server or its client says, on one line, without passwords and without the key, plain or as a quotation writes it.
+
+    It is cut last: half a key is a secret too.
+    """
+    text = str(said) or ("" if isinstance(said, str) else type(said).__name__)
+    for form in sorted({key, repr(key)[1:-1], json.dumps(key)[1:-1]}, key=len, reverse=True) if key else ():
+        text = text.replace(form, HIDDEN)
+    line = " ".join(without_password(text).split())
+    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -56,7 +57,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     refusal: str | None = None
-    usage: tuple[int, int] | None = (100, 20)
+    usage: tuple[int | None, int | None] | None = (100, 20)
     """Input and output tokens; None where the server tells none."""
     finish: str = "stop"
     raw: bytes | None = None
@@ -74,13 +75,14 @@ NUMBERS = count()
 
 @dataclass
 class ChatServer:
-    """Use it as a context manager. `requests` are in the order of their arrival; `most` were under way at once."""
+    """Use it as a context manager: it hangs up at the end. `requests` are in the order of their arrival; `most` were under way at once."""
 
     answer: Answer
     requests: list[Asked] = field(default_factory=list)
     most: int = 0
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _connections: list[socket.socket] = field(default_factory=list)
     _number: int = field(default_factory=lambda: next(NUMBERS))
 
     def __enter__(self) -> Self:
@@ -89,6 +91,10 @@ class ChatServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True  # head and body are two writes, and a kept connection would wait between them
+
+            def setup(self) -> None:
+                super().setup()
+                server._connections.append(self.connection)
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -107,6 +113,13 @@ class ChatServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Closes the connections that are open now."""
+        while self._connections:
+            with suppress(OSError):  # closed already
+                self._connections.pop().shutdown(socket.SHUT_RDWR)
 
     @property
     def base_url(self) -> str:
@@ -148,7 +161,7 @@ def _body(asked: Asked, reply: Reply) -> dict[str, Any]:
     usage = reply.usage and {
         "prompt_tokens": reply.usage[0],
         "completion_tokens": reply.usage[1],
-        "total_tokens": sum(reply.usage),
+        "total_tokens": sum(filter(None, reply.usage)),
     }
     choice = {"index": 0, "message": message, "finish_reason": reply.finish, "logprobs": None}
     return {"id": "1", "object": "chat.completion", "created": 0, "model": asked.body["model"], "choices": [choice], "usage": usage}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval.embed.batching import TooMuch, run_by_length
 from outrider.retrieval.embed.presets import preset_of
-
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.addresses import is_http, told, without_password
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-
 from outrider.state.addresses import is_http, told, without_password
 from outrider.state.errors import BadVectors, ModelUnavailable
 from outrider.state.threads import go_on_only_if_wanted

@@ -178,7 +178,6 @@ NAMED = {one.name: one for one in TABLE}
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a call is tried again."""
-    monkeypatch.setattr("outrider.llm.chat.PAUSE_S", 0.01)
     monkeypatch.setattr("outrider.llm.refusals.SHORT_PAUSE_S", 0.01)
 
 

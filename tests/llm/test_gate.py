@@ -60,3 +60,74 @@ def test_calls_pass_in_the_order_of_their_coming() -> None:
 
     asyncio.run(run())
     assert order == list(range(10))
+
+
+def test_who_comes_back_stands_behind_those_who_wait() -> None:
+    order: list[str] = []
+
+    async def run() -> None:
+        made = Gate()
+
+        async def call(name: str) -> None:
+            async with made.passed(1):
+                order.append(name)
+
+        async def twice() -> None:
+            async with made.passed(1):
+                await asyncio.sleep(0.01)
+            await call("again")
+
+        first = asyncio.create_task(twice())
+        await asyncio.sleep(0)
+        await asyncio.gather(first, call("a"), call("b"))
+
+    asyncio.run(run())
+    assert order == ["a", "b", "again"]
+
+
+def test_a_place_that_was_given_to_one_who_leaves_goes_to_the_next() -> None:
+    async def run() -> None:
+        made = Gate()
+
+        async def call() -> None:
+            async with made.passed(1):
+                pass
+
+        async with made.passed(1):
+            waiting = [asyncio.create_task(call()) for _ in range(3)]
+            await asyncio.sleep(0)
+        waiting[0].cancel()  # after its turn has come, before it runs
+        async with asyncio.timeout(1):
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in found] == [asyncio.CancelledError, type(None), type(None)]
+
+    asyncio.run(run())
+
+
+def test_one_with_a_low_limit_is_not_overtaken_for_ever() -> None:
+    """Who comes after them waits, whatever their own limit; where they leave, the next go on."""
+    order: list[str] = []
+
+    async def run(leaves: bool) -> None:
+        made, order[:] = Gate(), []
+
+        async def call(name: str, limit: int) -> None:
+            async with made.passed(limit):
+                order.append(name)
+                await asyncio.sleep(0)
+
+        async with made.passed(9):
+            low = asyncio.create_task(call("low", 1))
+            high = asyncio.create_task(call("high", 9))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert order == []
+            if leaves:
+                low.cancel()
+                await asyncio.wait({high}, timeout=1)
+                assert order == ["high"]
+        await asyncio.gather(low, high, return_exceptions=True)
+
+    asyncio.run(run(leaves=True))
+    asyncio.run(run(leaves=False))
+    assert order == ["low", "high"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from outrider.retrieval.sql import any_of, literal, to_sql
 from outrider.retrieval.store import Library
+from outrider.state import matching
 from outrider.state.filters import FIELDS, MAX_CONDITIONS, MAX_DEPTH, And, Compare, Filter, Not, Or, parse_filter
 from outrider.state.records import Document, Identifiers, Page, Paper, Record, Repository
 
@@ -163,6 +164,11 @@ def test_equals_the_oracle_on_random_records(held: list[Record], wheres: list[Fi
             assert [shelf.ids(where) for where in wheres] == [shelf.expected(where) for where in wheres]
         finally:
             shelf.close()
+
+
+@given(record=records(), where=filters)
+def test_matching_in_memory_equals_the_oracle(record: Record, where: Filter) -> None:
+    assert matching.holds(where, record) == holds(where, record)
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -41,6 +41,16 @@ def test_an_unknown_price_is_unknown_not_nothing() -> None:
     assert budget.spent.cost_usd is None
 
 
+def test_an_untold_call_at_an_unknown_price_is_unknown_unless_it_has_certainly_used_nothing() -> None:
+    budget = Budget()
+    with budget.call("translator", None) as refused:
+        refused.input_tokens, refused.output_tokens, refused.cost_usd = 0, 0, 0.0
+    assert budget.spent.cost_usd == 0.0
+    spend(budget, most_usd=None, told=False)
+    assert (budget.spent.cost_usd, budget.spent.untold_calls, budget.spent.untold_usd) == (None, 1, 0.0)
+    assert budget.spent.by_node["translator"].cost_usd is None
+
+
 def test_calls_are_bounded_over_the_nodes_of_a_run() -> None:
     first = Budget(max_calls=2)
     spend(first)

@@ -1,3 +1,5 @@
+"""Which addresses can be asked, and what is shown of a server's words."""
+
 from __future__ import annotations
 
 import json
@@ -6,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.retrieval.served import is_http, told
+from outrider.state.addresses import is_http, told
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -51,3 +53,7 @@ def test_without_a_key_only_passwords_are_hidden() -> None:
 )
 def test_addresses(address: str, whether: bool) -> None:
     assert is_http(address) is whether
+
+
+def test_what_says_nothing_is_named_by_its_kind_unless_it_is_a_text() -> None:
+    assert (told(TimeoutError(), ""), told("", ""), told(" \n", "")) == ("TimeoutError", "", "")
