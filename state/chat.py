@@ -104,7 +104,7 @@ class Budget:
 
 
 def _with(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:
-    unknown = call.told and call.cost_usd is None
+    unknown = call.cost_usd is None if call.told else most_usd is None
     return {
         "calls": usage.calls + 1,
         "untold_calls": usage.untold_calls + (not call.told),
