@@ -29,9 +29,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model, and ask three questions
 	$(WITH_MODEL) $(BIN)/outrider ingest --installed --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "retry a failing call with exponential backoff" --top-k 5 --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "asynchronous HTTP client" --top-k 5 --library $(DEMO)
-	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "retry a failing call with exponential backoff" --offline --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "asynchronous HTTP client" --offline --top-k 5 --library $(DEMO)
+	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --offline --top-k 5 --library $(DEMO)
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile

@@ -25,6 +25,7 @@ def main() -> None:
     if asked.records < 1_000:
         parser.error(f"--records {asked.records}: at least 1000, so that there is something to search")
     os.environ.setdefault("LANCEDB_LOG", "error")  # its hybrid search warns of its own call with every query
+    os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:
         measure = import_module(f"bench.{name}").run

@@ -19,7 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from outrider.graph.guard import Guard
 from outrider.graph.routes import accepted, failed, scored
-from outrider.nodes.coarse_filter import coarse_filter
+from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.dedup import Dedup
 from outrider.nodes.distiller import Distiller
 from outrider.nodes.organizer import Organizer
@@ -39,7 +39,7 @@ DESCRIPTIONS = {
     "translator": "Request -> intent and search strategy, by a model or by rules.",
     "scout": "Every source and strategy at once; ranked lists, fused.",
     "dedup": "One work, one candidate: same identifier and agreeing title; then what a model proposes and evidence bears out.",
-    "coarse_filter": "Rules only: years, stars, archived, trivial forks.",
+    "coarse_filter": "Rules only: years, stars, last push, README, archived, trivial forks; then the first of each kind.",
     "fine_scorer": "How well each work answers the request, by a model; repositories on six dimensions.",
     "rule_ranker": "BM25+, fused rank, recency and citations, where no model scores.",
     "reranker": "A model that reads query and text together reorders the first works, where a probe showed that it helps.",
@@ -65,7 +65,7 @@ def build(services: Services) -> SearchGraph:
         "translator": guard("translator", translator_of(services), fallback=nothing_found, first=True),
         "scout": guard("scout", scout, fallback=nothing_found),
         "dedup": guard("dedup", Dedup(services.chat, services.dedup_prompt, llm, run, services.clock), fallback=unfinished),
-        "coarse_filter": guard("coarse_filter", coarse_filter),
+        "coarse_filter": guard("coarse_filter", CoarseFilter(settings.coarse_filter, services.clock)),
         "fine_scorer": guard("fine_scorer", scorer_of(services), fallback=unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),

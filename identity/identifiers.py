@@ -13,6 +13,7 @@ DOI = re.compile(r"10\.\d{4,9}/(?:(?!</)[^\s\"])+", re.IGNORECASE)
 ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?", re.IGNORECASE)
 ARXIV_PREFIX = re.compile(r"^(?:arxiv:|(?:https?://)?(?:www\.)?(?:export\.)?arxiv\.org/(?:abs|pdf)/)", re.IGNORECASE)
 PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/)", re.IGNORECASE)
+MOST_DIGITS = 9
 PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
 TRAILING = ".,;:'\"”’"
 
@@ -37,12 +38,19 @@ def normal_arxiv(text: str) -> str | None:
 
 def normal_pmid(text: str) -> str | None:
     digits = PMID_PREFIX.sub("", text.strip()).rstrip("/")
-    return str(int(digits)) if digits.isascii() and digits.isdigit() and 0 < int(digits) < 10**9 else None
+    return _number(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def normal_pmcid(text: str) -> str | None:
     found = PMCID.search(text.strip())
-    return f"PMC{int(found.group(1))}" if found else None
+    number = _number(found.group(1)) if found else None
+    return f"PMC{number}" if number else None
+
+
+def _number(digits: str) -> str | None:
+    """Without leading zeros; None for nought, and for more digits than such a number has."""
+    bare = digits.lstrip("0")
+    return bare if 0 < len(bare) <= MOST_DIGITS else None
 
 
 def normal_isbn(text: str) -> str | None:

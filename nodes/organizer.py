@@ -127,6 +127,7 @@ def to_hit(one: Candidate, rank: int) -> Hit:
         scored_by=one.scored_by,
         reason=one.reason,
         radar=one.radar,
+        unchecked=one.unchecked,
         flags=_flags(record),
         found_by=one.found_by,
         duplicates=one.duplicates,

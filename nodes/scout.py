@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from outrider.nodes.runtime import time_left
@@ -18,12 +19,14 @@ from outrider.state.errors import (
     NothingSearchable,
     NoVectors,
     SearchError,
+    SourceError,
 )
 from outrider.state.filters import Compare, Filter, Not, Or, both, parse_filter
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
-from outrider.state.intent import NumberRange, SearchStrategy
+from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
+from outrider.state.matching import holds
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Clock, Fusion, Source, SourceAnswer, SourceQuery
+from outrider.state.ports import EXPANDED, Clock, Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 OFF = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
 """What is not there to be searched, rather than broken."""
+ANSWERED = frozenset({"ok", "partial", "empty", "cached", "stale"})
 NOBODY = "no source runs any of the strategies that were asked for"
 
 
@@ -42,9 +46,8 @@ class Task:
     """One search to run: who, by what strategy, with which words."""
 
     source: Source
-    strategy: RetrieverType
-    text: str
-    widened: tuple[str, ...]
+    strategy: str
+    query: PlannedQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +66,87 @@ class Scout:
         tasks = planned(state.strategy, self.sources)
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
-        outcomes = await asyncio.gather(*(ask(task, where, limit, left_s) for task in tasks))
+        queries = [asked(task, state.strategy, where, limit, left_s) for task in tasks]
+        outcomes = await asyncio.gather(*(ask(task.source, query) for task, query in zip(tasks, queries, strict=True)))
         reports = tuple(report for report, _ in outcomes)
-        if all(report.status in ("unavailable", "off", "timeout") for report in reports):
+        if state.strategy.queries and not any(report.status in ANSWERED for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
-        lists = tuple(as_list(task.source.name, task.strategy, task.text, answer.results) for task, answer in answers)
+        lists = tuple(as_list(task.source.name, task.strategy, task.query.text, answer.results) for task, answer in answers)
         records = {scored.record.doc_id: scored.record for _, answer in answers for scored in answer.results}
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
 
 
 def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
-    """One task a source, strategy and query."""
+    """One task a source, strategy and query. The request picks among the library's retrievers; every other strategy always runs.
+
+    Of a strategy whose sources are none of these, all are asked: only the caller narrows a search, and was refused before.
+    """
+    named = [source for source in sources if source.name in strategy.sources] or sources
+    left_out = {kind for kind in RetrieverType if kind not in strategy.strategies} | (set() if strategy.expanded_keywords else {EXPANDED})
     return tuple(
-        Task(source, kind, query.text, strategy.expanded_keywords)
-        for source in sources
-        if source.name in strategy.sources
+        Task(source, kind, query)
+        for source in named
         for kind in source.strategies
-        if kind in strategy.strategies
-        for query in strategy.queries
+        if kind not in left_out
+        for query in strategy.queries[: source.capabilities.queries]
     )
 
 
-async def ask(task: Task, where: Filter | None, limit: int, timeout_s: float) -> tuple[SourceReport, SourceAnswer | None]:
+def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
+    return SourceQuery(
+        task.query.text,
+        task.strategy,
+        where,
+        min(limit, task.source.capabilities.most),
+        strategy.expanded_keywords,
+        task.query.keywords,
+        strategy.constraints,
+        strategy.repositories,
+        min(left_s, task.source.timeout_s),
+    )
+
+
+async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
     """The source's answer and its status line; an expected error becomes a status, never an exception."""
     started = time.perf_counter()
 
     def report(status: str, **said: object) -> SourceReport:
         took_ms = (time.perf_counter() - started) * 1000
-        row = {"source": task.source.name, "strategy": task.strategy, "asked": limit, "status": status, "took_ms": round(took_ms, 1)}
+        row = {"source": source.name, "strategy": query.strategy, "asked": query.limit, "status": status, "took_ms": round(took_ms, 1)}
         return SourceReport.model_validate({**row, **said})
 
     try:
-        async with asyncio.timeout(timeout_s):
-            answer = await task.source.search(SourceQuery(task.text, task.strategy, where, limit, task.widened))
+        async with asyncio.timeout(query.within_s):
+            answer = await source.search(query)
     except TimeoutError:
-        return report("timeout", message=f"{task.source.name} did not answer within the {timeout_s:.3g} s that were left"), None
+        return report("timeout", message=f"{source.name} did not answer within the {query.within_s:.3g} s that it may take"), None
+    except SourceError as error:
+        return report(error.status, message=str(error), retry_at=shown_time(error.retry_at)), None
     except OFF as error:
         return report("off", message=str(error)), None
     except SearchError as error:
         return report("unavailable", message=str(error)), None
-    status = "ok" if answer.results else "empty"
-    return report(status, returned=len(answer.results), total=answer.total, message=answer.message, model=answer.model), answer
+    if query.where is not None and not source.capabilities.filters:
+        answer = _fitting(answer, query.where)
+    status = answer.status or ("ok" if answer.results else "empty")
+    said = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": shown_time(answer.retry_at)}
+    return report(status, returned=len(answer.results), **said), answer
+
+
+def _fitting(answer: SourceAnswer, where: Filter) -> SourceAnswer:
+    fitting = tuple(one for one in answer.results if holds(where, one.record))
+    left_out = len(answer.results) - len(fitting)
+    said = f"{left_out:,} did not fit the filters" if left_out else ""
+    return replace(answer, results=fitting, message="; ".join(part for part in (answer.message, said) if part))
+
+
+def shown_time(at: float | None) -> str | None:
+    """ISO 8601, UTC."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def constraint_filter(strategy: SearchStrategy) -> Filter | None:

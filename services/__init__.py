@@ -14,6 +14,7 @@ from outrider.nodes.fine_scorer import ScoringPrompts
 from outrider.nodes.query_builder import QueryPrompt
 from outrider.prompts import Prompt, load
 from outrider.retrieval.fusion import fusion_of, interleaved
+from outrider.services.sources import sources_of
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -69,8 +70,7 @@ class Services:
         self.chat, self.chat_says = (chat, chat.name) if chat else chat_of(settings.llm)
         """The model that understands and judges, or None; and which it is, or why there is none."""
         self.shelf: Shelf = library if shelf is None else shelf
-        own = (library,) if settings.sources.library.enabled else ()
-        self.sources: tuple[Source, ...] = own if sources is None else sources
+        self.sources: tuple[Source, ...] = sources_of(settings, library) if sources is None else sources
         self.fuse: Fusion = fusion_of(settings.ranking)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))

@@ -79,10 +79,7 @@ def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
     """One strategy's own list, untouched."""
     best = max((one.score for one in found), default=0.0)
     works = candidates({one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found]))
-    return [
-        replace(one, score=max(0.0, scored.score / best) if best > 0 else 0.0)
-        for one, scored in zip(works, found, strict=True)
-    ]
+    return [replace(one, score=max(0.0, scored.score / best) if best > 0 else 0.0) for one, scored in zip(works, found, strict=True)]
 
 
 def _records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:

@@ -1,6 +1,6 @@
 """Settings from five layers, strongest first: flag, environment, `search_config.yaml` in the working folder, the same in the
-user folder, defaults; variables such as OPENAI_API_KEY fill in what all of them leave open (`providers`). Each value remembers
-its layer; whatever is wrong is named with the place where it stands.
+user folder, defaults; variables such as OPENAI_API_KEY and GITHUB_TOKEN fill in what all of them leave open (`providers`,
+`service_keys`). Each value remembers its layer; whatever is wrong is named with the place where it stands.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from outrider.settings.model import Settings
 from outrider.settings.providers import of_providers
 from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
+from outrider.settings.service_keys import of_services
 from outrider.settings.yaml_file import plain_value, read_yaml
 from outrider.state.errors import SettingsError
 from outrider.state.nearest import nearest as most_like
@@ -29,8 +30,8 @@ PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
 LIBRARY_NAME = "library.uri"
 DOMAIN_NAME = "llm.domain"
-NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM")
-"""Variables of ours that name no setting: the short name of one, where benchmarks find their collections, tests a model."""
+NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM", "OUTRIDER_CHROMIUM")
+"""Variables of ours that name no setting: the short name of one; where benchmarks find collections, tests a model, the web a browser."""
 FLAG = "flag"
 DEFAULT = "default"
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -61,7 +62,7 @@ def load(
     merged: Layer = {}
     for layer in (_file(user, environ), _file(folder, environ), _environment(environ), _flags(flags or {})):
         merged.update(layer)
-    merged.update(of_providers(environ, merged))
+    merged.update(of_providers(environ, merged) | of_services(environ, merged))
     settings = _checked(merged)
     return Loaded(settings, {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})})
 

@@ -6,34 +6,20 @@ Values are checked strictly: `"100"` is not a number and `1` is not a flag, so t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import platformdirs
-from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from outrider.state.model import Model
+from outrider.settings.section import ApiKey, Section
+from outrider.settings.sources import CacheSettings, SourcesSettings
 
 MEBIBYTE = 2**20
-
-
-class Section(Model):
-    model_config = ConfigDict(strict=True, hide_input_in_errors=True)  # an input may be a key
 
 
 def default_library() -> str:
     """`library` in the platform's data folder, for example `~/.local/share/outrider/library`."""
     return str(Path(platformdirs.user_data_dir("outrider", appauthor=False)) / "library")
-
-
-def _header_value(secret: SecretStr) -> SecretStr:
-    """Without the line break that a file of one line ends with."""
-    key = secret.get_secret_value().strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ValueError("holds a character that no HTTP header can carry")
-    return SecretStr(key)
-
-
-ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
 class LibrarySettings(Section):
@@ -196,29 +182,26 @@ class RepositorySettings(Section):
     maintenance: float = Field(0.1, ge=0, le=1, description="Weight of its releases and answers to issues.")
 
 
+class CoarseFilterSettings(Section):
+    """Rules that remove works before they are scored. A rule on a field that a record lacks passes."""
+
+    updated_within_months: int = Field(12, ge=0, le=1_200, description="A repository without a push for longer is removed; 0 for any.")
+    max_age_years: int = Field(0, ge=0, le=100, description="A repository begun longer ago is removed; 0 for any, since React is old, too.")
+    require_readme: bool = Field(True, description="Whether a repository without a README is removed.")
+    require_licence: bool = Field(False, description="Whether a repository without a licence is removed.")
+    archived: bool = Field(False, description="Whether archived repositories stay.")
+    trivial_fork_forks: int = Field(10, ge=0, description="A fork with fewer forks of its own, and ...")
+    trivial_fork_share: float = Field(0.5, ge=0, le=1, description="... under this share of its parent's stars is removed.")
+    most_repositories: int = Field(25, ge=1, le=1_000, description="Repositories that are scored, or top_k if that is more.")
+    most_others: int = Field(100, ge=1, le=10_000, description="Papers, pages and documents that are scored, or top_k if that is more.")
+
+
 class IngestSettings(Section):
     """Bounds on what is read into the library."""
 
     max_bytes: int = Field(512 * MEBIBYTE, ge=1, description="Largest file that is read, unpacked, in bytes.")
     max_pages: int = Field(10_000, ge=1, description="Pages of a PDF that are read; the record says where it stopped.")
     batch_records: int = Field(500, ge=1, le=100_000, description="Records written to the library at once.")
-
-
-class LibrarySourceSettings(Section):
-    enabled: bool = Field(True, description="Whether searches ask the library.")
-
-
-class GithubSettings(Section):
-    base_url: str = Field(
-        "https://api.github.com", min_length=1, description="Address of GitHub's REST API. Kept for the source, which is not built yet."
-    )
-
-
-class SourcesSettings(Section):
-    """Who is asked."""
-
-    library: LibrarySourceSettings = LibrarySourceSettings()
-    github: GithubSettings = GithubSettings()
 
 
 class Settings(Section):
@@ -234,5 +217,7 @@ class Settings(Section):
     distiller: DistillerSettings = DistillerSettings()
     stars: StarsSettings = StarsSettings()
     repository: RepositorySettings = RepositorySettings()
+    coarse_filter: CoarseFilterSettings = CoarseFilterSettings()
     ingest: IngestSettings = IngestSettings()
     sources: SourcesSettings = SourcesSettings()
+    cache: CacheSettings = CacheSettings()

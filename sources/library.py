@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.state.errors import LibraryMissing
-from outrider.state.ports import SourceAnswer, SourceQuery
+from outrider.state.filters import Compare, Filter
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
+
+BY_IDENTIFIER = frozenset({"doi", "pmid", "arxiv"})
+"""What has a column."""
+CAPABILITIES = Capabilities(frozenset({"paper", "repository", "page", "document"}), BY_IDENTIFIER, most=10_000, filters=True)
 
 
 class Engine(Protocol):
@@ -23,6 +29,8 @@ class Engine(Protocol):
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]: ...
 
+    async def first(self, where: Filter) -> Record | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
@@ -30,10 +38,15 @@ class LibrarySource:
 
     opened: Callable[[], Awaitable[Engine]]
     name: str = "library"
-    strategies: tuple[RetrieverType, ...] = tuple(RetrieverType)
+    strategies: tuple[str, ...] = tuple(RetrieverType)
+    capabilities: Capabilities = CAPABILITIES
+    timeout_s: float = math.inf
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         return await (await self.opened()).search(query)
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        return await (await self.opened()).first(Compare(scheme, "$eq", value)) if scheme in BY_IDENTIFIER else None
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         try:

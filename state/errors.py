@@ -10,6 +10,14 @@
     │   └── NothingToRead            2   it was read, and holds no record
     ├── MissingExtra                 2   an optional package is not installed
     ├── NothingSearchable            3   no configured source could be asked
+    ├── SourceError                  3   a service gave no answer that can be used; costs its own results only
+    │   ├── SourceOff                3   it cannot be asked here
+    │   ├── RateLimited              3   it wants us to wait
+    │   ├── Unauthorized             3   it does not accept the key
+    │   ├── Forbidden                3   it does not allow this
+    │   ├── SourceTimeout            3   it took longer than it may
+    │   ├── SourceUnavailable        3   it could not be reached, or failed
+    │   └── Malformed                3   it answered what is not in its documentation
     ├── ModelError                   3
     │   ├── ModelUnavailable         3   weights or an endpoint that cannot be loaded or reached
     │   ├── BadVectors               3   a model gave vectors that cannot be used: not numbers, too few, another dimension
@@ -69,6 +77,46 @@ class MissingExtra(SearchError):
 
 class NothingSearchable(SearchError):
     exit_code = 3
+
+
+class SourceError(SearchError):
+    """`retry_at` is when it may be asked again, in seconds since the epoch, where that is known."""
+
+    exit_code = 3
+    status = "unavailable"
+    """Of its line among the response's `sources`."""
+
+    def __init__(self, message: str, retry_at: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_at = retry_at
+
+
+class SourceOff(SourceError):
+    status = "off"
+
+
+class RateLimited(SourceError):
+    status = "rate_limited"
+
+
+class Unauthorized(SourceError):
+    status = "unauthorized"
+
+
+class Forbidden(SourceError):
+    status = "forbidden"
+
+
+class SourceTimeout(SourceError):
+    status = "timeout"
+
+
+class SourceUnavailable(SourceError):
+    status = "unavailable"
+
+
+class Malformed(SourceError):
+    status = "malformed"
 
 
 class ModelError(SearchError):

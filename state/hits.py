@@ -92,6 +92,8 @@ class Candidate:
     reason: str = ""
     reranked: int | None = None
     """Place among the works that a reranker reordered, from 1; they come first."""
+    unchecked: tuple[str, ...] = ()
+    """Rules of the coarse filter that could not be applied, since the record lacks what they look at."""
     unread: bool = False
     """Whether a model left it unread, since it would hardly come among the first."""
     tags: tuple[str, ...] = ()
@@ -131,6 +133,7 @@ class Hit(Model):
     )
     scored_by: ScoredBy = "unscored"
     reason: str = ""
+    unchecked: tuple[str, ...] = Field((), description="Rules of the coarse filter that could not be applied for lack of the field.")
     flags: tuple[str, ...] = Field((), description="Known ways in which its text speaks to a model instead of a reader.")
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
 from outrider.state.hits import Path, RankedList, Scored
-from outrider.state.records import Record
-from outrider.state.request import RetrieverType
+from outrider.state.intent import Constraints, RepositoryWishes
+from outrider.state.records import Kind, Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,14 +21,22 @@ OnCount = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SourceQuery:
-    """One search of one source by one strategy."""
+    """One search of one source by one strategy. What a source cannot be asked for it leaves aside: later steps look again."""
 
     text: str
-    strategy: RetrieverType
+    strategy: str
+    """One of the source's own."""
     where: Filter | None
+    """What the results must fit. A source that cannot be asked so is asked for `constraints` and `repositories` as far as it can be."""
     limit: int
     widened: tuple[str, ...] = ()
     """Terms that help without being asked for; they count less than the words of `text`."""
+    keywords: tuple[str, ...] = ()
+    """Its content words, for sources that match every word."""
+    constraints: Constraints = field(default_factory=Constraints)
+    repositories: RepositoryWishes = field(default_factory=RepositoryWishes)
+    within_s: float = 25.0
+    """Seconds that it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,30 @@ class SourceAnswer:
     message: str = ""
     model: str = ""
     """The model that ranked, with what identifies it."""
+    status: Literal["", "partial", "cached", "stale"] = ""
+    """Where it is not all that was asked for, or not of now: cut short, from the cache, or older than it should be."""
+    retry_at: float | None = None
+    """When the rest may be asked for, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a source can do."""
+
+    kinds: frozenset[Kind]
+    """Of its records."""
+    identifiers: frozenset[str] = frozenset()
+    """Schemes (fields of `Identifiers`) by which `get` finds a record."""
+    most: int = 1_000
+    """Results of one search at most, however many are asked for."""
+    queries: int = 4
+    """Queries of one plan that it is asked at most: some services allow few requests."""
+    filters: bool = False
+    """Whether it applies `where` itself; else whoever asks does."""
+
+
+EXPANDED = "expanded"
+"""The strategy that searches with the words that widen a query; skipped where there are none."""
 
 
 class Source(Protocol):
@@ -49,11 +81,23 @@ class Source(Protocol):
     def name(self) -> str: ...
 
     @property
-    def strategies(self) -> tuple[RetrieverType, ...]:
-        """The strategies that this source can run."""
+    def strategies(self) -> tuple[str, ...]:
+        """The strategies that this source can run; a request's `strategies` picks among the library's only."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that a search of it may take, as far as the run has them."""
         ...
 
     async def search(self, query: SourceQuery) -> SourceAnswer: ...
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        """The record with this identifier; None where the source has none."""
+        ...
 
 
 class Shelf(Protocol):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from outrider.services import Services
 from outrider.settings.model import Settings
+from outrider.settings.sources import SourcesSettings
 from outrider.state.hits import Candidate, FoundBy, Scored
-from outrider.state.ports import Reranker, SourceAnswer, SourceQuery
+from outrider.state.ports import Capabilities, Reranker, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.request import RetrieverType
 from outrider.text.words import stems
 
+OFFLINE = SourcesSettings(offline=True)
 NOON = 1_790_000_000.0  # 21 September 2026
 
 
@@ -36,7 +39,9 @@ class Shelf:
 
     held: list[Record] = field(default_factory=list)
     name: str = "library"
-    strategies: tuple[RetrieverType, ...] = (RetrieverType.LANCE_FTS,)
+    strategies: tuple[str, ...] = (RetrieverType.LANCE_FTS,)
+    capabilities: Capabilities = field(default_factory=lambda: Capabilities(frozenset({"paper"}), filters=True))
+    timeout_s: float = math.inf
     asked: list[SourceQuery] = field(default_factory=list)
     error: Exception | None = None
     delay_s: float = 0.0
@@ -55,6 +60,9 @@ class Shelf:
         scored = [(len(wanted & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.held]
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        return next((one for one in self.held if getattr(one.identifiers, scheme) == value), None)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         if self.shelf_error:

@@ -50,7 +50,7 @@ RIS = KnownReader("ris", version=2)
 BIBTEX = KnownReader("bibtex", version=2)
 TABLES = KnownReader("tables", version=3)
 JSON_LINES = KnownReader("json_lines", version=3)
-HTML = KnownReader("html", single=True)
+HTML = KnownReader("html", version=2, single=True)
 MARKDOWN = KnownReader("markdown", single=True)
 PLAIN_TEXT = KnownReader("plain_text", single=True)
 

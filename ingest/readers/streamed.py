@@ -17,8 +17,8 @@ from typing import BinaryIO, TextIO, cast
 from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
-from outrider.ingest.readers.encoding import Encoding, Sample, marked
 from outrider.state.errors import UnreadableFile
+from outrider.text.encoding import Encoding, Sample, marked
 
 CHUNK_BYTES = 2**16
 Parse = Callable[[TextIO], Iterator[Parsed]]

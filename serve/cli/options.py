@@ -31,11 +31,11 @@ FiltersOption = Annotated[
 ]
 
 
-def services(library: str | None) -> Services:
+def services(library: str | None, *, offline: bool = False) -> Services:
     """Services from the settings, with the library of the command line where one is named; loaded only now."""
     from outrider.services import Services
 
-    return Services.from_file({"library.uri": library})
+    return Services.from_file({"library.uri": library, "sources.offline": offline or None})
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:

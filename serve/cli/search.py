@@ -53,13 +53,14 @@ def search(
         float | None,
         typer.Option("--max-cost", metavar="USD", help="What the model may cost in this search; 0 asks only one that is free."),
     ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask your library only.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the planned searches and every work that a rule left out.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Search, and answer with the sentences that count.
 
-    Works without a network and without a key: rules rank what your library holds.
+    Works without a network and without a key: then rules rank what your library holds.
     """
     asked = {
         "query": sys.stdin.read() if query == "-" else query,
@@ -77,7 +78,7 @@ def search(
         "previous_strategies": [_strategy_in(path) for path in after or ()],
     }
     context = _context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
-    answer, left_out = wait_for(_answer(asked, services(library), context, quiet=as_json))
+    answer, left_out = wait_for(_answer(asked, services(library, offline=offline), context, quiet=as_json))
     if as_json:
         sys.stdout.write(answer.model_dump_json() + "\n")
     else:

@@ -29,6 +29,7 @@ from outrider.prompts import fenced
 from outrider.retrieval.store import Library
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
+from outrider.settings.sources import SourcesSettings
 from outrider.state.chat import Asked, Budget
 from outrider.state.errors import BadAnswer
 from outrider.state.model import Model
@@ -125,7 +126,7 @@ def test_the_whole_graph_answers_whatever_the_model_says(chat: EndpointChat, tmp
 
     async def searched() -> SearchResponse:
         await (await Library.open(tmp_path, create=True)).upsert(papers)
-        made = Services(Settings(library=LibrarySettings(uri=str(tmp_path))), chat=chat)
+        made = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), sources=SourcesSettings(offline=True)), chat=chat)
         state = await build(made).ainvoke({"query": "does aspirin harm the liver"}, context=RunContext(run_timeout_s=600))
         return SearchResponse.model_validate(state)
 

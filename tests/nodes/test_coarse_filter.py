@@ -1,17 +1,32 @@
+"""Rules remove what breaks them, keep the reason, and pass what they cannot look at."""
+
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
-from fakes import candidate, paper
+from fakes import NOON, candidate, paper
+from hypothesis import given
+from hypothesis import strategies as st
 
-from outrider.nodes.coarse_filter import filtered, why_not
+from outrider.nodes.coarse_filter import Rules, cut_to, filtered
+from outrider.settings.model import CoarseFilterSettings
+from outrider.state.hits import Candidate
 from outrider.state.intent import Constraints, NumberRange
-from outrider.state.records import Repository
+from outrider.state.records import Record, Repository
 
-RULES = Constraints(years=NumberRange(min=2010, max=2020), stars=NumberRange(min=50))
+ASKED = Constraints(years=NumberRange(min=2010, max=2020), stars=NumberRange(min=50))
+NOW = datetime.fromtimestamp(NOON, UTC)  # 21 September 2026
+EVERY = ("year", "stars", "updated", "readme", "archived", "fork")
 
 
 def repository(**fields: object) -> Repository:
     return Repository.model_validate({"doc_id": "r", **fields})
+
+
+def why_not(record: Record, **settings: object) -> str | None:
+    _, rejected = filtered([candidate(record)], Rules(ASKED, CoarseFilterSettings.model_validate(settings), NOW))
+    return rejected[0].why if rejected else None
 
 
 @pytest.mark.parametrize(
@@ -25,17 +40,83 @@ def repository(**fields: object) -> Repository:
         (repository(stars=50), None),
         (repository(), None),
         (repository(stars=900, archived=True), "the repository is archived"),
+        (repository(updated_at="2025-09-20T00:00:00Z"), "not updated within 12 months"),
+        (repository(updated_at="2025-09-23"), None),
+        (repository(updated_at="last summer"), None),
+        (repository(metadata={"readme": False}), "it has no README"),
+        (repository(metadata={"readme": False}, text="# It has one"), None),
+        (repository(licence=None), None),
+        (repository(metadata={"created_at": "2013-05-24T16:15:54Z"}), None),
         (repository(stars=60, forks=9, is_fork=True, parent_stars=121), "a trivial fork"),
         (repository(stars=60, forks=9, is_fork=True, parent_stars=119), None),
         (repository(stars=60, forks=10, is_fork=True, parent_stars=900), None),
         (repository(stars=60, forks=1, is_fork=True), None),
     ],
 )
-def test_rules_pass_what_they_do_not_know(record: Repository, why: str | None) -> None:
-    assert why_not(record, RULES) == why
+def test_rules_pass_what_they_do_not_know(record: Record, why: str | None) -> None:
+    assert why_not(record) == why
+
+
+@pytest.mark.parametrize(
+    ("record", "settings", "why"),
+    [
+        (repository(archived=True), {"archived": True}, None),
+        (repository(updated_at="2011-01-01"), {"updated_within_months": 0}, None),
+        (repository(metadata={"created_at": "2013-05-24T16:15:54Z"}), {"max_age_years": 5}, "older than 5 years"),
+        (repository(metadata={"readme": False}), {"require_readme": False}, None),
+        (repository(licence=""), {"require_licence": True}, "it has no licence"),
+        (repository(licence="MIT"), {"require_licence": True}, None),
+        (repository(stars=60, forks=9, is_fork=True, parent_stars=121), {"trivial_fork_forks": 9}, None),
+        (repository(stars=60, forks=9, is_fork=True, parent_stars=121), {"trivial_fork_share": 0.4}, None),
+    ],
+)
+def test_every_rule_can_be_tuned(record: Record, settings: dict[str, object], why: str | None) -> None:
+    assert why_not(record, **settings) == why
+
+
+def test_what_a_rule_cannot_look_at_is_told() -> None:
+    rules = Rules(ASKED, CoarseFilterSettings(), NOW)
+    (bare, known, undated), _ = filtered([candidate(repository()), candidate(whole()), candidate(paper("p"))], rules)
+    assert bare.unchecked == EVERY
+    assert known.unchecked == ()
+    assert undated.unchecked == ("year",)
+
+
+def whole() -> Repository:
+    said = {"stars": 100, "updated_at": "2026-09-01T00:00:00Z", "text": "# Read me", "archived": False, "is_fork": False}
+    return repository(year=2015, **said)
 
 
 def test_what_is_rejected_keeps_its_reason() -> None:
-    kept, rejected = filtered([candidate(paper("a", "Old", year=1999)), candidate(paper("b", year=2012))], RULES)
+    works = [candidate(paper("a", "Old", year=1999)), candidate(paper("b", year=2012))]
+    kept, rejected = filtered(works, Rules(ASKED, CoarseFilterSettings(), NOW))
     assert [one.record.doc_id for one in kept] == ["b"]
     assert [(row.doc_id, row.title, row.why) for row in rejected] == [("a", "Old", "year 1999 is outside 2010-2020")]
+
+
+def test_each_kind_is_cut_by_fused_order_not_by_stars() -> None:
+    young = candidate(Repository(doc_id="young", stars=60))
+    giants = [candidate(Repository(doc_id=f"giant {number}", stars=90_000)) for number in range(3)]
+    papers = [candidate(paper(f"p{number}")) for number in range(3)]
+    kept, cut = cut_to([giants[0], papers[0], young, papers[1], *giants[1:], papers[2]], 2, 2)
+    assert [one.record.doc_id for one in kept] == ["giant 0", "p0", "young", "p1"]
+    assert [(row.doc_id, row.why) for row in cut] == [
+        ("giant 1", "beyond the first 2 repositories"), ("giant 2", "beyond the first 2 repositories"), ("p2", "beyond the first 2 works"),
+    ]  # fmt: skip
+
+
+works = st.builds(
+    lambda number, stars, archived, year: candidate(Repository(doc_id=f"r{number}", stars=stars, archived=archived, year=year)),
+    st.integers(0, 10**6),
+    st.none() | st.integers(0, 200),
+    st.none() | st.booleans(),
+    st.none() | st.integers(1990, 2026),
+)
+
+
+@given(st.lists(works, max_size=12, unique_by=lambda one: one.record.doc_id), st.integers(1, 5))
+def test_nothing_is_lost(many: list[Candidate], most: int) -> None:
+    passed, rejected = filtered(many, Rules(ASKED, CoarseFilterSettings(), NOW))
+    kept, cut = cut_to(passed, most, most)
+    told = [one.record.doc_id for one in kept] + [row.doc_id for row in (*rejected, *cut)]
+    assert sorted(told) == sorted(one.record.doc_id for one in many)

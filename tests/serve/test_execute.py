@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import doi, paper
+from fakes import OFFLINE, doi, paper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from word_embedder import WordEmbedder
@@ -65,7 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(folder: Path, **parts: Any) -> Services:
-    return Services(Settings(library=LibrarySettings(uri=str(folder))), **{"embedder": WordEmbedder(), "reranker": longest, **parts})
+    return Services(
+        Settings(library=LibrarySettings(uri=str(folder)), sources=OFFLINE), **{"embedder": WordEmbedder(), "reranker": longest, **parts}
+    )
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ def test_hybrid_fuses_all_and_gives_one_work_once(services: Services) -> None:
 
 
 def test_rerank_reorders_the_first_and_keeps_the_tail(folder: Path) -> None:
-    settings = Settings(library=LibrarySettings(uri=str(folder)))
+    settings = Settings(library=LibrarySettings(uri=str(folder)), sources=OFFLINE)
     settings = settings.model_copy(update={"reranker": settings.reranker.model_copy(update={"depth": 2, "weight": 1.0})})
     services = Services(settings, embedder=WordEmbedder(), reranker=longest)  # type: ignore[arg-type]
     plain = outrider.execute("DENSE", "fever", services=services)
@@ -254,7 +256,7 @@ def test_vectors_without_records_do_not_stand_in_the_way(tmp_path: Path) -> None
 def test_a_server_that_never_answers_costs_no_more_than_the_runs_time(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         embedding = EmbeddingSettings(model_name="words", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
-        services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding))
+        services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding, sources=OFFLINE))
         started = time.perf_counter()
         answer = asyncio.run(outrider.asearch("aspirin", services=services, context=RunContext(run_timeout_s=1.0)))
         assert time.perf_counter() - started < 20

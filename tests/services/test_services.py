@@ -7,7 +7,8 @@ import pytest
 from fakes import Shelf
 
 from outrider.services import Services
-from outrider.settings.model import LibrarySettings, LibrarySourceSettings, Settings, SourcesSettings
+from outrider.settings.model import LibrarySettings, Settings
+from outrider.settings.sources import LibrarySourceSettings, SourcesSettings
 from outrider.state.errors import LibraryMissing
 
 
@@ -52,7 +53,7 @@ def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
     shelf = Shelf()
     assert Services(Settings(), shelf=shelf).shelf is shelf
     assert Services(Settings(), sources=()).sources == ()
-    off = Settings(sources=SourcesSettings(library=LibrarySourceSettings(enabled=False)))
+    off = Settings(sources=SourcesSettings(offline=True, library=LibrarySourceSettings(enabled=False)))
     assert Services(off).source_names == ()
 
 

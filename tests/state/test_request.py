@@ -45,7 +45,6 @@ def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> Non
     [
         ({"query": {"title": "x"}}, "mapping"),
         ({"query": "x", "mode": "systematic"}, "systematic"),
-        ({"query": "x", "sources": ["pubmed"]}, "pubmed"),
     ],
 )
 def test_what_is_asked_for_by_name_and_not_built_is_refused(asked: dict[str, object], says: str) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers import KnownReader
-from outrider.ingest.readers.encoding import SAMPLE_BYTES, Sample
 from outrider.state.records import BaseRecord
+from outrider.text.encoding import SAMPLE_BYTES, Sample
 
 RUSSIAN = "Влияние витамина D на плотность костной ткани у пожилых людей"
 CHINESE = "这是一个关于机器学习的中文文本，用于测试编码检测。"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.html import declared_charset, read
+from outrider.ingest.readers.html import read
+from outrider.sources.html_page import declared_charset
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Page
 
@@ -48,6 +49,15 @@ def test_what_a_page_does_not_declare_is_missing(tmp_path: Path) -> None:
     body = BODY + '<p>By <b>Ann Smith</b>, see https://doi.org/10.1000/other</p><a href="/x">x</a>'
     found = page(tmp_path / "a.html", f'<html><head><title>T</title><link rel="canonical" href="/x"></head><body>{body}</body></html>')
     assert (found.authors, found.identifiers.doi, found.url, found.year) == ((), None, None, None)
+
+
+def test_works_that_a_page_links_to_are_edges(tmp_path: Path) -> None:
+    """Its own identifiers are what it declares, also as a link that names the page itself (RFC 8574)."""
+    head = '<title>T</title><link rel="cite-as" href="https://doi.org/10.1000/own"><meta name="citation_pmid" content="77">'
+    body = '<a href="https://doi.org/10.1000/OWN">itself</a><a href="https://doi.org/10.1000/other">x</a><a href="/10.1000/y">y</a>'
+    found = page(tmp_path / "a.html", f"<html><head>{head}</head><body>{BODY}{body}</body></html>")
+    assert (found.identifiers.doi, found.identifiers.pmid) == ("10.1000/own", "77")
+    assert [(edge.relation, edge.target) for edge in found.edges] == [("links_to", "doi:10.1000/other"), ("links_to", "doi:10.1000/y")]
 
 
 def test_json_ld_names_authors_and_date(tmp_path: Path) -> None:

@@ -68,7 +68,6 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
         (["search", "x", "--filters", '{"year": {"$gtt": 1}}'], 2, "$gtt"),
         (["search", "x", "--filters", '{"year": "1"}'], 2, "whole number"),
         (["search", "x", "--source", "githup"], 2, "githup"),
-        (["search", "x", "--source", "github"], 2, "not built yet"),
         (["search", "x", "--strategy", "dense"], 3, "outrider library reindex"),
         (["search", "x", "--mode", "systematic"], 2, "not built yet"),
         (["search", "x", "--timeout", "0"], 2, "--timeout"),

@@ -1,4 +1,4 @@
-"""Which encoding a text is in: what its byte order mark says, else UTF-8, else a guess, which is named as one."""
+"""Which encoding a text is in: what its byte order mark says, else UTF-8, else what it declares, else a guess, which is named as one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ GUESSES = ("cp1252", "iso8859_2", "cp1251", "koi8_r", "gb18030", "big5", "shift_
 SAMPLE_BYTES = 64 * 1024
 AROUND_BYTES = 40
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+(?:[\x00-\x7f]{1,%d}[\x80-\xff]+){0,400}[\x00-\x7f]{0,%d}" % (AROUND_BYTES, AROUND_BYTES))
+CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffe\uffff]")
+MAX_CONTROL_SHARE = 0.001
 FEW_BYTES = 8
 """Fewer bytes beyond ASCII say nothing about an encoding: `caf\\xe9` would be taken for Cyrillic."""
 
@@ -80,3 +82,58 @@ class Sample:
             self._size += len(part)
             if self._size >= SAMPLE_BYTES:
                 break
+
+
+class NoText(ValueError):
+    """Bytes that are empty, binary, or false to their own byte order mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Text with line feeds only and without stray control characters."""
+
+    text: str
+    encoding: Encoding
+
+    def said(self) -> dict[str, str]:
+        """What a record's metadata says about the encoding."""
+        return self.encoding.said()
+
+
+def decoded(data: bytes, declared: str | None = None) -> Decoded:
+    """A whole text. An encoding that is `declared` is believed where the bytes are not UTF-8. Raises `NoText`."""
+    if not data.strip():
+        raise NoText("is empty")
+    text, encoding = _decode(data, declared)
+    controls = sum(1 for _ in CONTROL.finditer(text))
+    if controls > max(1, MAX_CONTROL_SHARE * len(text)):
+        raise NoText(f"binary, not text ({controls} control characters)")
+    plain = CONTROL.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    if not plain.strip():
+        raise NoText("is empty")
+    return Decoded(plain, encoding)
+
+
+def _decode(data: bytes, declared: str | None) -> tuple[str, Encoding]:
+    encoding = marked(data) or "utf-8"
+    try:
+        return data.decode(encoding), Encoding(encoding)
+    except UnicodeDecodeError as broken:
+        if encoding != "utf-8":
+            raise NoText(f"starts as {encoding} but is not: {broken.reason} at byte {broken.start}") from broken
+    if b"\x00" in data:
+        raise NoText("binary, not text (null bytes)")
+    if declared and _known(declared):
+        return data.decode(declared, errors="replace"), Encoding(codecs.lookup(declared).name)
+    sample = Sample()
+    sample.feed(data)
+    guess = sample.guess()
+    return data.decode(guess.name, errors="replace"), guess
+
+
+def _known(encoding: str) -> bool:
+    try:
+        b"a".decode(encoding)
+    except (LookupError, UnicodeError):  # no such encoding, or no text encoding, or one that needs more than a byte
+        return False
+    return True

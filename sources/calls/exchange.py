@@ -1,0 +1,169 @@
+"""One request over the process's HTTP client, and its answer, read up to a bound. Used on the background loop only."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from outrider.sources.calls.service import Service
+from outrider.state.addresses import without_password
+from outrider.state.background import run_in_background
+from outrider.state.errors import Malformed, SourceError, SourceTimeout, SourceUnavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+KEPT_OPEN, KEPT_OPEN_S = 40, 30.0
+"""Connections that wait for the next request, and for how long."""
+CLOSED_WITHIN_S = 1.0
+TALKATIVE = ("httpx", "hpack.hpack", "hpack.table")
+"""Loggers that write whole addresses and headers, with keys in them."""
+
+log = logging.getLogger(__name__)
+_asking: ContextVar[bool] = ContextVar("_asking", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`url` and `headers` are without what goes with every request of the service, which may be secret."""
+
+    service: Service
+    method: str
+    url: httpx.URL
+    headers: Mapping[str, str]
+    body: str | None
+    accept: frozenset[int]
+
+    @property
+    def shown(self) -> str:
+        return without_password(str(self.url))
+
+    @property
+    def key(self) -> str:
+        """Of the cache: everything that decides the answer, and nothing that is secret."""
+        said = [self.service.name, self.method, self.shown, dict(self.headers), self.body]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        """For a message: the address without the question."""
+        return self.service.shown(without_password(str(self.url.copy_with(query=None))))
+
+
+class Unreachable(SourceUnavailable):
+    """No connection: without a network, the next second has none either."""
+
+
+class Said(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+
+
+def address(service: Service, path: str, params: Mapping[str, str | int | float]) -> httpx.URL:
+    import httpx
+
+    try:
+        return httpx.URL(service.base_url.rstrip("/") + path).copy_merge_params(params)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise SourceUnavailable(f"{service.name} cannot be asked this; ask with less or other words: {service.shown(error)}") from None
+
+
+async def exchanged(asked: Asked, agent: str, within_s: float) -> Said:
+    """Raises `SourceTimeout` and `SourceUnavailable` for what may be of the moment, and `Malformed`.
+
+    None of them holds the client's own error: that may show a key.
+    """
+    import httpx
+
+    _asking.set(True)
+    failure: SourceError
+    try:
+        async with asyncio.timeout(max(within_s, 0.0)):
+            return await _sent(asked, agent)
+    except TimeoutError:
+        failure = SourceTimeout(f"{asked.service.name} did not answer {asked} within {max(within_s, 0.0):.3g} s; try again later")
+    except httpx.HTTPError as error:
+        why = asked.service.shown(str(error) or type(error).__name__)
+        kind = Unreachable if isinstance(error, httpx.ConnectError) else SourceUnavailable
+        failure = kind(f"{asked.service.name} could not be asked {asked}: {why}; try again later")
+    finally:
+        _asking.set(False)
+    raise failure
+
+
+async def _sent(asked: Asked, agent: str) -> Said:
+    service = asked.service
+    headers = {"User-Agent": agent, **asked.headers, **service.headers}
+    if asked.body is not None:
+        headers = {"Content-Type": "application/json", **headers}
+    url = asked.url.copy_merge_params(service.params)
+    async with client().stream(asked.method, url, headers=headers, content=asked.body) as response:
+        said = Said(response.status_code, dict(response.headers), await _body(response, asked))
+    log.debug("%s %s: %d, %d bytes", asked.method, asked, said.status, len(said.body))
+    return said
+
+
+async def _body(response: httpx.Response, asked: Asked) -> bytes:
+    """Unpacked here, bit by bit: the client would unpack a whole part, a thousand times its size, before it can be measured."""
+    import httpx
+
+    service = asked.service
+    what = f"{service.name} answered {asked} with"
+    packing = response.headers.get("content-encoding", "identity").lower()
+    if packing not in {"identity", "gzip"}:
+        raise Malformed(f"{what} what is packed with {service.shown(packing)}, which was not asked for")
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if packing == "gzip" else None
+    body, came = bytearray(), 0
+    async for part in response.aiter_raw():
+        came += len(part)
+        try:
+            body += unpacking.decompress(part, service.most_bytes - len(body) + 1) if unpacking else part
+        except zlib.error as error:
+            raise Malformed(f"{what} what cannot be unpacked: {error}") from None
+        if max(len(body), came) > service.most_bytes:
+            raise Malformed(f"{what} more than {service.most_bytes:,} bytes, which is all that is read; ask for less")
+    if unpacking and came and not unpacking.eof:
+        raise httpx.RemoteProtocolError("its answer was cut short")
+    return bytes(body)
+
+
+@cache
+def client() -> httpx.AsyncClient:
+    """One for the process. It keeps no cookies and follows no redirect: whether to is for who asks. Proxies of the environment are used."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    import httpx
+
+    for name in TALKATIVE:
+        logging.getLogger(name).addFilter(_is_not_ours)
+    made = httpx.AsyncClient(
+        http2=True,
+        timeout=None,  # noqa: S113 - each request brings its time
+        follow_redirects=False,
+        headers={"Accept-Encoding": "gzip"},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_OPEN, keepalive_expiry=KEPT_OPEN_S),
+    )
+    atexit.register(_close, made)
+    return made
+
+
+def _is_not_ours(_: logging.LogRecord) -> bool:
+    return not _asking.get()
+
+
+def _close(made: httpx.AsyncClient) -> None:
+    """Connections that are kept open would be complained about when the process ends."""
+    with suppress(TimeoutError):
+        run_in_background(asyncio.wait_for(made.aclose(), CLOSED_WITHIN_S))

@@ -1,0 +1,173 @@
+"""Who may ask a service when: its limit, as the service itself counts, and a pause for one that says so or fails again and again.
+
+Used on the background loop only (`Caller` sees to it), so that one limit holds for all searches of the process, whatever their loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+
+from outrider.sources.calls.service import Service
+from outrider.state.errors import RateLimited, SourceError, SourceUnavailable
+
+TRANSIT_S = 0.25
+"""What a request may need to arrive: its host's name looked up, a connection made, the way there."""
+FAILURES = 5
+"""In a row, after which a service is left alone ..."""
+PAUSE_S = 30.0
+"""... for so long; then one request finds out."""
+
+
+class Window:
+    """At most `most` requests arrive in any `per_s` seconds: a turn comes back `per_s` after its request was answered, or after it
+    went and `TRANSIT_S`, where the answer takes longer.
+
+    A leaky bucket such as aiolimiter's lets a burst go and refills at once: of 10 a minute, 19 in the first, which GitHub refuses.
+    """
+
+    def __init__(self, most: int, per_s: float) -> None:
+        self.most, self.per_s = most, per_s
+        self._turns = asyncio.Semaphore(most)  # first come, first served
+        self._went: deque[float] = deque(maxlen=most)
+        self._ahead = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Callable[[], None]]:
+        """Waits for a turn and gives what is to be called when the request goes; a turn that is left without that is free at once."""
+        loop = asyncio.get_running_loop()
+        have = False
+        back: asyncio.TimerHandle | None = None
+
+        def go() -> None:
+            nonlocal back
+            self._ahead -= 1
+            self._went.append(loop.time())
+            back = loop.call_later(TRANSIT_S + self.per_s, self._turns.release)
+
+        self._ahead += 1
+        try:
+            have = await self._turns.acquire()
+            yield go
+        finally:
+            if back is None:
+                self._ahead -= 1
+                if have:
+                    self._turns.release()
+        if back and back.when() > loop.time() + self.per_s:  # answered, hence it has arrived
+            back.cancel()
+            loop.call_later(self.per_s, self._turns.release)
+
+    def wait_s(self) -> float:
+        """How long one who comes now waits at least, unless somebody before them gives up."""
+        periods, behind = 1, len(self._went) + self._ahead - self.most  # behind whom they come: that one's turn they get
+        while behind >= len(self._went):
+            periods, behind = periods + 1, behind - self.most
+        now = asyncio.get_running_loop().time()
+        first_s = max(0.0, self._went[behind] + self.per_s - now) if behind >= 0 else 0.0
+        return first_s + (periods - 1) * self.per_s
+
+
+@dataclass(slots=True)
+class Turn:
+    """Who may ask one service when."""
+
+    window: Window
+    places: asyncio.Semaphore
+    """One for each request under way at a time."""
+    now: Callable[[], float] = time.time
+    closed_until: float = 0.0
+    """By what the service said, in seconds since the epoch."""
+    _failures: int = 0
+    _failed_at: float = 0.0
+    _last: SourceError | None = field(default=None, repr=False)
+    _finding_out: bool = False
+
+    @asynccontextmanager
+    async def taken(self, service: Service, within_s: float) -> AsyncIterator[None]:
+        """Waits its turn. Raises `RateLimited` as soon as it is clear that none comes within `within_s`, `SourceUnavailable` while the
+        service is left alone.
+        """
+        until = self.now() + within_s
+        self._closed_s(service, until)
+        self._used_up(service, until)
+        try:
+            async with asyncio.timeout(max(within_s, 0.0)) as limit, self.window.turn() as go, self.places:
+                while (wait_s := self._closed_s(service, until)) > 0:  # noqa: ASYNC110 - it may be closed again meanwhile
+                    await asyncio.sleep(wait_s)
+                limit.reschedule(None)
+                with self._circuit():
+                    go()
+                    yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            held_up = f"{service.name}: no turn came within {within_s:.3g} s, other searches are asking it; try again"
+            raise RateLimited(held_up, self.now() + self.window.per_s) from error
+
+    def close(self, until: float) -> None:
+        """Nobody asks before that time, in seconds since the epoch."""
+        self.closed_until = max(self.closed_until, until)
+
+    def failed(self, error: SourceError) -> None:
+        self._failures, self._failed_at, self._last = self._failures + 1, self.now(), error
+
+    def answered(self) -> None:
+        """Whatever it said: it is there."""
+        self._failures = 0
+
+    def _closed_s(self, service: Service, until: float) -> float:
+        """How long nobody may ask it. Raises where that is longer than until then."""
+        self._left_alone(service)
+        left_s = self.closed_until - self.now()
+        if left_s > 0 and self.closed_until > until:
+            raise RateLimited(f"{service.name} has asked not to be asked for another {left_s:,.0f} s; try again then", self.closed_until)
+        return left_s
+
+    def _used_up(self, service: Service, until: float) -> None:
+        wait_s = self.window.wait_s()
+        turn_at = self.now() + wait_s
+        if turn_at > until:
+            raise RateLimited(
+                f"{service.name}: its limit of {service.requests:g} requests in {service.per_s:g} s is used up by other searches; "
+                f"try again in {wait_s:,.1f} s",
+                turn_at,
+            )
+
+    def _left_alone(self, service: Service) -> None:
+        since_s = self.now() - self._failed_at
+        if self._failures < FAILURES or (since_s >= PAUSE_S and not self._finding_out):
+            return
+        kind = RateLimited if isinstance(self._last, RateLimited) else SourceUnavailable
+        left_s = max(1.0, PAUSE_S - since_s)
+        raise kind(
+            f"{service.name} failed {self._failures} times in a row and is left alone; try again in {left_s:.0f} s. Its last failure: "
+            f"{self._last}",
+            self.now() + left_s,
+        )
+
+    @contextmanager
+    def _circuit(self) -> Iterator[None]:
+        """After the pause one request finds out, and nobody else asks until it knows."""
+        finding_out = self._failures >= FAILURES
+        self._finding_out |= finding_out
+        try:
+            yield
+        finally:
+            self._finding_out &= not finding_out
+
+
+def turn_of(service: Service) -> Turn:
+    """The process's own for this service under these limits."""
+    return _turn(service.name, service.base_url, service.requests, service.per_s, service.at_once)
+
+
+@cache
+def _turn(_name: str, _base_url: str, requests: float, per_s: float, at_once: int) -> Turn:
+    window = Window(int(requests), per_s) if requests >= 1 else Window(1, per_s / requests)
+    return Turn(window, asyncio.Semaphore(at_once))

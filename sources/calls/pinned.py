@@ -1,0 +1,68 @@
+"""An HTTP transport that connects to addresses a `Guard` has checked, and to nothing else.
+
+httpcore opens every connection through a network backend (`httpcore.AsyncNetworkBackend`); TLS is begun on what that returns, with
+the name of the host, so that certificates are checked as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import httpcore
+import httpx
+
+from outrider.sources.calls.guard import Guard, same_peer
+from outrider.state.errors import Forbidden
+
+
+class PinnedTransport(httpx.AsyncHTTPTransport):
+    """Raises `Forbidden` and `SourceUnavailable` beside httpx's own errors."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(trust_env=False),
+            max_connections=50,
+            max_keepalive_connections=10,
+            keepalive_expiry=10.0,
+            network_backend=PinnedNetwork(guard),
+        )
+
+
+class PinnedNetwork(httpcore.AsyncNetworkBackend):
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failed: Exception = httpcore.ConnectError(f"{host} has no address")
+        addresses = await self._guard.addresses(host, port)
+        each_s = None if timeout is None else timeout / len(addresses)
+        for address in addresses:
+            try:
+                stream = await self._network.connect_tcp(str(address), port, each_s, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+                continue
+            try:
+                same_peer(address, stream.get_extra_info("server_addr"), host)
+            except Forbidden:
+                await stream.aclose()
+                raise
+            return stream
+        raise failed
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+        raise Forbidden("a socket of this machine is not asked")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

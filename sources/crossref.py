@@ -1,0 +1,112 @@
+"""Crossref: works that publishers have registered with a DOI, and the notices that correct or retract them.
+
+Follows https://api.crossref.org/swagger-ui ("Works") and https://www.crossref.org/documentation/retrieve-metadata/rest-api/ as of
+October 2026: `GET /works?query.bibliographic=`, at most 1,000 rows, and `GET /works/{doi}`. Limits of lists since December 2025: 1 request
+a second and 1 at a time for everybody, 3 for who tells an e-mail address in the user agent; more with a key of Metadata Plus.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import quote
+
+from outrider.identity.identifiers import normal_doi
+from outrider.settings.sources import CrossrefSettings
+from outrider.sources import crossref_records as records
+from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.service import Service
+from outrider.sources.crossref_records import NAME
+from outrider.state.errors import Malformed
+from outrider.state.intent import Constraints
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.records import Paper
+
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi"}), most=1_000, queries=3)
+MOST_CHARS = 500
+"""Of a query: it stands in an address. What ranks needs no more."""
+MOVED = frozenset({301, 302, 307, 308})
+
+
+POLITE = 3
+"""Times as often may ask who gives an e-mail address (api.crossref.org, "polite pool"; lists, as of December 2025)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossref:
+    """A `Source`."""
+
+    caller: Caller
+    service: Service
+    timeout_s: float
+    capabilities: Capabilities = CAPABILITIES
+    name: str = NAME
+    strategies: tuple[str, ...] = ("relevance",)
+
+    @classmethod
+    def of(cls, settings: CrossrefSettings, caller: Caller) -> Self:
+        key = settings.api_key.get_secret_value()
+        more = POLITE if "@" in caller.contact else 1
+        service = Service(
+            NAME,
+            settings.base_url,
+            settings.requests * more,
+            settings.per_s,
+            headers={"Crossref-Plus-API-Token": f"Bearer {key}"} if key else {},
+            at_once=settings.at_once * more,
+            timeout_s=settings.timeout_s,
+        )
+        return cls(caller, service, settings.timeout_s)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        words, limit = " ".join(query.text.split())[:MOST_CHARS], min(query.limit, self.capabilities.most)
+        if not words or limit < 1:
+            return SourceAnswer(())
+        params = params_of(words, query.constraints, limit)
+        reply = await self.caller.get(self.service, "/works", params, within_s=query.within_s * (1 - SPARE))
+        said = reply.json()
+        if why := records.refusal_of(said):
+            raise Malformed(f"{NAME} refused the search: {self.service.shown(why)}")
+        works, total = records.works_of(said)
+        papers = [(records.paper_of(work), records.score_of(work)) for work in works[:limit]]
+        titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
+        expected = len(works) if total is None else min(total, limit)
+        disagrees = f"{NAME} says that it has {total:,} works and gave {len(works):,}" if len(works) != expected else ""
+        missing, notes = (disagrees, []) if len(works) < expected else ("", [disagrees])
+        return answered(scored(titled), total, [reply], len(papers) - len(titled), notes, missing)
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
+        """A DOI that is only another name of a work is followed to the work's own."""
+        until = time.monotonic() + within_s * (1 - SPARE)
+        doi = normal_doi(value) if scheme == "doi" else None
+        if doi is None:
+            return None
+        for _ in range(2):
+            path = f"/works/{quote(doi, safe='')}"
+            reply = await self.caller.get(self.service, path, within_s=until - time.monotonic(), accept=MOVED | {200, 404})
+            if reply.status not in MOVED:
+                return None if reply.status == 404 else records.work_of(reply.json())
+            doi = normal_doi(reply.headers.get("location", ""))
+            if doi is None:
+                break
+        raise Malformed(f"{NAME} sends from one address to the next and gives no work: {reply.url}")
+
+
+def params_of(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
+    years = constraints.years
+    filters = [
+        f"{name}:{year:04d}-{day}"
+        for name, year, day in (("from-pub-date", years.min, "01-01"), ("until-pub-date", years.max, "12-31"))
+        if year is not None and 0 < year <= 9999
+    ]
+    return {
+        "query.bibliographic": words,
+        "sort": "relevance",
+        "order": "desc",
+        "rows": rows,
+        "select": ",".join(records.FIELDS),
+        **({"filter": ",".join(filters)} if filters else {}),
+    }

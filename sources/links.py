@@ -1,0 +1,47 @@
+"""What a link names by its address alone: a DOI, an arXiv number, a PMID or PMCID, where its form leaves no doubt."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
+from outrider.state.records import Identifiers
+
+DOI = re.compile(r"(?:^|[/:=])(10\.\d{4,9}/[^\s\"]+)", re.IGNORECASE)
+VIEW = re.compile(
+    r"(?:/(?:full|fulltext|full-text|abstract|abs|summary|pdf|epdf|pdfdirect|html|xml|meta|references|citations|figures|download|supplement)"
+    r"|\.(?:full|abstract|pdf|html?|xml|short|long))$"
+)
+"""What publishers hang on to the DOI in the address of one view of a work."""
+SESSION = re.compile(r";jsessionid=.*$", re.IGNORECASE)
+VERSION = re.compile(r"^(10\.1101/.+?)v\d+$")
+"""Of a preprint on bioRxiv or medRxiv; its DOI has none."""
+PUBMED = re.compile(r"^https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/\d+/?$", re.IGNORECASE)
+ARXIV = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/", re.IGNORECASE)
+PMC = re.compile(r"^https?://(?:(?:www\.)?ncbi\.nlm\.nih\.gov/pmc|pmc\.ncbi\.nlm\.nih\.gov)/articles/PMC\d+", re.IGNORECASE)
+
+
+def doi_of(url: str) -> str | None:
+    """The DOI that stands in the address: in its path, a parameter or its fragment. Such a work is asked for by DOI, not fetched."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    places = (unquote(parts.path), *(value for _, value in parse_qsl(parts.query)), unquote(parts.fragment))
+    found = next((found[1] for place in places if (found := DOI.search(place))), "")
+    doi = normal_doi(SESSION.sub("", found).rstrip("/"))
+    while doi and (shorter := VIEW.sub("", doi)) != doi and normal_doi(shorter):
+        doi = shorter
+    return VERSION.sub(r"\1", doi) if doi else None
+
+
+def identifiers_of(url: str) -> Identifiers:
+    """Every identifier that the address names."""
+    bare = re.split(r"[?#]", url.strip(), maxsplit=1)[0]
+    return Identifiers(
+        doi=doi_of(url),
+        arxiv=normal_arxiv(ARXIV.sub("", bare)) if ARXIV.match(bare) else None,
+        pmid=normal_pmid(bare) if PUBMED.match(bare) else None,
+        pmcid=normal_pmcid(bare) if PMC.match(bare) else None,
+    )

@@ -1,0 +1,204 @@
+"""OpenAlex: works of all fields and kinds, from Crossref, PubMed, arXiv, repositories and publishers.
+
+Follows https://developers.openalex.org of October 2026: "Search", "Page through results", "Get singleton", "Authentication & pricing",
+and the Works part of its reference. `GET /works?search=` costs 0.001 USD a page of a daily budget (0.10 USD without a key, 1 USD with
+a free one), `GET /works/{id}` nothing; what is left stands in the headers `x-ratelimit-*`. A contact address is of no use there since
+February 2026. A work that was merged into another answers 301.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
+from outrider.settings.sources import OpenalexSettings
+from outrider.sources import openalex_records as records
+from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.service import Reply, Service, is_whole
+from outrider.sources.openalex_records import NAME, work_id
+from outrider.sources.said import code
+from outrider.state.errors import Malformed, SourceError
+from outrider.state.intent import Constraints
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.records import Paper
+from outrider.text.words import STOP_WORDS
+
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi", "pmid", "openalex", "arxiv"}), most=1_000)
+WITHOUT_KEY = Capabilities(CAPABILITIES.kinds, CAPABILITIES.identifiers, most=200, queries=2)
+"""A hundred pages a day are all that there is."""
+PER_PAGE = 100
+"""At most, since October 2026 (200 before)."""
+MOST_WORDS = 6
+"""Every word must occur ("words not separated by boolean operators are treated as AND"): of more, hardly any work has all."""
+BETWEEN_WORDS = re.compile(r"[\s!\"#$%&'()*+,/:;<=>?@\[\\\]^`{|}~‘’“”]+")
+"""Also what a search there reads as an operator or refuses: quotes, apostrophes, brackets, `*`, `?`, `~`."""
+MOVED = frozenset({301, 302, 307, 308})
+MOVED_TO = re.compile(r"/([Ww]\d+)/?(?:[?#].*)?\Z")
+LITTLE = 0.1
+"""Part of the day's budget, below which the answer says so."""
+
+
+class Page(NamedTuple):
+    works: Sequence[Any]
+    total: int | None
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Openalex:
+    """A `Source`."""
+
+    caller: Caller
+    service: Service
+    timeout_s: float
+    capabilities: Capabilities = CAPABILITIES
+    name: str = NAME
+    strategies: tuple[str, ...] = ("relevance",)
+
+    @classmethod
+    def of(cls, settings: OpenalexSettings, caller: Caller) -> Self:
+        key = settings.api_key.get_secret_value()
+        service = Service(
+            NAME,
+            settings.base_url,
+            settings.requests,
+            settings.per_s,
+            params={"api_key": key} if key else {},
+            at_once=settings.at_once,
+            timeout_s=settings.timeout_s,
+            keeps=is_no_refusal,
+        )
+        return cls(caller, service, settings.timeout_s, CAPABILITIES if key else WITHOUT_KEY)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        until = time.monotonic() + query.within_s * (1 - SPARE)
+        words = search_words(query)
+        limit = min(query.limit, self.capabilities.most)
+        if not words or limit < 1:
+            return SourceAnswer(())
+        count = -(-limit // PER_PAGE)
+        asked = params_of(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
+        first = await self._page(asked, 1, until)
+        if first.total is not None:
+            count = min(count, -(-first.total // asked["per_page"]))
+        more = range(2, count + 1) if len(first.works) >= asked["per_page"] else ()
+        rest = await asyncio.gather(*(self._tried(asked, number, until) for number in more))
+        notes = [] if len(words) <= MOST_WORDS else [f"asked for the first {MOST_WORDS} of {len(words)} words, as each must occur"]
+        return answer_of([first, *rest], limit, notes)
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
+        """A record may come back under another identifier than the one asked for, where the service has merged two."""
+        until = time.monotonic() + within_s * (1 - SPARE)
+        place = place_of(scheme, value)
+        if place is None:
+            return None
+        for _ in range(2):
+            reply = await self.caller.get(
+                self.service,
+                f"/works/{place}",
+                {"select": records.FIELDS},
+                within_s=until - time.monotonic(),
+                accept=MOVED | {200, 404},
+            )
+            if reply.status not in MOVED:
+                return None if reply.status == 404 else work_of(reply)
+            moved = MOVED_TO.search(reply.headers.get("location", ""))
+            if moved is None:
+                break
+            place = moved[1].upper()
+        raise Malformed(f"{NAME} sends from one address to the next and gives no work: {reply.url}")
+
+    async def _page(self, asked: Mapping[str, str | int], number: int, until: float) -> Page:
+        reply = await self.caller.get(self.service, "/works", {**asked, "page": number}, within_s=until - time.monotonic())
+        said = reply.json()
+        if why := records.refusal_of(said):
+            raise Malformed(f"{NAME} refused the search: {self.service.shown(why)}")
+        works, total = records.works_of(said)
+        return Page(works, total, reply)
+
+    async def _tried(self, asked: Mapping[str, str | int], number: int, until: float) -> Page | SourceError:
+        try:
+            return await self._page(asked, number, until)
+        except SourceError as error:
+            return error
+
+
+def is_no_refusal(reply: Reply) -> bool:
+    return is_whole(reply) and not records.refusal_of(reply.json())
+
+
+def search_words(query: SourceQuery) -> list[str]:
+    """Content words in lower case, so that none is an operator (AND, OR, NOT)."""
+    parted = BETWEEN_WORDS.split(" ".join(query.keywords or (query.text,)).lower())
+    every = list(dict.fromkeys(filter(None, (word.strip("-._–—") for word in parted))))
+    return [word for word in every if word not in STOP_WORDS] or every
+
+
+def params_of(words: Sequence[str], constraints: Constraints, per_page: int) -> dict[str, Any]:
+    years = constraints.years
+    filters = [
+        f"{name}:{year:04d}-{day}"
+        for name, year, day in (("from_publication_date", years.min, "01-01"), ("to_publication_date", years.max, "12-31"))
+        if year is not None and 0 < year <= 9999
+    ]
+    return {
+        "search": " ".join(words),
+        "sort": "relevance_score:desc",
+        "per_page": per_page,
+        "select": f"{records.FIELDS},relevance_score",
+        **({"filter": ",".join(filters)} if filters else {}),
+    }
+
+
+def place_of(scheme: str, value: str) -> str | None:
+    """Where a work is got by one of its identifiers; an arXiv number by the DOI that arXiv gives it."""
+    value = code(value)
+    if scheme == "openalex":
+        return work_id(value)
+    if scheme == "arxiv":
+        number = normal_arxiv(value)
+        scheme, value = "doi", f"10.48550/arxiv.{number}" if number else ""
+    named = {"doi": normal_doi, "pmid": normal_pmid}.get(scheme, lambda _: None)(value)
+    return f"{scheme}:{quote(named, safe='')}" if named else None
+
+
+def work_of(reply: Reply) -> Paper:
+    paper = records.paper_of(reply.json())
+    if paper is None:
+        raise Malformed(f"{NAME} answered {reply.url} with something else than a work")
+    return paper
+
+
+def answer_of(pages: Sequence[Page | SourceError], limit: int, notes: Sequence[str]) -> SourceAnswer:
+    """Of the first page and those after it, some of which may have failed."""
+    came = [page for page in pages if isinstance(page, Page)]
+    failed = [page for page in pages if isinstance(page, SourceError)]
+    works = [work for page in came for work in page.works][:limit]
+    papers = [(records.paper_of(work), records.score_of(work)) for work in works]
+    titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
+    total, missing = came[0].total, ""
+    if failed:
+        missing = f"{len(failed)} of {len(pages)} pages did not come: {failed[0]}"
+    elif total is not None and len(works) < min(total, limit):
+        missing = f"{NAME} says that it has {total:,} works and gave {len(works):,}"
+    elif total is not None and len(works) > total:
+        notes = [*notes, f"{NAME} says that it has {total:,} works and gave {len(works):,}"]
+    retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
+    told = [*notes, *little_left(came[-1].reply)]
+    return answered(scored(titled), total, [page.reply for page in came], len(papers) - len(titled), told, missing, retry_at)
+
+
+def little_left(reply: Reply) -> list[str]:
+    """A word on the day's budget once it runs low."""
+    try:
+        left, limit = (float(reply.headers[f"x-ratelimit-{name}-usd"]) for name in ("remaining", "limit"))
+    except (KeyError, ValueError):
+        return []
+    return [f"{left:.4f} USD of the day's {limit:g} USD are left at {NAME}"] if left < LITTLE * limit else []

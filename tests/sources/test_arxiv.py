@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
+
+from outrider.identity.identifiers import normal_arxiv, normal_doi
+from outrider.settings.sources import ArxivSettings
+from outrider.sources.arxiv import NAME, Arxiv, answer_of, feed_of, matching, submitted, terms_of
+from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.service import Reply
+from outrider.state.errors import Malformed, SearchError, SourceError
+from outrider.state.intent import Constraints, NumberRange
+from outrider.state.ports import Source, SourceAnswer, SourceQuery
+from outrider.state.records import Paper
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3] / "shared" / "data"))
+RECORDED = DATA / "recorded" / "arxiv_fixtures"
+recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded answers in ../shared/data (OUTRIDER_DATA)")
+
+HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom" xmlns:arxiv="http://arxiv.org/schemas/atom"'
+    ' xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/">'
+)
+ENTRY = """<entry>
+  <id>http://arxiv.org/abs/2101.00001v3</id>
+  <title>Ice
+    that  floats: $a&lt;b$ and \u00c5ngstr\u00f6m</title>
+  <updated>2022-05-06T07:08:09Z</updated>
+  <published>2021-01-02T03:04:05Z</published>
+  <link href="https://arxiv.org/abs/2101.00001v3" rel="alternate" type="text/html"/>
+  <link href="https://arxiv.org/pdf/2101.00001v3" rel="related" type="application/pdf" title="pdf"/>
+  <link href="https://doi.org/10.1000/ABC" rel="related" title="doi"/>
+  <summary>  It floats.
+  </summary>
+  <category term="physics.flu-dyn" scheme="http://arxiv.org/schemas/atom"/>
+  <category term="cs.LG" scheme="http://arxiv.org/schemas/atom"/>
+  <category term="cs.LG" scheme="http://arxiv.org/schemas/atom"/>
+  <arxiv:primary_category term="physics.flu-dyn"/>
+  <arxiv:comment>3 pages</arxiv:comment>
+  <arxiv:journal_ref>J. Ice 12 (2021) 1-9</arxiv:journal_ref>
+  <arxiv:doi>10.1000/ABC</arxiv:doi>
+  <author><name>A. Frost</name><arxiv:affiliation>North</arxiv:affiliation></author>
+  <author><name>B. Snow</name></author>
+</entry>"""
+ERROR = """<entry><id>{site}/api/errors#{kind}</id><title>Error</title><summary>{why}</summary>
+  <author><name>arXiv api core</name></author></entry>"""
+
+
+def feed(*entries: str, total: object = None) -> str:
+    count = f"<opensearch:totalResults>{len(entries) if total is None else total}</opensearch:totalResults>"
+    return HEAD + count + "".join(entries) + "</feed>"
+
+
+def numbered(number: int) -> str:
+    return f"<entry><id>http://arxiv.org/abs/2102.{number:05}v1</id><title>Paper {number}</title></entry>"
+
+
+def as_feed(*entries: str, total: object = None, status: int = 200) -> Answer:
+    return as_text(feed(*entries, total=total), "application/atom+xml", status)
+
+
+def reply(body: str | bytes, status: int = 200) -> Reply:
+    return Reply("https://export.arxiv.org/api/query", status, {}, body.encode() if isinstance(body, str) else body)
+
+
+def read(body: str | bytes, status: int = 200, limit: int = 100) -> SourceAnswer:
+    answered = reply(body, status)
+    return answer_of(feed_of(answered), answered, limit)
+
+
+def source(base_url: str, caller: Caller | None = None) -> Arxiv:
+    return Arxiv.of(ArxivSettings(base_url=base_url, requests=1_000.0, timeout_s=5.0), caller or Caller())
+
+
+def query(*keywords: str, limit: int = 100, text: str = "", **fields: Any) -> SourceQuery:
+    return SourceQuery(text, "relevance", None, limit, keywords=keywords, **{"within_s": 5.0, **fields})
+
+
+# what it says of a paper
+
+
+def test_an_entry_becomes_a_record_of_what_was_said():
+    (found,) = read(feed(ENTRY)).results
+    assert found.record == Paper(
+        doc_id="arxiv:2101.00001",
+        source=NAME,
+        title="Ice that floats: $a<b$ and \u00c5ngstr\u00f6m",
+        abstract="It floats.",
+        url="https://arxiv.org/abs/2101.00001v3",
+        identifiers={"arxiv": "2101.00001", "doi": "10.1000/abc"},
+        authors=("A. Frost", "B. Snow"),
+        year=2021,
+        tags=("physics.flu-dyn", "cs.LG"),
+        metadata={
+            "published": "2021-01-02T03:04:05Z",
+            "updated": "2022-05-06T07:08:09Z",
+            "version": 3,
+            "primary_category": "physics.flu-dyn",
+            "comment": "3 pages",
+            "journal_ref": "J. Ice 12 (2021) 1-9",
+            "pdf_url": "https://arxiv.org/pdf/2101.00001v3",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "identifier", "version"),
+    [
+        ("http://arxiv.org/abs/1707.08567v12", "1707.08567", 12),
+        ("https://arxiv.org/abs/1707.08567", "1707.08567", None),
+        ("http://arxiv.org/abs/astro-ph/0601001v1", "astro-ph/0601001", 1),
+        ("http://arxiv.org/abs/math.GT/0309136", "math.gt/0309136", None),
+    ],
+)
+def test_identifiers_of_both_forms_with_and_without_version(said: str, identifier: str, version: int | None):
+    (found,) = read(feed(f"<entry><id>{said}</id></entry>")).results
+    assert (found.record.doc_id, found.record.identifiers.arxiv) == (f"arxiv:{identifier}", identifier)
+    assert found.record.metadata.get("version") == version
+    assert found.record.url == said
+
+
+def test_an_entry_without_an_identifier_is_counted_and_left_out():
+    answer = read(feed(ENTRY, "<entry><title>Who am I?</title></entry>", "<entry><id>http://elsewhere.org/1</id></entry>"))
+    assert (len(answer.results), answer.message) == (1, "2 without a title")
+
+
+@pytest.mark.parametrize("site", ["http://arxiv.org", "https://arxiv.org", "http://export.arxiv.org"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_error_comes_as_a_feed_and_is_told_in_its_words(site: str, status: int):
+    error = ERROR.format(site=site, kind="max_results_must_be_an_integer", why="max_results must be an integer")
+    with pytest.raises(Malformed, match="max_results must be an integer"):
+        read(feed(error), status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<html><body>Rate exceeded.</body></html>",
+        "<!doctype html><p>down<br>",
+        feed(ENTRY)[:-200],
+        "{}",
+        '<!DOCTYPE feed [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><feed xmlns="http://www.w3.org/2005/Atom"><entry><id>&b;</id></entry></feed>',
+        '<!DOCTYPE feed [<!ENTITY x SYSTEM "file:///etc/passwd">]><feed xmlns="http://www.w3.org/2005/Atom"><id>&x;</id></feed>',
+        '<?xml version="1.0" encoding="no-such"?><feed/>',
+        b"\xff\xfe\x00\x00",
+    ],
+)
+def test_anything_but_a_feed_is_malformed(body: str | bytes):
+    with pytest.raises(Malformed, match="Atom feed"):
+        read(body)
+
+
+def test_a_refusal_without_a_reason_is_malformed():
+    with pytest.raises(Malformed, match="400"):
+        read(feed(), 400)
+
+
+def elements(root: ET.Element) -> Iterator[tuple[ET.Element, ET.Element]]:
+    for parent in root.iter():
+        yield from ((parent, child) for child in parent)
+
+
+JUNK = st.sampled_from(["", " ", "x", "-1", "9" * 5_000, "10.1/x", "http://[", "javascript:alert(1)", "v3", "2021", "\u202e\x85", "NaN"])
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A feed of which parts are gone, empty, doubled, or hold something else."""
+    root = ET.fromstring(feed(ENTRY, ENTRY.replace("2101.00001", "2101.00002"), total=2))
+    for _ in range(draw(st.integers(1, 8))):
+        every = list(elements(root))
+        if not every:
+            break
+        parent, child = draw(st.sampled_from(every))
+        match draw(st.sampled_from(["remove", "empty", "text", "attribute", "name", "double"])):
+            case "remove":
+                parent.remove(child)
+            case "empty":
+                child.text = None
+                child.attrib.clear()
+            case "text":
+                child.text = draw(JUNK)
+            case "attribute":
+                child.attrib |= {name: draw(JUNK) for name in list(child.attrib)}
+            case "name":
+                child.tag = draw(st.sampled_from(["entry", "{http://www.w3.org/2005/Atom}entry", "id", "other"]))
+            case "double" if len(every) < 200:
+                parent.append(child)
+    return ET.tostring(root)
+
+
+def named_in(body: bytes) -> set[str]:
+    """Everything that the feed could name, in normal form."""
+    every = {text for one in ET.fromstring(body).iter() for text in ("".join(one.itertext()), *one.attrib.values())}
+    every |= {" ".join(text.split()) for text in every}
+    normal = {form(text) for form in (normal_doi, normal_arxiv) for text in every}
+    return every | {one for one in normal if one}
+
+
+def links_and_identifiers(paper: Paper) -> set[str]:
+    named = {value for _, value in paper.identifiers.pairs()} | {paper.doc_id.removeprefix(f"{NAME}:")}
+    return named | {link for link in (paper.url, paper.metadata.get("pdf_url")) if isinstance(link, str)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(damaged())
+def test_every_link_and_identifier_stands_in_the_answer_it_came_from(body: bytes):
+    try:
+        answer = read(body)
+    except Malformed:
+        return
+    for one in answer.results:
+        assert isinstance(one.record, Paper)
+        assert links_and_identifiers(one.record) <= named_in(body)
+        one.record.content_hash()  # can be written down
+
+
+# the recorded answers
+
+
+@cache
+def fixtures() -> dict[str, tuple[int, str]]:
+    """Status and body of every recorded answer, by what was asked."""
+    read_in = {path.stem.rpartition("_")[0]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob("*.json"))}
+    return {name: (one["status_code"], one["body"]) for name, one in read_in.items()}
+
+
+@recorded
+def test_every_recorded_answer_can_be_read():
+    assert len(fixtures()) == 20
+    for name, (status, body) in fixtures().items():
+        if status == 400:
+            with pytest.raises(Malformed, match="incorrect id format for abc"):
+                read(body, status)
+            continue
+        answer = read(body, status)
+        assert len(answer.results) == body.count("<entry>"), name
+        for one in answer.results:
+            assert isinstance(one.record, Paper)
+            assert one.record.title
+            assert one.record.abstract
+            assert one.record.authors
+            assert one.record.year
+            assert links_and_identifiers(one.record) <= named_in(body.encode()), name
+
+
+@recorded
+def test_recorded_papers_have_their_real_values():
+    (hot,) = read(fixtures()["id_astro-ph_0601001_s0_m100"][1]).results
+    assert hot.record.doc_id == "arxiv:astro-ph/0601001"
+    assert hot.record.title.startswith("Frequency of Hot Jupiters and Very Hot Jupiters from the OGLE-III")
+    assert (hot.record.year, hot.record.tags, hot.record.authors[0]) == (2006, ("astro-ph",), "Andrew Gould")
+    assert hot.record.metadata["journal_ref"] == "ActaAstron.56:1-50,2006"
+    assert "V_max<17.5" in hot.record.abstract
+    (zero,) = read(fixtures()["id_2104.12255v1_s0_m100"][1]).results
+    assert (zero.record.title, zero.record.year) == ("0", 2021)
+    many = read(fixtures()["q_testing_s0_m100"][1])
+    assert (len(many.results), many.total, many.status) == (100, 214_881, "")
+    assert (
+        sum(one.record.identifiers.doi is not None for one in many.results) == fixtures()["q_testing_s0_m100"][1].count("<arxiv:doi>") > 20
+    )
+
+
+@recorded
+async def test_a_recorded_wrong_identifier_is_nothing():
+    status, body = fixtures()["id_abc_s0_m100"]
+    async with serving(lambda _: as_text(body, "application/atom+xml", status)) as server:
+        assert await source(server.base_url).get("arxiv", "0000.00000", 5.0) is None
+        with pytest.raises(Malformed, match="incorrect id format for abc"):
+            await source(server.base_url).search(query("ice"))
+
+
+@recorded
+@pytest.mark.parametrize(
+    ("name", "asked", "sent"),
+    [
+        ("id_1605.08386_s0_m100", "https://arxiv.org/abs/1605.08386v1", "1605.08386"),
+        ("id_quant-ph_0201082v1_s0_m100", "quant-ph/0201082", "quant-ph/0201082"),
+        ("id_0000.0000_s0_m100", "arXiv:0000.0000", "0000.0000"),
+    ],
+)
+async def test_a_recorded_paper_is_got_by_its_identifier(name: str, asked: str, sent: str):
+    async with serving(lambda _: as_text(fixtures()[name][1], "application/atom+xml")) as server:
+        found = await source(server.base_url).get("arxiv", asked, 5.0)
+    assert server.requests[0].query == {"id_list": sent, "max_results": "1"}
+    assert (found.doc_id if found else None) == (None if sent == "0000.0000" else f"arxiv:{sent}")
+
+
+# what it is asked
+
+
+async def test_a_search_is_one_request_in_the_order_of_relevance():
+    async with serving(lambda _: as_feed(ENTRY, numbered(1))) as server:
+        asked = query("Large Language Models", "imaging", limit=20, constraints=Constraints(years=NumberRange(min=2022, max=2024)))
+        answer = await source(server.base_url).search(asked)
+    (sent,) = server.requests
+    assert (sent.method, sent.path) == ("GET", "/api/query")
+    assert sent.query == {
+        "search_query": '(all:"large language models" AND all:imaging) AND submittedDate:[202201010000 TO 202412312359]',
+        "sortBy": "relevance",
+        "sortOrder": "descending",
+        "start": "0",
+        "max_results": "20",
+    }
+    assert (answer.total, answer.status, [one.score for one in answer.results]) == (2, "", [1.0, 0.5])
+
+
+async def test_however_many_are_wanted_it_is_one_request():
+    async with serving(lambda _: as_feed(numbered(1), total=100_000)) as server:
+        answer = await source(server.base_url).search(query("ice", limit=100_000))
+    assert [one.query["max_results"] for one in server.requests] == ["500"]
+    assert (answer.status, answer.message) == ("partial", "it says that there are 100000 and gave 1")
+
+
+async def test_without_a_word_or_from_before_its_time_nobody_is_asked():
+    async with serving(lambda _: as_feed(ENTRY)) as server:
+        asked = source(server.base_url)
+        for empty in (query(), query("", "?!"), query(text="   ")):
+            assert (await asked.search(empty)).results == ()
+        old = await asked.search(query("ice", constraints=Constraints(years=NumberRange(max=1980))))
+        assert await asked.get("doi", "10.1000/x", 5.0) is None
+        assert await asked.get("arxiv", "../../etc", 5.0) is None
+    assert (old.results, old.message) == ((), "it holds nothing from before 1991")
+    assert server.requests == []
+
+
+async def test_words_of_the_text_stand_in_for_keywords():
+    async with serving(lambda _: as_feed(ENTRY)) as server:
+        await source(server.base_url).search(query(text="the physics of ice"))
+    assert server.requests[0].query["search_query"] == "all:physics AND all:ice"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "terms"),
+    [
+        (("Ice", "ice", "ICE"), ("ice",)),
+        (("the", "state of the art", "of", "ice"), ('"state of the art"', "ice")),
+        (("GPT-4", 'say "hi" OR (all:x)'), ('"gpt 4"', '"say hi or all x"')),
+        (("AND", "NOT", "submittedDate:[1 TO 2]"), ('"submitteddate 1 to 2"',)),
+        (("to", "be"), ("to", "be")),
+        (("\u6df1\u5ea6\u5b66\u4e60",), ("\u6df1\u5ea6\u5b66\u4e60",)),
+        (tuple("abcdefghij"), ("b", "c", "e", "f", "g", "h")),
+        (("", "--"), ()),
+    ],
+)
+def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tuple[str, ...]):
+    assert terms_of(keywords) == terms
+
+
+@pytest.mark.parametrize(
+    ("terms", "asked"),
+    [
+        ((), ""),
+        (("a1",), "all:a1"),
+        (("a1", "b1", '"c d"'), 'all:a1 AND all:b1 AND all:"c d"'),
+        (
+            ("p", "q", "r", "u"),
+            "(all:p AND all:q) OR (all:p AND all:r) OR (all:p AND all:u) OR (all:q AND all:r) OR (all:q AND all:u) OR (all:r AND all:u)",
+        ),
+    ],
+)
+def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], asked: str):
+    assert matching(terms) == asked
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "asked"),
+    [
+        (None, None, ""),
+        (2020, 2020, "submittedDate:[202001010000 TO 202012312359]"),
+        (2020, None, "submittedDate:[202001010000 TO 209912312359]"),
+        (None, 2020, "submittedDate:[199101010000 TO 202012312359]"),
+        (0, 99_999, "submittedDate:[199101010000 TO 209912312359]"),
+        (None, 1990, None),
+        (2021, 2020, None),
+    ],
+)
+def test_years_are_those_of_the_first_version(low: int | None, high: int | None, asked: str | None):
+    assert submitted(NumberRange(min=low, max=high)) == asked
+
+
+async def test_an_old_identifier_is_asked_for_without_its_subject_class():
+    async with serving(lambda _: as_feed()) as server:
+        assert await source(server.base_url).get("arxiv", "math.GT/0309136v2", 5.0) is None
+    assert server.requests[0].query["id_list"] == "math/0309136"
+
+
+async def test_the_default_limits_leave_three_seconds_between_requests():
+    service = Arxiv.of(ArxivSettings(), Caller()).service
+    assert (service.requests, service.per_s, service.at_once) == (1, 3, 1)
+
+
+# what can go wrong
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
+    started = time.monotonic()
+    async with serving(lambda _: FAULTS[fault]) as server:
+        asked = source(server.base_url)
+        with pytest.raises(SourceError) as error:
+            await asked.search(query("ice", within_s=0.4))
+        with pytest.raises(SearchError):
+            await asked.get("arxiv", "2101.00001", 0.3)
+    assert time.monotonic() - started < 3.0
+    assert str(error.value)
+
+
+async def test_half_a_feed_is_malformed_and_an_empty_page_is_said():
+    async with serving(lambda _: as_bytes(feed(ENTRY, ENTRY).encode()[:-300])) as server:
+        with pytest.raises(Malformed):
+            await source(server.base_url).search(query("ice"))
+    async with serving(lambda _: as_feed(total=214_881)) as server:  # arXiv is known to answer so for minutes
+        answer = await source(server.base_url).search(query("ice"))
+    assert (answer.results, answer.status, answer.message) == ((), "partial", "it says that there are 214881 and gave 0")
+
+
+@pytest.mark.parametrize("total", ["", "many", "-1", "9" * 5_000])
+async def test_a_total_that_is_no_number_is_none(total: str):
+    assert read(feed(ENTRY, total=total)).total is None
+
+
+async def test_more_than_was_asked_for_is_cut():
+    async with serving(lambda _: as_feed(*map(numbered, range(9)))) as server:
+        answer = await source(server.base_url).search(query("ice", limit=4))
+    assert (len(answer.results), answer.total, answer.status) == (4, 9, "")
+
+
+async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
+    now = [1_000_000.0]
+    up = [True]
+
+    def handler(_: Asked) -> Answer:
+        return as_feed(ENTRY) if up[0] else refusal(503, headers={"Retry-After": "60"})
+
+    async with serving(handler) as server:
+        asked = source(server.base_url, Caller(DiskAnswers(tmp_path, clock=lambda: now[0])))
+        assert (await asked.search(query("ice"))).status == ""
+        now[0] += 600
+        cached = await asked.search(query("ice"))
+        up[0], now[0] = False, now[0] + 7_200
+        stale = await asked.search(query("ice", within_s=0.3))
+    assert (cached.status, len(cached.results)) == ("cached", 1)
+    assert "10 min" in cached.message
+    assert (stale.status, len(stale.results)) == ("stale", 1)
+    assert "2 h" in stale.message
+
+
+def test_it_is_a_source():
+    asked: Source = source("http://127.0.0.1:1")
+    assert (asked.name, asked.strategies) == (NAME, ("relevance",))
+    assert (asked.capabilities.identifiers, asked.capabilities.queries) == ({"arxiv"}, 1)

@@ -1,0 +1,397 @@
+"""SerpApi: Google Scholar's works and Google's pages, what is asked for them, and what comes of failures that have status 200."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from serving import FAULTS, Answer, Asked, as_json, serving
+
+from outrider.settings.sources import SerpapiSettings
+from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.service import Reply
+from outrider.sources.serpapi import PageSaid, SerpapiGoogle, SerpapiScholar, authors_of, page_of, paper_of, web_page_of, year_of
+from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
+from outrider.state.intent import Constraints, NumberRange
+from outrider.state.ports import Source, SourceQuery
+from outrider.state.records import Identifiers, Page, Paper
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "recorded"
+recorded = pytest.mark.skipif(not DATA.exists(), reason=f"no recorded answers at {DATA}; set OUTRIDER_DATA")
+KEY = "s3cret-key"
+NOTHING = {"search_metadata": {"status": "Success"}, "error": "Google hasn't returned any results for this query."}
+WORK = {
+    "position": 0,
+    "title": "Phage lysis",
+    "result_id": "aBc_-1AJ",
+    "link": "https://doi.org/10.1000/Xyz?utm_source=scholar",
+    "snippet": "… the lysis of phages …",
+    "publication_info": {"summary": "A Smith, B Ößner… - Journal of …, 2005 - doi.org", "authors": [{"name": "B Ößner", "author_id": "x"}]},
+    "resources": [
+        {"title": "h", "file_format": "HTML", "link": "https://h/x"},
+        {"file_format": "PDF", "link": "https://repo.example/x.pdf"},
+    ],
+    "inline_links": {"cited_by": {"total": 41}, "versions": {"total": 3, "cluster_id": "123"}},
+}
+PAGE = {"position": 1, "title": "Phages", "link": "https://example.org/phages", "snippet": "All about them.", "date": "Mar 3, 2021"}
+numbers = count(1)
+
+
+def replied(said: Any) -> Reply:
+    return Reply("https://serpapi/x", 200, {}, said if isinstance(said, bytes) else json.dumps(said).encode())
+
+
+def results(*found: Any, total: int | None = 1000) -> dict[str, Any]:
+    return {"search_metadata": {"status": "Success"}, "search_information": {"total_results": total}, "organic_results": list(found)}
+
+
+def works(asked: Asked) -> Answer:
+    start = int(asked.query["start"])
+    return as_json(results(*({**WORK, "result_id": f"id{start + at}"} for at in range(int(asked.query["num"])))))
+
+
+def at(base_url: str, kind: Any = SerpapiScholar, **fields: Any) -> Any:
+    """A limit that no other test shares, whatever port it gets."""
+    return kind.of(SerpapiSettings(**{"base_url": base_url, "api_key": KEY, "per_s": 0.001 * next(numbers), **fields}), Caller())
+
+
+def query(text: str = "phage lysis", limit: int = 20, within_s: float = 5.0, **fields: Any) -> SourceQuery:
+    return SourceQuery(text, "relevance", None, limit, within_s=within_s, **fields)
+
+
+async def test_a_search_of_google_scholar() -> None:
+    with serving(works) as server:
+        source: Source = at(server.base_url)
+        answer = await source.search(query(limit=3, constraints=Constraints(years=NumberRange(min=2000, max=2010))))
+    (asked,) = server.requests
+    assert asked.path == "/search.json"
+    assert asked.query == {
+        "engine": "google_scholar", "q": "phage lysis", "num": "3", "start": "0", "as_ylo": "2000", "as_yhi": "2010", "api_key": KEY,
+    }  # fmt: skip
+    assert [(one.record.doc_id, one.score) for one in answer.results] == [
+        ("serpapi_scholar:id0", 1.0), ("serpapi_scholar:id1", 1 / 2), ("serpapi_scholar:id2", 1 / 3),
+    ]  # fmt: skip
+    assert (answer.total, answer.status) == (1000, "")
+    assert answer.message == "its total is an estimate that changes from call to call"
+
+
+async def test_a_search_of_google() -> None:
+    """It takes no number of results, and no years."""
+    with serving(lambda asked: as_json(results({**PAGE, "link": f"https://example.org/{asked.query['start']}"}, total=None))) as server:
+        answer = await at(server.base_url, SerpapiGoogle).search(query(constraints=Constraints(years=NumberRange(min=2000))))
+    asked = sorted((one.query for one in server.requests), key=lambda said: said["start"])
+    assert asked == [{"engine": "google", "q": "phage lysis", "start": start, "api_key": KEY} for start in ("0", "10")]
+    assert [one.record.doc_id for one in answer.results] == [
+        "serpapi_google:https://example.org/0",
+        "serpapi_google:https://example.org/10",
+    ]
+    assert (answer.total, answer.message) == (None, "")
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(1, ["0"]), (20, ["0"]), (21, ["0", "20"]), (100, ["0", "20"])])
+async def test_no_more_pages_than_asked_for_or_allowed(limit: int, starts: list[str]) -> None:
+    with serving(works) as server:
+        answer = await at(server.base_url).search(query(limit=limit))
+    assert sorted(asked.query["start"] for asked in server.requests) == starts
+    assert [one.record.doc_id for one in answer.results] == [f"serpapi_scholar:id{place}" for place in range(min(limit, 40))]
+
+
+async def test_what_stands_on_two_pages_counts_once() -> None:
+    def answer(asked: Asked) -> Answer:
+        return as_json(results(*({**WORK, "result_id": name} for name in ("ab" if asked.query["start"] == "0" else "bc"))))
+
+    with serving(answer) as server:
+        found = await at(server.base_url).search(query(limit=40))
+    assert [one.record.doc_id for one in found.results] == [f"serpapi_scholar:{name}" for name in "abc"]
+
+
+@pytest.mark.parametrize("start", ["0", "20"])
+async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
+    limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"})
+    with serving(lambda asked: limited if asked.query["start"] == start else works(asked)) as server:
+        answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=0.5))
+    assert (answer.status, len(answer.results)) == ("partial", 20)
+    assert answer.message.startswith("1 of 2 pages failed: serpapi answered 429")
+    assert answer.retry_at is not None
+    assert KEY not in answer.message
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+@pytest.mark.parametrize("kind", [SerpapiScholar, SerpapiGoogle])
+async def test_every_fault_is_an_expected_error(kind: Any, fault: str) -> None:
+    kinds = {
+        "timeout": "timeout",
+        "slow drip": "timeout",
+        "429": "rate_limited",
+        "429, Retry-After": "rate_limited",
+        "403 limit": "rate_limited",
+    }
+    kinds |= {
+        "401": "unauthorized",
+        "403": "forbidden",
+        "500": "unavailable",
+        "connection reset": "unavailable",
+        "truncated": "unavailable",
+    }
+    with serving(lambda _: FAULTS[fault]) as server, pytest.raises(SourceError) as failed:
+        await at(server.base_url, kind).search(query(within_s=0.3, limit=10))
+    tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
+    assert failed.value.status in {kinds.get(fault, "malformed"), *tried_again}
+    assert KEY not in str(failed.value)
+
+
+async def test_the_key_is_never_shown() -> None:
+    """Also where the service quotes it."""
+    with serving(lambda asked: as_json({"error": f"Invalid API key {asked.query['api_key']}."}, 401)) as server:
+        source = at(server.base_url)
+        with pytest.raises(Unauthorized) as refused:
+            await source.search(query())
+    assert KEY not in f"{refused.value} {source!r}"
+
+
+@pytest.mark.parametrize("kind", [SerpapiScholar, SerpapiGoogle])
+def test_without_a_key_there_is_no_such_source(kind: Any) -> None:
+    with pytest.raises(SettingsError, match="needs a key"):
+        kind.of(SerpapiSettings(), Caller())
+
+
+def test_both_share_the_limit_of_their_account() -> None:
+    assert at("http://x", per_s=9.0).service == at("http://x", SerpapiGoogle, per_s=9.0).service
+
+
+async def test_nothing_to_ask_for_asks_nobody() -> None:
+    with serving(works) as server:
+        assert (await at(server.base_url).search(query(" \n "))).results == ()
+        assert await at(server.base_url).get("doi", "10.1000/xyz", 1.0) is None
+    assert server.requests == []
+
+
+async def test_nothing_found_is_empty() -> None:
+    with serving(lambda _: as_json(NOTHING)) as server:
+        answer = await at(server.base_url).search(query())
+    assert (answer.results, answer.total, answer.status, answer.message) == ((), None, "", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"error": "Invalid API key. Your API key should be here: https://serpapi.com/manage-api-key"}, Unauthorized),
+        ({"error": "Your account has run out of searches."}, RateLimited),
+        ({"error": "We couldn't get valid results for this search.", "search_metadata": {"status": "Error"}}, SourceUnavailable),
+        ({"search_metadata": {"status": "Processing"}}, SourceUnavailable),
+        ({"search_metadata": {"status": "Success"}}, Malformed),
+        ({"organic_results": {}}, Malformed),
+        ({}, Malformed),
+        (["x"], Malformed),
+        (b"<html>", Malformed),
+    ],
+)
+def test_failures_that_come_with_status_200(said: Any, error: type[SourceError]) -> None:
+    with pytest.raises(error):
+        page_of(replied(said), paper_of)
+    assert not at("http://x").service.keeps(replied(said))
+    assert at("http://x").service.keeps(replied(NOTHING))
+
+
+@pytest.mark.parametrize("said", [{"search_information": {"organic_results_state": "Fully empty"}}, results(total=0), NOTHING])
+def test_answers_without_results(said: Any) -> None:
+    assert page_of(replied(said), web_page_of)[:2] == ((), 0)
+
+
+async def test_results_without_a_title_are_counted() -> None:
+    found = results(WORK, {**WORK, "title": None}, None, "x", {**WORK, "result_id": 3, "link": "javascript:alert(1)"})
+    with serving(lambda _: as_json(found)) as server:
+        answer = await at(server.base_url).search(query())
+    assert len(answer.results) == 1
+    assert "4 without a title" in answer.message
+
+
+def test_a_work() -> None:
+    """Its snippet is no abstract, and a venue that Google has cut is no venue."""
+    found = paper_of(WORK)
+    assert found == Paper(
+        doc_id="serpapi_scholar:aBc_-1AJ",
+        source="serpapi_scholar",
+        title="Phage lysis",
+        description="… the lysis of phages …",
+        url="https://doi.org/10.1000/Xyz?utm_source=scholar",
+        identifiers=Identifiers(doi="10.1000/xyz"),
+        authors=("A Smith", "B Ößner"),
+        year=2005,
+        citations=41,
+        metadata={
+            "published_in": "A Smith, B Ößner… - Journal of …, 2005 - doi.org",
+            "pdf_url": "https://repo.example/x.pdf",
+            "cluster_id": "123",
+        },
+    )
+
+
+def test_a_work_that_is_only_cited_has_no_address() -> None:
+    found = paper_of({"title": "Old book", "result_id": "zAJ", "type": "Citation"})
+    assert found is not None
+    assert (found.url, found.year, found.authors, found.citations, found.metadata) == (None, None, (), None, {"type": "Citation"})
+
+
+@pytest.mark.parametrize(
+    ("summary", "year"),
+    [
+        ("GJ Rodrigo, JA Castro-Rodriguez - Thorax, 2005 - thorax.bmj.com", 2005),
+        ("JC Robinson, VG Saúco - 2010 - books.google.com", 2010),
+        ("NW Simmonds - The Evolution of the Bananas., 1962 - cabdirect.org", 1962),
+        ("A Author - Proceedings of 1998 - acm.org", None),
+        ("G Orwell, 1984 - books.example", None),
+        ("A - B, 2001 - C, 2002", None),
+        ("2010", None),
+        ("", None),
+    ],
+)
+def test_a_year_counts_where_it_stands_in_its_own_place(summary: str, year: int | None) -> None:
+    assert year_of(summary) == year
+
+
+@pytest.mark.parametrize(
+    ("profiled", "summary", "authors"),
+    [
+        (["E Baraldi"], "MW Pijnenburg, E Baraldi, PLP Brand… - European …, 2015 - x", ("MW Pijnenburg", "E Baraldi", "PLP Brand")),
+        (["E Baraldi"], "The Lancet, 2015 - Elsevier", ("E Baraldi",)),
+        ([], "GL Larsen - New England Journal of Medicine, 1992 - x", ()),
+        ([None, 3, {"name": 3}], "x - y", ()),
+    ],
+)
+def test_authors_are_told_where_profiles_confirm_them(profiled: list[Any], summary: str, authors: tuple[str, ...]) -> None:
+    said = {"authors": [{"name": one} if isinstance(one, str) else one for one in profiled]}
+    assert authors_of(said, summary) == authors
+
+
+def test_a_page_of_the_web() -> None:
+    assert web_page_of(PAGE) == Page(
+        doc_id="serpapi_google:https://example.org/phages",
+        source="serpapi_google",
+        title="Phages",
+        description="All about them.",
+        url="https://example.org/phages",
+        metadata={"date": "Mar 3, 2021"},
+    )
+
+
+def read(name: str, record_of: Callable[..., Any]) -> PageSaid:
+    return page_of(replied((DATA / name).read_bytes()), record_of)
+
+
+@recorded
+def test_recorded_works() -> None:
+    asthma = read("serpapi_scholar/asthma_children_num5.transcribed.json", paper_of)
+    assert (asthma.seen, len(asthma.records), asthma.total) == (5, 5, 1820000)
+    found = {record.doc_id.partition(":")[2]: record for record in asthma.records}
+    assert [record.identifiers.doi for record in asthma.records] == [
+        None, None, "10.1056/nejm199206043262306", "10.1111/j.1398-9995.2010.02406.x", None,
+    ]  # fmt: skip
+    assert found["e4LgUSjn-cAJ"].authors == ("GJ Rodrigo", "JA Castro-Rodriguez")
+    assert [record.year for record in asthma.records] == [2005, 2018, 1992, 2010, 2015]
+    assert [record.citations for record in asthma.records] == [418, 47, 160, 114, 171]
+    assert found["MPCuZ4FR_iAJ"].metadata["pdf_url"] == "https://erj.ersjournals.com/content/erj/45/4/906.full.pdf"
+    bananas = read("serpapi_scholar/mock_1.json", paper_of)
+    assert [(record.title, record.year, record.authors) for record in bananas.records] == [
+        ("Bananas and plantains", 2010, ()), ("The evolution of the bananas.", 1962, ()),
+    ]  # fmt: skip
+
+
+@recorded
+def test_recorded_pages() -> None:
+    """Four forms of seven years; what is no search is refused by name."""
+    folder = DATA / "serpapi_google"
+    counts = {
+        "basic_search_result.json": (10, 23620000000),
+        "search_coffee_sample.json": (9, 0),
+        "javascript_google_search_v2/data.json": (9, 130000000),
+        "keywordRanking/results.json": (10, None),
+    }
+    for name, (seen, total) in counts.items():
+        page = read(f"serpapi_google/{name}", web_page_of)
+        assert (page.seen, len(page.records), page.total) == (seen, seen, total)
+        assert all(record.url and record.title for record in page.records)
+    first = read("serpapi_google/javascript_google_search_v2/data.json", web_page_of).records[0]
+    assert (first.title, first.url, first.metadata["source"]) == ("Matcha", "https://en.wikipedia.org/wiki/Matcha", "Wikipedia")
+    assert first.description.startswith("Matcha /ˈmætʃə, ˈmɑːtʃə/ (抹茶) is a finely ground powder")
+    with pytest.raises(RateLimited, match="credit is too low"):
+        read("serpapi_google/error_sample.json", web_page_of)
+    others = {path for path in folder.rglob("*") if path.is_file()} - {folder / name for name in (*counts, "error_sample.json")}
+    assert others
+    for path in sorted(others):
+        with pytest.raises(Malformed):
+            page_of(replied(path.read_bytes()), web_page_of)
+
+
+@recorded
+def test_what_is_asked_is_documented() -> None:
+    """By the recorded schema of each engine's parameters."""
+    for engine, sent in (("google_scholar", {"q", "num", "start", "as_ylo", "as_yhi"}), ("google", {"q", "start"})):
+        schema = json.loads((DATA / f"serpapi_schemas/{engine}.json").read_text())
+        assert sent <= schema["params"].keys()
+        assert {"engine", "api_key"} <= schema["common_params"].keys()
+
+
+def answers() -> Iterator[Any]:
+    yield results(WORK, {**WORK, "link": "https://arxiv.org/abs/2101.00001v3"}, PAGE)
+    for name in ("serpapi_scholar/asthma_children_num5.transcribed.json", "serpapi_google/keywordRanking/results.json"):
+        if (DATA / name).exists():
+            yield json.loads((DATA / name).read_text())
+
+
+ANSWERS = list(answers())
+ODD = st.sampled_from([None, True, -1, 2**70, 0.5, "", "10.1/x", "\ud800\x00", [], ["x"], {}, {"name": "x"}, float("nan")])
+
+
+def places(said: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of everything within lists and objects."""
+    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    for name, value in inner:
+        yield (*path, name)
+        yield from places(value, (*path, name))
+
+
+def texts(said: Any) -> Iterator[str]:
+    if isinstance(said, str):
+        yield said
+    for value in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
+        yield from texts(value)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(ANSWERS), st.sampled_from([paper_of, web_page_of]), st.data())
+def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, data: st.DataObject) -> None:
+    """Also where fields are missing or hold something else; what is kept can be stored."""
+    said = copy.deepcopy(whole)
+    for _ in range(data.draw(st.integers(0, 8))):
+        path = data.draw(st.sampled_from([(), *places(said)]))
+        if not path:
+            continue
+        parent = said
+        for name in path[:-1]:
+            parent = parent[name]
+        if data.draw(st.booleans()):
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = copy.deepcopy(data.draw(ODD))
+    try:
+        page = page_of(replied(said), record_of)
+    except SourceError:
+        return
+    links = {*texts(said)}
+    for record in page.records:
+        record.model_dump_json().encode()
+        assert record.title
+        assert record.url is None or record.url in links
+        assert record.metadata.get("pdf_url") in {None, *links}
+        for _, value in record.identifiers.pairs():
+            assert value.lower() in unquote(record.url or "").lower()

@@ -1,0 +1,109 @@
+"""The whole graph over every service at once, on loopback: all answer, one fails, all fail."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import FAULTS, refusal, serving
+from world import SERVICES, settings, world
+
+from outrider.graph.pipeline import build
+from outrider.services import Services
+from outrider.settings.model import LibrarySettings, RunSettings, Settings
+from outrider.state.response import SearchResponse
+
+QUERY = "liver injury by drugs"
+TIMEOUT_S = 2.0
+FAILED = {"timeout", "rate_limited", "forbidden", "unauthorized", "unavailable", "malformed", "empty", "partial"}
+
+
+def made(base_url: str, folder: Path, **common: Any) -> Settings:
+    own = {"library": LibrarySettings(uri=str(folder / "none")), "run": RunSettings(run_timeout_s=20)}
+    return settings(base_url, folder / "answers", **common).model_copy(update=own)
+
+
+async def answered(asked: Settings, **request: Any) -> SearchResponse:
+    services = Services(asked)
+    try:
+        return SearchResponse.model_validate(await build(services).ainvoke({"query": QUERY, "top_k": 50, **request}))
+    finally:
+        services.close()
+
+
+async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) -> None:
+    async with serving(world()) as server:
+        answer = await answered(made(server.base_url, tmp_path))
+    rows = {(row.source, row.strategy): row for row in answer.sources if row.source != "library"}
+    assert {source for source, _ in rows} == set(SERVICES)
+    assert {strategy for source, strategy in rows if source == "github"} == {"stars", "updated"}
+    assert {(row.status, row.returned) for row in rows.values()} == {("ok", 3)}, [row.message for row in rows.values()]
+    found = {place.source for hit in answer.hits for place in hit.found_by}
+    assert found == set(SERVICES)
+    assert answer.failures == ()
+
+
+async def test_the_caller_picks_who_is_asked(tmp_path: Path) -> None:
+    async with serving(world()) as server:
+        answer = await answered(made(server.base_url, tmp_path), sources=["pubmed", "arxiv"])
+    assert {row.source for row in answer.sources} == {"pubmed", "arxiv"}
+    assert {asked.path.split("/")[1] for asked in server.requests} == {"pubmed", "arxiv"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_service_that_fails_costs_only_its_own_results(tmp_path: Path, service: str, fault: str) -> None:
+    async with serving(world({service: FAULTS[fault]})) as server:
+        began = time.monotonic()
+        answer = await answered(made(server.base_url, tmp_path, timeout_s=TIMEOUT_S), distill_enabled=False)
+        took_s = time.monotonic() - began
+    rows = [row for row in answer.sources if row.source == service]
+    assert {row.status for row in rows} <= {
+        "timeout",
+        "rate_limited",
+        "forbidden",
+        "unauthorized",
+        "unavailable",
+        "malformed",
+        "empty",
+        "partial",
+    }
+    assert all(row.message for row in rows if row.status != "empty")
+    found = {place.source for hit in answer.hits for place in hit.found_by}
+    assert found == set(SERVICES) - {service}
+    assert {row.status for row in answer.sources if row.source not in (service, "library")} == {"ok"}
+    assert took_s < 20  # the run's limit; this source's is 2
+
+
+async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> None:
+    async with serving(world(dict.fromkeys(SERVICES, refusal(503)))) as server:
+        answer = await answered(made(server.base_url, tmp_path, timeout_s=1.0))
+    assert [failure.error for failure in answer.failures] == ["NothingSearchable"]
+    assert answer.hits == ()
+    assert {row.source for row in answer.sources} == {"library", *SERVICES}
+
+
+async def test_nobody_waits_for_another(tmp_path: Path) -> None:
+    """Each takes three tenths of a second, and eight of them together far from eight times that."""
+    async with serving(world(after_s=0.3)) as server:
+        answer = await answered(made(server.base_url, tmp_path))
+        assert server.most >= 8
+    assert answer.timings_ms["scout"] < 8 * 300
+    assert all(row.status == "ok" for row in answer.sources if row.source != "library")
+
+
+async def test_searches_share_the_limits_of_services(tmp_path: Path) -> None:
+    """Ten at once, of a service that allows three requests in ten seconds: three were asked, the others say that they were not."""
+    async with serving(world()) as server:
+        asked = made(server.base_url, tmp_path, requests=3.0, per_s=10.0, timeout_s=0.5)
+        services = Services(asked)
+        graph = build(services)
+        one = {"query": QUERY, "sources": ["crossref"]}
+        answers = await asyncio.gather(*(graph.ainvoke({**one, "query": f"{QUERY} {number}"}) for number in range(10)))
+        services.close()
+    assert len(server.requests) == 3
+    statuses = sorted(row.status for answer in answers for row in answer["sources"])
+    assert statuses == ["ok"] * 3 + ["rate_limited"] * 7

@@ -1,0 +1,130 @@
+"""Every service of the world on one loopback server: each under its name, each with three works about the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from serving import Answer, Asked, as_json, as_text
+
+from outrider.settings.model import Settings
+from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
+
+SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
+EACH = range(1, 4)
+Faults = Mapping[str, Answer]
+"""What services answer instead, by name."""
+
+
+def world(faults: Faults | None = None, after_s: float = 0.0) -> Callable[[Asked], Answer]:
+    """Answers after so many seconds in all, also where a service is asked twice."""
+
+    def handler(asked: Asked) -> Answer:
+        name = asked.path.split("/")[1]
+        answer = (faults or {}).get(name) or ANSWERS[name](asked)
+        return replace(answer, after_s=answer.after_s or after_s / (2 if name == "pubmed" else 1))
+
+    return handler
+
+
+def settings(base_url: str, cache: Path, **common: Any) -> Settings:
+    """The services of that server, with limits that tests do not meet."""
+    given = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
+    sections = {name: _section(name, f"{base_url}/{name}", given) for name in SERVICES}
+    asked = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
+    return Settings(sources=asked, cache=CacheSettings(folder=str(cache), fresh_s=0.0))
+
+
+def _section(name: str, base_url: str, given: Mapping[str, Any]) -> ServiceSettings:
+    kind: type[ServiceSettings] = type(getattr(SourcesSettings(), name))
+    key = {"api_key": SecretStr("s3cret")} if name.startswith("serpapi") else {}
+    return kind(base_url=base_url, **{**given, **key})
+
+
+def _title(name: str, number: int) -> str:
+    return f"Liver injury by drugs, {name.replace('_', ' ')} {number}"
+
+
+def _github(asked: Asked) -> Answer:
+    items = [
+        {
+            "full_name": f"liver/{asked.query.get('sort', 'match')}-{number}",
+            "html_url": f"https://github.com/liver/{asked.query.get('sort', 'match')}-{number}",
+            "description": _title("github", number),
+            "stargazers_count": 100 * number,
+            "forks_count": 20,
+            "fork": False,
+            "archived": False,
+            "pushed_at": "2026-09-01T00:00:00Z",
+        }
+        for number in EACH
+    ]
+    return as_json({"total_count": len(items), "incomplete_results": False, "items": items})
+
+
+def _openalex(asked: Asked) -> Answer:
+    works = [
+        {"id": f"https://openalex.org/W{number}", "title": _title("openalex", number), "doi": f"https://doi.org/10.1000/oa{number}"}
+        for number in EACH
+    ]
+    return as_json({"meta": {"count": 3, "page": 1, "per_page": 100}, "results": works})
+
+
+def _semantic_scholar(asked: Asked) -> Answer:
+    papers = [{"paperId": f"{number:040x}", "title": _title("semantic_scholar", number), "year": 2020} for number in EACH]
+    return as_json({"total": 3, "offset": 0, "data": papers})
+
+
+def _arxiv(asked: Asked) -> Answer:
+    entries = "".join(
+        f"<entry><id>http://arxiv.org/abs/2101.0000{number}v1</id><title>{_title('arxiv', number)}</title><summary>Livers.</summary>"
+        f"<published>2021-01-02T03:04:05Z</published><author><name>A. Frost</name></author></entry>"
+        for number in EACH
+    )
+    spaces = 'xmlns="http://www.w3.org/2005/Atom" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"'
+    return as_text(f"<feed {spaces}><opensearch:totalResults>3</opensearch:totalResults>{entries}</feed>", "application/atom+xml")
+
+
+def _pubmed(asked: Asked) -> Answer:
+    if asked.path.endswith("esearch.fcgi"):
+        return as_json({"header": {"type": "esearch"}, "esearchresult": {"count": "3", "idlist": [str(number) for number in EACH]}})
+    articles = "".join(
+        f'<PubmedArticle><MedlineCitation><PMID Version="1">{number}</PMID><Article><Journal><Title>Livers</Title></Journal>'
+        f"<ArticleTitle>{_title('pubmed', number)}</ArticleTitle></Article></MedlineCitation></PubmedArticle>"
+        for number in EACH
+    )
+    return as_text(f'<?xml version="1.0" ?><PubmedArticleSet>{articles}</PubmedArticleSet>', "text/xml")
+
+
+def _crossref(asked: Asked) -> Answer:
+    items = [{"DOI": f"10.1000/cr{number}", "title": [_title("crossref", number)], "type": "journal-article"} for number in EACH]
+    return as_json({"status": "ok", "message-type": "work-list", "message": {"total-results": 3, "items": items}})
+
+
+def _serpapi(asked: Asked) -> Answer:
+    engine = asked.query["engine"]
+    found = [
+        {
+            "result_id": f"{engine}{number}",
+            "title": _title(engine, number),
+            "link": f"https://example.org/{engine}/{number}",
+            "position": number,
+        }
+        for number in EACH
+    ]
+    return as_json({"search_metadata": {"status": "Success"}, "search_information": {"total_results": 3}, "organic_results": found})
+
+
+ANSWERS: Mapping[str, Callable[[Asked], Answer]] = {
+    "github": _github,
+    "openalex": _openalex,
+    "semantic_scholar": _semantic_scholar,
+    "arxiv": _arxiv,
+    "pubmed": _pubmed,
+    "crossref": _crossref,
+    "serpapi_scholar": _serpapi,
+    "serpapi_google": _serpapi,
+}
