@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.identity.titles import normal_title
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS, words
@@ -34,6 +35,17 @@ VERSION = re.compile(r"[-./_]v\d+$")
 PER_VERSION = frozenset({"doi", "pmid", "pmcid", "openalex", "s2"})
 """Schemes that number a preprint and its publication apart."""
 
+ADDRESS = re.compile(
+    r"""https?://(?:www\.)?(?: (?:dx\.)?doi\.org/(?P<doi>10\.[^?\#]+?)
+      | (?:export\.)?arxiv\.org/(?:abs|pdf)/(?P<arxiv>[^?\#]+?)
+      | (?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/(?P<pmid>\d+)
+      | github\.com/(?P<github>[\w-][\w.-]*/[\w.-]+)
+    )/?(?:[?\#]|$)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""The page of one identifier at those who give it."""
+NORMAL = {"doi": normal_doi, "arxiv": normal_arxiv, "pmid": normal_pmid, "github": str.lower}
+
 SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
 SUFFIX = re.compile(r"[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\s*$|\bpreprint\s*$", re.IGNORECASE)
 TELLING = frozenset(
@@ -56,9 +68,15 @@ INITIALS = re.compile(r"(?:[^\W\d_]\.?-?){1,3}")
 def same_work(one: Record, other: Record) -> str | None:
     """Why two records are the same work, None where that is not certain."""
     shared = shared_identifier(one, other)
-    if shared is None or not titles_agree(one.title, other.title):
+    if shared is None:
         return None
-    return f"same {shared[0]} {shared[1]} and agreeing titles"
+    if titles_agree(one.title, other.title):
+        return f"same {shared[0]} {shared[1]} and agreeing titles"
+    theirs = other.identifiers.pairs()
+    pages = {addressed(one), addressed(other)}
+    return next(
+        (f"the page of {scheme} {value}" for scheme, value in one.identifiers.pairs() if (scheme, value) in pages & {*theirs}), None
+    )
 
 
 def likely_same_work(one: Record, other: Record) -> str | None:
@@ -89,11 +107,18 @@ def likely_same_work(one: Record, other: Record) -> str | None:
 
 def shared_identifier(one: Record, other: Record) -> tuple[str, str] | None:
     """The strongest identifier that both have, None where another scheme contradicts: packages of one repository are not one work."""
-    theirs = dict(other.identifiers.pairs())
-    both = [(scheme, value, theirs[scheme]) for scheme, value in one.identifiers.pairs() if scheme in theirs]
-    if not both or any(value != their for _, value, their in both):
+    theirs = other.identifiers.pairs()
+    shared = next((pair for pair in one.identifiers.pairs() if pair in theirs), None)
+    return None if shared is None or contradicting(one, other) else shared
+
+
+def addressed(record: Record) -> tuple[str, str] | None:
+    """The identifier whose own page the record is, whatever that page calls itself ("[1706.03762] Attention ... - arXiv.org")."""
+    if record.kind != "page" or not record.url or not (found := ADDRESS.match(record.url)):
         return None
-    return both[0][:2]
+    scheme, said = next((scheme, said) for scheme, said in found.groupdict().items() if said)
+    value = NORMAL[scheme](said)
+    return (scheme, value) if value and (scheme, value) in record.identifiers.pairs() else None
 
 
 def contradicting(one: Record, other: Record) -> bool:

@@ -75,7 +75,10 @@ class Scout:
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
         lists = tuple(as_list(task.source.name, task.strategy, task.query.text, answer.results) for task, answer in answers)
-        records = {scored.record.doc_id: scored.record for _, answer in answers for scored in answer.results}
+        records: dict[str, Record] = {}
+        for _, answer in answers:
+            for scored in answer.results:
+                records.setdefault(scored.record.doc_id, scored.record)  # the library's own, where it holds what a service gave
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
 
@@ -116,8 +119,8 @@ async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceA
 
     def report(status: str, **said: object) -> SourceReport:
         took_ms = (time.perf_counter() - started) * 1000
-        row = {"source": source.name, "strategy": query.strategy, "asked": query.limit, "status": status, "took_ms": round(took_ms, 1)}
-        return SourceReport.model_validate({**row, **said})
+        row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.limit, "status": status}
+        return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **said})
 
     try:
         async with asyncio.timeout(query.within_s):

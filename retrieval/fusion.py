@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from outrider.settings.model import RankingSettings
-from outrider.state.hits import RankedList
+from outrider.state.hits import Ranked, RankedList
 from outrider.state.ports import Fusion
 from outrider.state.request import RetrieverType
 
 Heights = Callable[[Sequence[float]], Sequence[float]]
 """What each place of a list is worth, first place first, from its scores: positive, and falling from place to place."""
 K = 60
+LIBRARY = "library"
 ORDER_SHARE = 0.1
 """How much of `min_max` is rank: a found work beats one that is not in the list, and a tie of scores leaves the order alone."""
 
@@ -61,6 +62,27 @@ def interleaved(lists: Sequence[RankedList]) -> Mapping[str, float]:
             place[ranked.doc_id] = min(place.get(ranked.doc_id, (rank, order)), (rank, order))
     by_place = sorted(place, key=lambda doc_id: (place[doc_id], doc_id))
     return {doc_id: 1.0 / at for at, doc_id in enumerate(by_place, start=1)}
+
+
+def across_sources(lists: Sequence[RankedList], own: Fusion, k: int = K) -> Mapping[str, float]:
+    """Every source counts once, however many lists it gave: its lists made one, then the sources by reciprocal rank.
+
+    The library's lists are fused by `own`, those of another source interleaved. Scores of different sources do not compare, and a
+    source that may be asked more often, or gives scores that lie close together, would crowd the others out. The lists of one source
+    alone keep what `own` (or the interleaving) makes of them.
+    """
+    by_source: dict[str, list[RankedList]] = {}
+    for listed in lists:
+        by_source.setdefault(listed.source, []).append(listed)
+    made = {source: own(each) if source == LIBRARY else interleaved(each) for source, each in by_source.items()}
+    if len(made) == 1:
+        return next(iter(made.values()))
+    return reciprocal_rank_fusion([_ordered(source, scores) for source, scores in sorted(made.items())], k)
+
+
+def _ordered(source: str, scores: Mapping[str, float]) -> RankedList:
+    best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
+    return RankedList(source=source, strategy="", query="", results=tuple(Ranked(doc_id, scores[doc_id]) for doc_id in best))
 
 
 def _summed(lists: Sequence[RankedList], weights: Mapping[str, float], heights: Heights) -> dict[str, float]:

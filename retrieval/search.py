@@ -70,18 +70,19 @@ async def search(table: AsyncTable, text: str, where: Filter | None, limit: int,
     `widened` are terms that help without being asked for: their BM25 counts one `OWN_WEIGHT`th.
     """
     rows = await _ranked(table, text, where, limit, widened, BRIEF)
-    records = brief_records({name: [row[name] for row in rows] for name in BRIEF})
-    return [Scored(record, row["_score"]) for record, row in zip(records, rows, strict=True)]
+    records = brief_records({name: [row[2 + at] for row in rows] for at, name in enumerate(BRIEF)})
+    return [Scored(record, row[0]) for record, row in zip(records, rows, strict=True)]
 
 
 async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
     """As `search`, without the records."""
-    return [row["doc_id"] for row in await _ranked(table, text, where, limit, (), ())]
+    return [row[1] for row in await _ranked(table, text, where, limit, (), ())]
 
 
 async def _ranked(
     table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[tuple[Any, ...]]:
+    """Rows of score, doc_id and these columns, best first."""
     asked = searched(text)
     if not asked or limit < 1:
         return []
@@ -91,10 +92,10 @@ async def _ranked(
         parts += [match_query(" ".join(widened), RANKED)] if widened else []
     else:
         parts = [match_query(" ".join([asked] * weight + [*widened]), RANKED)]
-    rows = await _best(table, any_query(parts), where, limit, ["doc_id", "_score", *columns])
-    for row in rows:
-        row["_score"] /= weight
-    return sorted(rows, key=lambda row: (-row["_score"], row["doc_id"]))[:limit]
+    found = await _best(table, any_query(parts), where, limit, ["doc_id", "_score", *columns])
+    scores = [score / weight for score in found["_score"]]
+    rows = zip(scores, found["doc_id"], *(found[name] for name in columns), strict=True)
+    return sorted(rows, key=lambda row: (-row[0], row[1]))[:limit]
 
 
 async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None, limit: int) -> list[str]:
@@ -131,15 +132,14 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """At least the best `limit` rows, with everything that ties with the last of them."""
+async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of at least the best `limit` rows, with everything that ties with the last of them."""
     asked = limit + SLACK
     while True:
-        found = await _rows(table, query, where, columns, asked)
-        scores = sorted(found["_score"].to_pylist(), reverse=True)
+        found: dict[str, list[Any]] = (await _rows(table, query, where, columns, asked)).to_pydict()
+        scores = sorted(found["_score"], reverse=True)
         if len(scores) < asked or scores[limit - 1] > scores[-1]:
-            rows: list[dict[str, Any]] = found.to_pylist()
-            return rows
+            return found
         asked *= 8
 
 

@@ -8,7 +8,6 @@ commit protocol and the primary key keep them apart.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
@@ -187,10 +186,10 @@ class Library:
             return await reading.fetch(self._table, doc_ids)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
-        """What `search` gave, with whole bodies; a record that has gone since stays as it was given."""
+        """What `search` gave, with whole bodies and their edges; what was filled in since, or a record that has gone, stays as given."""
         cut = [record.doc_id for record in records if len(record.text) >= schema.LEAD_CHARS]
-        held = {record.doc_id: record for record in await self.fetch(cut)} if cut else {}
-        return [held.get(record.doc_id, record) for record in records]
+        held = {one.doc_id: {"text": one.text, "edges": one.edges} for one in await self.fetch(cut) if one.text} if cut else {}
+        return [record.model_copy(update=held.get(record.doc_id)) for record in records]
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of whole records, which a record from `search`, whose body is cut, cannot tell."""
@@ -313,7 +312,7 @@ class Library:
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that mark the first hits of `text` off from the later ones, best first."""
         hits = await self.search(text, limit=expansion.POOL)
-        return await asyncio.to_thread(expansion.related_terms, text, [hit.record for hit in hits], limit)
+        return expansion.related_terms(text, [hit.record for hit in hits], limit)
 
     async def ingested(self, fingerprint: str) -> IngestedFile | None:
         """The file with this fingerprint, if it was ever read to its end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from outrider import __version__
@@ -13,7 +13,7 @@ from outrider.llm.chat import EndpointChat, chat_of
 from outrider.nodes.fine_scorer import ScoringPrompts
 from outrider.nodes.query_builder import QueryPrompt
 from outrider.prompts import Prompt, load
-from outrider.retrieval.fusion import fusion_of, interleaved
+from outrider.retrieval.fusion import across_sources, fusion_of, interleaved
 from outrider.services.sources import sources_of
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
@@ -70,8 +70,9 @@ class Services:
         self.chat, self.chat_says = (chat, chat.name) if chat else chat_of(settings.llm)
         """The model that understands and judges, or None; and which it is, or why there is none."""
         self.shelf: Shelf = library if shelf is None else shelf
-        self.sources: tuple[Source, ...] = sources_of(settings, library) if sources is None else sources
-        self.fuse: Fusion = fusion_of(settings.ranking)
+        self._own_library = library
+        self._sources = sources
+        self.fuse: Fusion = partial(across_sources, own=fusion_of(settings.ranking), k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
         self.dedup_prompt: Prompt = load("dedup", frozenset())
@@ -82,6 +83,11 @@ class Services:
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
         """Services from flags, environment, the settings files and defaults, in that order."""
         return cls(load_settings(flags).settings)
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """Who is asked. Made at first use: a command that searches nothing needs none of what they need."""
+        return sources_of(self.settings, self._own_library) if self._sources is None else self._sources
 
     @property
     def source_names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from outrider.settings.model import Settings
 from outrider.settings.providers import of_providers
 from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
-from outrider.settings.service_keys import of_services
+from outrider.settings.service_keys import of_services, refuse_sent_away
 from outrider.settings.yaml_file import plain_value, read_yaml
 from outrider.state.errors import SettingsError
 from outrider.state.nearest import nearest as most_like
@@ -63,6 +63,7 @@ def load(
     for layer in (_file(user, environ), _file(folder, environ), _environment(environ), _flags(flags or {})):
         merged.update(layer)
     merged.update(of_providers(environ, merged) | of_services(environ, merged))
+    refuse_sent_away(merged, str(folder / FILE_NAME))
     settings = _checked(merged)
     return Loaded(settings, {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})})
 

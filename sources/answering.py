@@ -36,18 +36,24 @@ def answered(
     missing: str = "",
     retry_at: float | None = None,
 ) -> SourceAnswer:
-    """`missing` says what was asked for and did not come, `untitled` counts what nobody could judge."""
+    """`missing` says what was asked for and did not come, `untitled` counts what nobody could judge.
+
+    An answer that is stale says why, and when a newer one may be had.
+    """
     oldest = max(replies, key=lambda reply: reply.age_s)
     stale, cached = any(reply.stale for reply in replies), oldest.age_s > 0
+    why = [reply.why for reply in replies if reply.why]
+    known = [at for at in (retry_at, *(error.retry_at for error in why)) if at is not None]
     said = [
         missing,
+        str(why[0]) if why else "",
         f"{oldest.url.split('/')[2]} could not be asked; this is its answer of {shown_age(oldest.age_s)} ago" if stale else "",
         f"from the cache, {shown_age(oldest.age_s)} old" if cached and not stale else "",
         f"{untitled} without a title" if untitled else "",
         *notes,
     ]
     status: Status = "partial" if missing else "stale" if stale else "cached" if cached else ""
-    return SourceAnswer(results, total, "; ".join(filter(None, said)), status=status, retry_at=retry_at)
+    return SourceAnswer(results, total, "; ".join(filter(None, said)), status=status, retry_at=max(known, default=None))
 
 
 def shown_age(seconds: float) -> str:

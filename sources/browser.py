@@ -42,6 +42,8 @@ SETTLED_S = 2.0
 """How long a page may go on changing after it came, where nothing tells when it is ready."""
 NOWHERE = "socks5://127.0.0.1:9"
 """The browser's own network, for its updates and the like: the discard port."""
+LOOPBACK_TOO = "<-loopback>"
+"""Without it Chromium asks loopback past every proxy. Playwright adds it unless an environment variable of its own tells it not to."""
 FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
@@ -169,7 +171,7 @@ class Chromium:
 
         running, gate = await self._started(), await tab.gate.__aenter__()
         tab.context = context = await running.new_context(
-            proxy={"server": gate.address}, service_workers="block", accept_downloads=False, locale="en-US"
+            proxy={"server": gate.address, "bypass": LOOPBACK_TOO}, service_workers="block", accept_downloads=False, locale="en-US"
         )
         await context.route("**/*", lambda route: _let(route, gate.hosts))
         page = await context.new_page()
@@ -213,7 +215,7 @@ class Chromium:
             self._running = await self._playwright.chromium.launch(
                 executable_path=found_chromium(),
                 chromium_sandbox=not _is_root(),
-                proxy={"server": NOWHERE},
+                proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
                 args=list(FLAGS),
             )
             return self._running

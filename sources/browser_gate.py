@@ -36,9 +36,9 @@ class Gate:
     hosts: frozenset[str] | None = None
     """The only hosts that are let through; None for all that the guard allows."""
     refused: list[str] = field(default_factory=list)
+    """Hosts, in the order in which they were asked for."""
     unreached: list[str] = field(default_factory=list)
     """Why a host that may be asked could not be."""
-    """Hosts, in the order in which they were asked for."""
     address: str = ""
     _left: int = MOST_BYTES
     _server: asyncio.Server | None = None

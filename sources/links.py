@@ -1,4 +1,4 @@
-"""What a link names by its address alone: a DOI, an arXiv number, a PMID or PMCID, where its form leaves no doubt."""
+"""What a link names by its address alone: a DOI, an arXiv number, a PMID or PMCID, a repository, where its form leaves no doubt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
+from outrider.sources.github_records import normal_name
 from outrider.state.records import Identifiers
 
 DOI = re.compile(r"(?:^|[/:=])(10\.\d{4,9}/[^\s\"]+)", re.IGNORECASE)
@@ -20,6 +21,13 @@ VERSION = re.compile(r"^(10\.1101/.+?)v\d+$")
 PUBMED = re.compile(r"^https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/\d+/?$", re.IGNORECASE)
 ARXIV = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/", re.IGNORECASE)
 PMC = re.compile(r"^https?://(?:(?:www\.)?ncbi\.nlm\.nih\.gov/pmc|pmc\.ncbi\.nlm\.nih\.gov)/articles/PMC\d+", re.IGNORECASE)
+GITHUB = re.compile(r"^https?://(?:www\.)?github\.com/([^/]+)/([^/]+?)(?:\.git)?/?$", re.IGNORECASE)
+NO_OWNERS = frozenset(
+    """about account apps blog collections contact customer-stories enterprise events explore features issues join login marketplace
+    notifications organizations orgs premium-support pricing pulls readme resources search security sessions settings site solutions
+    sponsors stars team topics trending users""".split()
+)
+"""First parts of GitHub's own pages."""
 
 
 def doi_of(url: str) -> str | None:
@@ -44,4 +52,10 @@ def identifiers_of(url: str) -> Identifiers:
         arxiv=normal_arxiv(ARXIV.sub("", bare)) if ARXIV.match(bare) else None,
         pmid=normal_pmid(bare) if PUBMED.match(bare) else None,
         pmcid=normal_pmcid(bare) if PMC.match(bare) else None,
+        github=_repository(bare),
     )
+
+
+def _repository(bare: str) -> str | None:
+    found = GITHUB.match(bare)
+    return normal_name(f"{found[1]}/{found[2]}") if found and found[1].lower() not in NO_OWNERS else None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from outrider.sources.answering import shown_age
-from outrider.sources.calls.cache import Answers, NoAnswers
+from outrider.sources.answering import SPARE, shown_age
+from outrider.sources.calls.cache import Answers, NoAnswers, kept_in, put_beside
 from outrider.sources.links import identifiers_of
 from outrider.sources.visits import Visits
 from outrider.sources.web_engines import DUCKDUCKGO, Engine, Found, ResultPage, read
@@ -79,10 +79,10 @@ class Web:
         return None
 
     async def _answered(self, engine: Engine, query: SourceQuery) -> SourceAnswer:
-        until = time.monotonic() + min(query.within_s, self.timeout_s)
+        until = time.monotonic() + min(query.within_s, self.timeout_s) * (1 - SPARE)
         url = engine.asked(query.text.strip())
         key = hashlib.sha256(f"{NAME} {url}".encode()).hexdigest()
-        kept = await self.answers.get(key)
+        kept = await kept_in(self.answers, key, until)
         if kept and kept.age_s <= self.fresh_s:
             return _answer(read(engine, kept.body.decode()), query.limit, f"from the cache, {shown_age(kept.age_s)} old", "cached")
         try:
@@ -92,7 +92,7 @@ class Web:
                 raise
             why = f"{engine.name} could not be asked ({error.status}); this is its answer of {shown_age(kept.age_s)} ago"
             return _answer(read(engine, kept.body.decode()), query.limit, why, "stale", error)
-        await self.answers.put(key, html.encode(errors="replace"), {})
+        put_beside(self.answers, key, html.encode(errors="replace"), {})
         return _answer(page, query.limit)
 
     async def _asked(self, engine: Engine, url: str, until: float) -> tuple[str, ResultPage]:

@@ -81,6 +81,8 @@ class SearchRequest(Model):
         length = sum(map(len, texts))
         if length > MAX_QUERY_CHARS:
             raise ValueError(f"has {length:,} characters; at most {MAX_QUERY_CHARS:,} are searched")
+        if any(map(_broken, texts)):
+            raise ValueError("holds half a character (a lone surrogate): check the encoding of what was typed")
         if not texts or not all(searchable(text) for text in texts):
             raise ValueError("has no letter or digit to search for")
         return query
@@ -127,6 +129,11 @@ def _complaint(detail: ErrorDetails) -> str:
     if detail["type"] == "extra_forbidden":
         return f"unknown field {field!r}{did_you_mean(field, SearchRequest.model_fields)}"
     return f"{field}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+def _broken(text: str) -> bool:
+    """Whether it is no Unicode text, which no service can be asked with."""
+    return any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def searchable(text: str) -> bool:

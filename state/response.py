@@ -24,10 +24,11 @@ class Failure(Model):
 
 
 class SourceReport(Model):
-    """What one source did for one strategy; one row each."""
+    """What one source did for one strategy and query; one row each."""
 
     source: str
     strategy: str
+    query: str = ""
     asked: int = Field(description="Results asked for.")
     returned: int = 0
     total: int | None = Field(None, description="How many the source says there are, where it says.")

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +36,8 @@ LEFT_ALONE_S = 30.0
 """How long nothing is asked of a cache that has failed."""
 CLOSED_WITHIN_S = 1.0
 Result = TypeVar("Result")
+_putting: set[asyncio.Task[None]] = set()
+"""A loop alone holds no task for good."""
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,39 @@ class NoAnswers:
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
         return None
+
+
+async def kept_in(answers: Answers, key: str, until: float) -> Kept | None:
+    """None also for what does not come until then, by `time.monotonic`."""
+    try:
+        async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
+            return await answers.get(key)
+    except TimeoutError:
+        return None
+
+
+def put_beside(answers: Answers, key: str, body: bytes, headers: dict[str, str]) -> None:
+    """Nobody waits for it but the end of the process. On the background loop only."""
+    _put_at_the_end()
+    task = asyncio.get_running_loop().create_task(answers.put(key, body, headers))
+    _putting.add(task)
+    task.add_done_callback(_putting.discard)
+
+
+def put_all() -> None:
+    """Waits for what is being put, no longer than `CLOSED_WITHIN_S`. Not on the background loop."""
+    run_in_background(_put_all())
+
+
+async def _put_all() -> None:
+    if _putting:
+        await asyncio.wait(_putting, timeout=CLOSED_WITHIN_S)
+
+
+@cache
+def _put_at_the_end() -> None:
+    """Registered at the first answer: then a cache in Redis is there already, and is closed after this."""
+    atexit.register(put_all)
 
 
 @dataclass(slots=True)

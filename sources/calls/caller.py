@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from outrider.sources.calls.cache import Answers, Kept, NoAnswers
+from outrider.sources.calls.cache import Answers, Kept, NoAnswers, kept_in, put_beside
 from outrider.sources.calls.exchange import Asked, Said, Unreachable, address, exchanged
 from outrider.sources.calls.headers import renewed_in_s, retry_after_s
 from outrider.sources.calls.limits import Turn, turn_of
@@ -92,7 +92,7 @@ class Caller:
 
     async def _answered(self, asked: Asked, within_s: float, fresh_s: float | None) -> Reply:
         until = time.monotonic() + within_s
-        kept = await self.answers.get(asked.key)
+        kept = await kept_in(self.answers, asked.key, until)
         if kept and kept.age_s < (self.fresh_s if fresh_s is None else fresh_s):
             return _from_cache(asked, kept)
         try:
@@ -100,10 +100,11 @@ class Caller:
         except _Passing as failure:
             if kept is None:
                 raise failure.error from None
-            return _from_cache(asked, kept, stale=True)
+            return _from_cache(asked, kept, failure.error)
         reply = Reply(asked.shown, said.status, said.headers, said.body)
         if reply.status == 200 and asked.service.keeps(reply) and not asked.service.tells_a_key(reply.body):
-            await self.answers.put(asked.key, reply.body, {name: reply.headers[name] for name in KEPT_HEADERS if name in reply.headers})
+            headers = {name: reply.headers[name] for name in KEPT_HEADERS if name in reply.headers}
+            put_beside(self.answers, asked.key, reply.body, headers)
         return reply
 
     async def _tried(self, asked: Asked, until: float) -> Said:
@@ -174,8 +175,9 @@ class _Passing(Exception):
         self.error, self.pause_s, self.again = error, pause_s, again
 
 
-def _from_cache(asked: Asked, kept: Kept, *, stale: bool = False) -> Reply:
-    return Reply(asked.shown, 200, kept.headers, kept.body, kept.age_s, stale)
+def _from_cache(asked: Asked, kept: Kept, why: SourceError | None = None) -> Reply:
+    """Stale where there is a reason."""
+    return Reply(asked.shown, 200, kept.headers, kept.body, kept.age_s, why is not None, why)
 
 
 def _refusal(asked: Asked, said: Said, now: float) -> SourceError | _Passing:

@@ -50,8 +50,9 @@ class Asked:
 
     @property
     def key(self) -> str:
-        """Of the cache: everything that decides the answer, and nothing that is secret."""
-        said = [self.service.name, self.method, self.shown, dict(self.headers), self.body]
+        """Of the cache: a hash of everything that decides the answer, also of who asks, who may see what others may not."""
+        who = [dict(self.service.headers), dict(self.service.params), self.url.userinfo.decode()]
+        said = [self.service.name, self.method, self.shown, dict(self.headers), self.body, who]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def __str__(self) -> str:

@@ -107,7 +107,7 @@ class Turn:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            held_up = f"{service.name}: no turn came within {within_s:.3g} s, other searches are asking it; try again"
+            held_up = f"{service.name}: its turn did not come within {max(within_s, 0.0):.3g} s; try again"
             raise RateLimited(held_up, self.now() + self.window.per_s) from error
 
     def close(self, until: float) -> None:
@@ -132,9 +132,9 @@ class Turn:
     def _used_up(self, service: Service, until: float) -> None:
         wait_s = self.window.wait_s()
         turn_at = self.now() + wait_s
-        if turn_at > until:
+        if wait_s > 0 and turn_at > until:
             raise RateLimited(
-                f"{service.name}: its limit of {service.requests:g} requests in {service.per_s:g} s is used up by other searches; "
+                f"{service.name}: its limit of {service.requests:g} requests in {service.per_s:g} s is used up; "
                 f"try again in {wait_s:,.1f} s",
                 turn_at,
             )

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from outrider.state.addresses import HIDDEN, told
-from outrider.state.errors import Malformed
+from outrider.state.errors import Malformed, SourceError
 
 MEBIBYTE = 2**20
 SHORTEST_SECRET = 6
@@ -34,6 +34,8 @@ class Reply:
     """How long it has lain in the cache; 0 for an answer of now."""
     stale: bool = False
     """Older than it should be, since the service could not be asked again."""
+    why: SourceError | None = None
+    """Why it could not be asked again, where it is stale."""
 
     def json(self) -> Any:
         """Raises `Malformed` for anything but JSON."""

@@ -12,7 +12,7 @@ from fakes import doi, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.identity.works import contradicting, likely_same_work, preprint_server, same_work, surnames, titles_agree
+from outrider.identity.works import contradicting, likely_same_work, preprint_server, same_work, shared_identifier, surnames, titles_agree
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 
 DBLP_ACM = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "dedup" / "dblp_acm"
@@ -128,6 +128,41 @@ def test_identifiers_that_contradict(one: dict[str, str], other: dict[str, str],
     records = by_ann(identifiers=Identifiers(**one)), by_ann("b", identifiers=Identifiers(**other))
     assert contradicting(*records) == contradict
     assert bool(likely_same_work(*records)) != contradict
+
+
+def test_a_preprint_may_have_another_doi_beside_the_same_arxiv_number() -> None:
+    """OpenAlex gives arXiv's own DOI, arXiv the journal's; two journals' DOIs still show two works."""
+    openalex = by_ann(identifiers=Identifiers(doi=ARXIV, arxiv="2101.00001", openalex="W1"))
+    arxiv = by_ann("b", identifiers=Identifiers(doi=JOURNAL, arxiv="2101.00001"))
+    assert shared_identifier(openalex, arxiv) == shared_identifier(arxiv, openalex) == ("arxiv", "2101.00001")
+    assert shared_identifier(arxiv, by_ann("c", identifiers=Identifiers(doi="10.1000/j.2", arxiv="2101.00001"))) is None
+    assert shared_identifier(openalex, by_ann("c", identifiers=Identifiers(doi=JOURNAL, arxiv="2101.00002"))) is None
+    assert shared_identifier(openalex, by_ann("c", identifiers=doi(JOURNAL))) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "known", "same"),
+    [
+        ("https://arxiv.org/abs/1706.03762v5", {"arxiv": "1706.03762"}, True),
+        ("http://www.arxiv.org/pdf/1706.03762.pdf?download=1#page=2", {"arxiv": "1706.03762"}, True),
+        ("https://doi.org/10.1000/j.1", {"doi": JOURNAL}, True),
+        ("https://dx.doi.org/10.1000/J.1", {"doi": JOURNAL}, True),
+        ("https://pubmed.ncbi.nlm.nih.gov/31452104/", {"pmid": "31452104"}, True),
+        ("https://github.com/Owner/Name/", {"github": "owner/name"}, True),
+        ("https://arxiv.org/abs/1706.03763", {"arxiv": "1706.03762"}, False),
+        ("https://github.com/owner/name/issues/3", {"github": "owner/name"}, False),
+        ("https://journal.org/doi/10.1000/j.1", {"doi": JOURNAL}, False),
+        ("https://blog.org/arxiv.org/abs/1706.03762", {"arxiv": "1706.03762"}, False),
+        ("https://[doi.org/10.1000/j.1", {"doi": JOURNAL}, False),
+        (None, {"doi": JOURNAL}, False),
+    ],
+)
+def test_the_page_of_an_identifier_need_not_have_the_title(url: str | None, known: dict[str, str], same: bool) -> None:
+    identifiers = Identifiers(**known)
+    page = Page(doc_id="p", title="[1706.03762] Attention - arXiv.org", url=url, identifiers=identifiers)
+    work = by_ann(identifiers=identifiers, url=url)
+    assert bool(same_work(page, work)) == bool(same_work(work, page)) == same
+    assert same_work(work, work.model_copy(update={"doc_id": "b", "title": "Statins"})) is None  # a page, not what links to one
 
 
 def test_preprint_servers() -> None:

@@ -102,3 +102,13 @@ def test_prop_6_a_bug_passes_through() -> None:
 def test_a_limit_says_when_to_ask_again() -> None:
     (row,) = found([Shelf(error=RateLimited("later", NOON + 60))], strategy("library"))["sources"]
     assert (row.status, row.retry_at) == ("rate_limited", "2026-09-21T14:14:20+00:00")
+
+
+def test_what_the_library_holds_is_not_overwritten_by_what_a_service_gave() -> None:
+    own = paper("openalex:W1", "liver", text="The whole of it.")
+    update = found([Shelf([own]), Shelf([paper("openalex:W1", "liver")], name="openalex")], strategy("library", "openalex"))
+    assert [one.record for one in update["candidates"]] == [own]
+
+
+def test_every_row_says_which_query_it_is_of() -> None:
+    assert [row.query for row in found([Shelf(list(TEN))], strategy("library"))["sources"]] == ["liver"]

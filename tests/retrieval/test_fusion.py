@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.retrieval.fusion import fusion_of, interleaved, min_max, reciprocal_rank_fusion
+from outrider.retrieval.fusion import across_sources, fusion_of, interleaved, min_max, reciprocal_rank_fusion
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Ranked, RankedList
 from outrider.state.ports import Fusion
@@ -177,3 +177,57 @@ def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: lis
 
 def test_interleaving_by_rank() -> None:
     assert order(interleaved([ranked("a", "b", "c"), ranked("x", "a", "y")])) == ["a", "x", "b", "c", "y"]
+
+
+def given_by(source: str, *doc_ids: str, strategy: str = "relevance", score: float | None = None) -> RankedList:
+    results = tuple(Ranked(doc_id, 1 / rank if score is None else score) for rank, doc_id in enumerate(doc_ids, start=1))
+    return RankedList(source=source, strategy=strategy, query="q", results=results)
+
+
+OWN = fusion_of(RankingSettings())
+
+
+def test_of_one_source_its_own_fusion_stands() -> None:
+    lists = [given_by("library", *"abc", strategy=STRATEGIES[0]), given_by("library", *"cd", strategy=STRATEGIES[1])]
+    assert across_sources(lists, OWN) == OWN(lists)
+    assert across_sources([], OWN) == {}
+
+
+def test_no_source_crowds_another_out() -> None:
+    """Whatever their scores, and however often each was asked, each has its share of the first hundred."""
+    lists = [
+        *(given_by("library", *(f"l{way}-{at}" for at in range(100)), strategy=kind, score=20.0) for way, kind in enumerate(STRATEGIES)),
+        *(given_by("pubmed", *(f"p{query}-{at}" for at in range(100))) for query in range(4)),
+        given_by("openalex", *(f"o{at}" for at in range(100)), score=500.0),
+        given_by("arxiv", *(f"a{at}" for at in range(100))),
+    ]
+    first = order(across_sources(lists, OWN))[:100]
+    assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "lpoa"} == dict.fromkeys("lpoa", 25)
+
+
+def test_no_strategy_of_a_source_crowds_another_out() -> None:
+    """Of 25 repositories, of which most are in the library, GitHub's three strategies have four or five each, too."""
+    lists = [
+        given_by("library", *(f"l{at}" for at in range(100)), strategy=STRATEGIES[1], score=9.0),
+        *(given_by("github", *(f"{kind[0]}{at}" for at in range(30)), strategy=kind) for kind in ("stars", "updated", "expanded")),
+    ]
+    first = order(across_sources(lists, OWN))[:25]
+    assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "sue"} == {"s": 4, "u": 4, "e": 4}
+
+
+any_sources = st.lists(
+    st.builds(
+        lambda source, doc_ids: given_by(source, *(f"{source}:{doc_id}" for doc_id in doc_ids)),
+        st.sampled_from(["library", "arxiv", "github"]),
+        st.lists(st.integers(0, 9), unique=True, max_size=6),
+    ),
+    max_size=6,
+)
+
+
+@given(any_sources)
+def test_every_work_is_fused_and_the_order_of_sources_does_not_matter(lists: list[RankedList]) -> None:
+    fused = across_sources(lists, OWN)
+    assert set(fused) == {place.doc_id for one in lists for place in one.results}
+    shuffled = sorted(lists, key=lambda one: one.source)
+    assert across_sources(shuffled, OWN) == fused

@@ -117,6 +117,11 @@ async def test_search_ranks_and_cuts_the_body(library: Library) -> None:
     assert hit.score > 0
     assert await found(library, "retries of calls") == ["a"]
     assert [record.text for record in await library.whole([hit.record])] == [body]
+    assert await library.whole([hit.record]) == await library.fetch(["b"])
+    filled = hit.record.model_copy(update={"year": 2020})
+    assert [(record.text, record.year) for record in await library.whole([filled])] == [(body, 2020)]
+    lent = paper("a", "Retrying a call", text=body)  # by a duplicate, to a record that has none
+    assert await library.whole([lent]) == [lent]
     assert await library.content_hashes(["b"]) == {"b": (await library.fetch(["b"]))[0].content_hash()}
 
 

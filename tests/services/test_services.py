@@ -8,8 +8,8 @@ from fakes import Shelf
 
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, Settings
-from outrider.settings.sources import LibrarySourceSettings, SourcesSettings
-from outrider.state.errors import LibraryMissing
+from outrider.settings.sources import CacheSettings, LibrarySourceSettings, SourcesSettings
+from outrider.state.errors import LibraryMissing, SettingsError
 
 
 def at(folder: Path) -> Services:
@@ -55,6 +55,14 @@ def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
     assert Services(Settings(), sources=()).sources == ()
     off = Settings(sources=SourcesSettings(offline=True, library=LibrarySourceSettings(enabled=False)))
     assert Services(off).source_names == ()
+
+
+def test_what_only_a_search_needs_breaks_nothing_else(tmp_path: Path) -> None:
+    """A wrong address of the cache is told when services are to be asked."""
+    made = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), cache=CacheSettings(url="nonsense")))
+    assert asyncio.run(made.library()).library_id
+    with pytest.raises(SettingsError, match="redis://"):
+        _ = made.sources
 
 
 def test_versions_name_tool_and_prompts() -> None:

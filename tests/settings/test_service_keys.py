@@ -8,6 +8,7 @@ import pytest
 
 from outrider.settings.load import load
 from outrider.settings.service_keys import VARIABLES
+from outrider.state.errors import SettingsError
 
 
 def key(name: str, environ: dict[str, str], **flags: object) -> tuple[str, str]:
@@ -31,4 +32,18 @@ def test_what_is_said_elsewhere_is_stronger() -> None:
 def test_a_key_goes_to_its_own_host_only() -> None:
     assert key("github", {"GITHUB_TOKEN": "secret"}, base_url="http://127.0.0.1:8000") == ("", "default")
     assert key("github", {"GITHUB_TOKEN": "secret"}, base_url="https://api.github.com/")[0] == "secret"
-    assert key("github", {"GITHUB_TOKEN": "secret"}, base_url="https://api.github.com.evil.example") == ("", "default")
+    for elsewhere in ("https://api.github.com.evil.example", "http://api.github.com", "https://api.github.com:8443", "https://[", ""):
+        assert key("github", {"GITHUB_TOKEN": "secret"}, base_url=elsewhere or "x") == ("", "default")
+
+
+def test_the_working_folder_names_no_address_for_a_key_of_elsewhere(tmp_path: Path) -> None:
+    """A repository that was cloned may bring a settings file of its own."""
+    file = tmp_path / "search_config.yaml"
+    file.write_text("sources:\n  github:\n    base_url: https://evil.example\n")
+    ours = {"OUTRIDER_SOURCES__GITHUB__API_KEY": "ours"}
+    with pytest.raises(SettingsError, match=r"base_url stands in .*search_config.yaml:3, but its key in environment variable"):
+        load(environ=ours, cwd=tmp_path, user_dir=Path("/"))
+    file.write_text("sources:\n  github:\n    base_url: https://git.example/api/v3\n    api_key: both\n")
+    assert load(environ={}, cwd=tmp_path, user_dir=Path("/")).settings.sources.github.api_key.get_secret_value() == "both"
+    file.write_text("sources:\n  github:\n    base_url: https://api.github.com\n")
+    assert load(environ=ours, cwd=tmp_path, user_dir=Path("/")).settings.sources.github.api_key.get_secret_value() == "ours"

@@ -5,6 +5,7 @@ from fakes import paper
 
 from outrider.sources.answering import answered, scored, shown_age
 from outrider.sources.calls.service import Reply
+from outrider.state.errors import RateLimited, SourceUnavailable
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,19 @@ def test_what_is_less_than_asked_for_comes_before_what_is_old(age_s: float, stal
     assert (answer.status, answer.total) == (status, 5)
     assert ("api.example.org could not be asked; this is its answer of 9 s ago" in answer.message) == stale
     assert missing in answer.message
+
+
+def test_an_old_answer_says_why_there_is_no_newer_one_and_when_there_may_be() -> None:
+    url = "https://api.example.org/works?q=x"
+    replies = [
+        Reply(url, 200, {}, b"", 9.0, True, RateLimited("example answered 429 to its works; try again in 60 s", 1_060.0)),
+        Reply(url, 200, {}, b"", 5.0, True, SourceUnavailable("example is left alone", 1_030.0)),
+        Reply(url, 200, {}, b"", 7.0),
+    ]
+    answer = answered((), 5, replies)
+    assert answer.message == (
+        "example answered 429 to its works; try again in 60 s; api.example.org could not be asked; this is its answer of 9 s ago"
+    )
+    assert (answer.status, answer.retry_at) == ("stale", 1_060.0)
+    assert answered((), 5, replies, missing="page 3 did not come", retry_at=2_000.0).retry_at == 2_000.0
+    assert answered((), 5, replies[2:]).retry_at is None

@@ -13,16 +13,17 @@ import traceback
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import diskcache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import FAULTS, MEBIBYTE, NEVER, RESET, Answer, Asked, as_bytes, as_json, as_text, cut, dripping, huge, refusal, serving
 
-from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.cache import DiskAnswers, put_all
 from outrider.sources.calls.caller import LONGEST_PAUSE_S, Caller
 from outrider.sources.calls.headers import LONGEST_S, renewed_in_s, retry_after_s
 from outrider.sources.calls.limits import FAILURES, turn_of
@@ -43,6 +44,7 @@ def service(server: serving, **changed: Any) -> Service:
 def cached(tmp_path: Path) -> Iterator[Caller]:
     answers = DiskAnswers(tmp_path / "answers")
     yield Caller(answers, jitter=lambda: 0.0)
+    put_all()
     answers.close()
 
 
@@ -469,11 +471,50 @@ async def test_an_answer_of_this_very_moment_is_not_fresh_where_nothing_is(tmp_p
     assert len(server.requests) == 2
 
 
-async def test_with_another_key_the_same_is_kept(cached: Caller) -> None:
-    async with serving(lambda _: as_json({"a": 1})) as server:
-        for key in ("one-key-of-somebody", "another-key-of-somebody"):
-            await cached.get(service(server, params={"api_key": key}), "/", within_s=5)
-    assert len(server.requests) == 1
+async def test_what_one_key_may_see_is_not_shown_to_another_or_to_none(cached: Caller) -> None:
+    """A token's private repositories, a subscriber's abstracts."""
+    async with serving(lambda _: as_json(len(server.requests))) as server:
+        url, keys = server.base_url, ("one-key-of-somebody", "another-key-of-somebody")
+        seen = [service(server)]
+        seen += [service(server, params={"api_key": key}) for key in keys]
+        seen += [service(server, headers={"Authorization": key}) for key in keys]
+        seen += [service(server, base_url=url.replace("://", f"://me:{key}@")) for key in keys]
+        first = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
+        again = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
+    assert first == again == list(range(1, len(seen) + 1))
+
+
+@dataclass
+class Slow:
+    """A cache that takes its time."""
+
+    get_s: float = 0.0
+    put_s: float = 0.0
+    put_in: list[bytes] = field(default_factory=list)
+
+    async def get(self, key: str) -> None:
+        await asyncio.sleep(self.get_s)
+
+    async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
+        await asyncio.sleep(self.put_s)
+        self.put_in.append(body)
+
+
+async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
+    answers = Slow(put_s=0.5)
+    async with serving(lambda _: as_json(1)) as server:
+        assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
+        assert not answers.put_in
+        await asyncio.to_thread(put_all)
+    assert answers.put_in == [b"1"]
+
+
+async def test_a_slow_cache_takes_no_longer_than_there_is_time() -> None:
+    async with serving(lambda _: as_json(1)) as server:
+        begun = time.monotonic()
+        with pytest.raises(SourceError):
+            await Caller(Slow(get_s=5.0)).get(service(server), "/", within_s=0.2)
+        assert time.monotonic() - begun < 1.5
 
 
 @pytest.mark.parametrize("fault", [refusal(429, headers={"Retry-After": "900"}), refusal(429), refusal(500), RESET, NEVER])
@@ -485,6 +526,7 @@ async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marke
         for _ in range(3):
             old = await cached.get(asked, "/", within_s=0.4, fresh_s=0)
             assert (old.json(), old.stale) == ({"a": 1}, True)
+            assert str(old.why).startswith("openalex ")
             assert old.age_s >= 0.01
 
 
@@ -492,7 +534,10 @@ async def test_where_there_is_no_turn_too(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
         asked = service(server, requests=1, per_s=60)
         await cached.get(asked, "/", within_s=5)
-        assert (await cached.get(asked, "/", within_s=5, fresh_s=0)).stale
+        old = await cached.get(asked, "/", within_s=5, fresh_s=0)
+        assert old.stale
+        assert isinstance(old.why, RateLimited)
+        assert old.why.retry_at == pytest.approx(time.time() + 60, abs=10)
     assert len(server.requests) == 1
 
 
@@ -556,6 +601,7 @@ async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, cap
         said += ["".join(traceback.format_exception(told.value))]
     said += [repr(asked), str(asked), repr(turn_of(asked)), caplog.text]
     assert "/works" in caplog.text
+    await asyncio.to_thread(put_all)
     files = await asyncio.to_thread(lambda: [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*.*")])
     secrets = [KEY, *asked.secrets()]
     for text in [*said, *files]:
@@ -612,22 +658,22 @@ async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: 
     assert KEY not in caplog.text
 
 
-def test_nothing_is_complained_about_when_the_process_ends() -> None:
-    """A connection that is kept open, and a cache."""
+def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> None:
+    """A connection that is kept open, and a cache, which has the answer though nobody waited for that."""
     script = (
-        "import asyncio, sys, tempfile; from pathlib import Path; sys.path.append(sys.argv[1])\n"
+        "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
         "from serving import as_json, serving\n"
         "from outrider.sources.calls.cache import DiskAnswers\n"
         "from outrider.sources.calls.caller import Caller\n"
         "from outrider.sources.calls.service import Service\n"
         "async def main():\n"
-        "    with tempfile.TemporaryDirectory() as folder, serving(lambda _: as_json(1)) as server:\n"
-        "        caller = Caller(DiskAnswers(Path(folder)))\n"
+        "    with serving(lambda _: as_json(1)) as server:\n"
+        "        caller = Caller(DiskAnswers(Path(sys.argv[2])))\n"
         "        print((await caller.get(Service('x', server.base_url, 9, 1), '/', within_s=9)).json())\n"
         "asyncio.run(main())"
     )
     ended = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", script, str(Path(__file__).parent)],
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script, str(Path(__file__).parent), str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -635,3 +681,5 @@ def test_nothing_is_complained_about_when_the_process_ends() -> None:
     )
     slow = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]  # -X dev tells of a busy machine
     assert (ended.stdout, slow, ended.returncode) == ("1\n", [], 0)
+    with diskcache.Cache(str(tmp_path)) as kept:
+        assert len(kept) == 1

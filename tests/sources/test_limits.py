@@ -162,7 +162,7 @@ def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -
         for _ in range(10):
             async with one.taken(service(), 5.0):
                 pass
-        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up .* try again in 60\.0 s") as told:
+        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up; try again in 60\.0 s") as told:
             async with one.taken(service(), 10.0):
                 pytest.fail("there was no turn")
         assert now() == begun
@@ -173,11 +173,20 @@ def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -
     run(search())
 
 
+def test_a_limit_is_not_said_to_be_used_up_where_only_the_time_is() -> None:
+    async def search() -> None:
+        one = turn()
+        async with one.taken(service(), -0.01):  # the request has its own end
+            pass
+
+    run(search())
+
+
 def test_who_waits_behind_requests_that_hang_is_told_when_the_time_is_over() -> None:
     async def search() -> None:
         one, begun = turn(at_once=1), now()
         async with one.taken(service(), 5.0):
-            with pytest.raises(RateLimited, match="no turn came within 2 s"):
+            with pytest.raises(RateLimited, match=r"^arxiv: its turn did not come within 2 s; try again$"):
                 async with one.taken(service(), 2.0):
                     pytest.fail("there was no turn")
         assert now() == pytest.approx(begun + 2)

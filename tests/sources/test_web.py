@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from serving import NEVER, Answer, Asked, as_text, refusal, serving
 
 from outrider.sources import browser as module
+from outrider.sources.answering import SPARE
 from outrider.sources.browser import Chromium, Opened, found_chromium, why_off
 from outrider.sources.browser_gate import Gate
-from outrider.sources.calls.cache import Kept
+from outrider.sources.calls.cache import Kept, put_all
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages import Pages
 from outrider.sources.web import Web
@@ -153,9 +154,11 @@ class Shown:
 
     answer: Opened | SourceError
     asked: list[tuple[str, frozenset[str] | None]] = field(default_factory=list)
+    within_s: list[float] = field(default_factory=list)
 
     async def opened(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> Opened:
         self.asked.append((url, hosts))
+        self.within_s.append(within_s)
         if isinstance(self.answer, SourceError):
             raise self.answer
         return self.answer
@@ -165,11 +168,15 @@ class Shown:
 class Remembered:
     kept: Kept | None = None
     put_in: list[bytes] = field(default_factory=list)
+    get_s: float = 0.0
+    put_s: float = 0.0
 
     async def get(self, key: str) -> Kept | None:
+        await asyncio.sleep(self.get_s)
         return self.kept
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
+        await asyncio.sleep(self.put_s)
         self.put_in.append(body)
 
 
@@ -268,6 +275,7 @@ async def test_what_was_answered_lately_is_not_asked_again() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
     browser, answers = shown(), Remembered()
     await Web(browser, (engine(),), answers=answers).search(query())
+    await asyncio.to_thread(put_all)
     assert answers.put_in == [html]
     answer = await Web(browser, (engine(),), answers=Remembered(Kept(html, {}, 600.0))).search(query())
     assert (len(answer.results), answer.status, len(browser.asked)) == (2, "cached", 1)
@@ -281,6 +289,26 @@ async def test_an_old_answer_is_better_than_none() -> None:
     assert (len(answer.results), answer.status) == (2, "stale")
     assert "2 h" in answer.message
     assert answer.retry_at
+
+
+async def test_the_browser_is_left_time_to_hand_over_an_old_answer() -> None:
+    """Who asks stops listening when the time is up."""
+    browser = shown()
+    await Web(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
+    await Web(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
+    assert max(browser.within_s) <= 5.0 * (1 - SPARE)
+
+
+async def test_an_answer_of_an_engine_does_not_wait_for_the_cache() -> None:
+    answers = Remembered(put_s=0.5)
+    assert (await Web(shown(), (engine(),), answers=answers).search(query())).results
+    assert not answers.put_in
+    await asyncio.to_thread(put_all)
+    assert answers.put_in
+    began = time.monotonic()
+    with pytest.raises(RateLimited):
+        await Web(shown(), (engine(),), answers=Remembered(get_s=5.0)).search(query(within_s=0.2))
+    assert time.monotonic() - began < 1.5
 
 
 async def test_challenges_and_broken_pages_are_not_kept() -> None:
@@ -395,8 +423,10 @@ async def test_an_engine_in_the_browser(chromium_for: object) -> None:
 
 
 @needs_chromium
-async def test_a_redirect_leads_the_browser_nowhere_else(chromium_for: object) -> None:
-    """Not to loopback, and with one host allowed to no other one."""
+@pytest.mark.parametrize("forced", ["", "1"])
+async def test_a_redirect_leads_the_browser_nowhere_else(chromium_for: object, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
+    monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)
     with serving(lambda asked: as_text("<p>secret</p>", "text/html")) as inside:
         for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
             with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]

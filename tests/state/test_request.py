@@ -52,6 +52,13 @@ def test_what_is_asked_for_by_name_and_not_built_is_refused(asked: dict[str, obj
         checked(asked)
 
 
+@pytest.mark.parametrize("query", ["liver \udcff", "\ud83d liver"])
+def test_half_a_character_is_refused(query: str) -> None:
+    """As Python hands over what a terminal typed in another encoding."""
+    with pytest.raises(BadRequest, match="half a character"):
+        checked({"query": query})
+
+
 @pytest.mark.parametrize("text", ["a", "7", "肝", "é", "٣", "the of and"])
 def test_any_script_can_be_searched(text: str) -> None:
     assert searchable(text)
