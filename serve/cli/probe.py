@@ -15,8 +15,6 @@ from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait
 from outrider.serve.cli.progress import Progress
 from outrider.serve.cli.terminal import console, note, plain, table
 from outrider.state.errors import MissingExtra, ModelError
-from outrider.state.hits import Scored
-from outrider.state.request import RetrieverType, SearchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from outrider.retrieval.store import Library
     from outrider.services import Services
     from outrider.settings.model import RerankerSettings
+    from outrider.state.hits import Scored
     from outrider.state.ports import Reranker
 
 QUERIES = 200
@@ -103,6 +102,8 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
     """What a search's reranker is given, but for the query's expansion: all strategies, fused, in the order of the rules."""
     from outrider.nodes.rule_ranker import ranked
     from outrider.services.execution import HYBRID, first_stage
+    from outrider.state.hits import Scored
+    from outrider.state.request import RetrieverType, SearchRequest
 
     engine = await made.engine(copy)
     held = await copy.space()
