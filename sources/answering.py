@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -14,6 +15,16 @@ Status = Literal["", "partial", "cached", "stale"]
 SPARE = 0.03
 """Part of a search's time that is kept for handing over what came: who asks stops listening when the time is up."""
 UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def spared(within_s: float) -> float:
+    """What of a search's time may be used for asking."""
+    return within_s * (1 - SPARE)
+
+
+def ends_at(within_s: float) -> float:
+    """When asking must be over, by `time.monotonic`."""
+    return time.monotonic() + spared(within_s)
 
 
 def scored(found: Sequence[tuple[Record, float | None]]) -> tuple[Scored, ...]:

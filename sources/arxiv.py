@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi
 from outrider.sources import said
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, scored, spared
 from outrider.sources.calls.service import Reply, Service
 from outrider.state.addresses import told
 from outrider.state.errors import Malformed
@@ -62,9 +62,7 @@ class Arxiv:
 
     @classmethod
     def of(cls, settings: ArxivSettings, caller: Caller) -> Self:
-        limits = (settings.requests, settings.per_s)
-        service = Service(NAME, settings.base_url, *limits, at_once=settings.at_once, timeout_s=settings.timeout_s)
-        return cls(caller, service, settings.timeout_s)
+        return cls(caller, Service.of(NAME, settings), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         words, years = matching(terms_of(query.keywords or tuple(query.text.split()))), submitted(query.constraints.years)
@@ -95,7 +93,7 @@ class Arxiv:
 
     async def _asked(self, params: dict[str, str | int], within_s: float) -> Reply:
         """Also with status 400: the feed says what was wrong."""
-        return await self.caller.get(self.service, QUERY, params, within_s=within_s * (1 - SPARE), accept=frozenset({200, 400}))
+        return await self.caller.get(self.service, QUERY, params, within_s=spared(within_s), accept=frozenset({200, 400}))
 
 
 class WrongId(Malformed):

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_doi
 from outrider.settings.sources import CrossrefSettings
 from outrider.sources import crossref_records as records
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, ends_at, scored, spared
 from outrider.sources.calls.caller import Caller
-from outrider.sources.calls.service import Service
+from outrider.sources.calls.service import MOVED, Service
 from outrider.sources.crossref_records import NAME
 from outrider.state.errors import Malformed
 from outrider.state.intent import Constraints
@@ -28,9 +28,6 @@ from outrider.state.records import Paper
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi"}), most=1_000, queries=3)
 MOST_CHARS = 500
 """Of a query: it stands in an address. What ranks needs no more."""
-MOVED = frozenset({301, 302, 307, 308})
-
-
 POLITE = 3
 """Times as often may ask who gives an e-mail address (api.crossref.org, "polite pool"; lists, as of December 2025)."""
 
@@ -50,15 +47,8 @@ class Crossref:
     def of(cls, settings: CrossrefSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
         more = POLITE if "@" in caller.contact else 1
-        service = Service(
-            NAME,
-            settings.base_url,
-            settings.requests * more,
-            settings.per_s,
-            headers={"Crossref-Plus-API-Token": f"Bearer {key}"} if key else {},
-            at_once=settings.at_once * more,
-            timeout_s=settings.timeout_s,
-        )
+        service = Service.of(NAME, settings, headers={"Crossref-Plus-API-Token": f"Bearer {key}"} if key else {})
+        service = replace(service, requests=settings.requests * more, at_once=settings.at_once * more)
         return cls(caller, service, settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
@@ -66,7 +56,7 @@ class Crossref:
         if not words or limit < 1:
             return SourceAnswer(())
         params = params_of(words, query.constraints, limit)
-        reply = await self.caller.get(self.service, "/works", params, within_s=query.within_s * (1 - SPARE))
+        reply = await self.caller.get(self.service, "/works", params, within_s=spared(query.within_s))
         said = reply.json()
         if why := records.refusal_of(said):
             raise Malformed(f"{NAME} refused the search: {self.service.shown(why)}")
@@ -80,7 +70,7 @@ class Crossref:
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A DOI that is only another name of a work is followed to the work's own."""
-        until = time.monotonic() + within_s * (1 - SPARE)
+        until = ends_at(within_s)
         doi = normal_doi(value) if scheme == "doi" else None
         if doi is None:
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from outrider.settings.sources import GithubSettings
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, scored, spared
 from outrider.sources.calls.caller import Caller, Params
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.github_query import question
@@ -54,16 +54,8 @@ class Github:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         untouched = (settings.requests, settings.per_s) == (SEARCHES, 60)
         searches = SEARCHES_WITH_TOKEN if token and untouched else settings.requests
-        service = Service(
-            NAME,
-            settings.base_url,
-            searches,
-            settings.per_s,
-            headers,
-            at_once=settings.at_once,
-            timeout_s=settings.timeout_s / 2,  # a request that hangs leaves time for another one
-            keeps=worth_keeping,
-        )
+        service = Service.of(NAME, settings, headers=headers, keeps=worth_keeping)
+        service = replace(service, requests=searches, timeout_s=settings.timeout_s / 2)  # one that hangs leaves time for another
         raised = searches / settings.per_s * 60 / (SEARCHES_WITH_TOKEN if token else SEARCHES)
         requests = (REQUESTS_WITH_TOKEN if token else REQUESTS) * raised
         core = replace(service, name=f"{NAME} (single repositories)", requests=max(1, round(requests)), per_s=3_600.0)
@@ -71,7 +63,7 @@ class Github:
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         """A query that GitHub refuses is asked again for less, and one by stars that finds nothing, too: something should come."""
-        within_s = query.within_s * (1 - SPARE)
+        within_s = spared(query.within_s)
         until = time.monotonic() + within_s
         asked, plain = question(query), question(query, plain=True)
         if not asked or query.limit < 1:

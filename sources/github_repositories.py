@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pydantic import JsonValue
 
 from outrider.sources.calls.caller import Caller, Params
-from outrider.sources.calls.service import Reply, Service
+from outrider.sources.calls.service import MOVED, Reply, Service
 from outrider.sources.github_records import (
     RAW,
     Releases,
@@ -38,7 +38,7 @@ from outrider.state.records import Repository
 
 JSON = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 SOURCE = {**JSON, "Accept": RAW}
-MOVED, GONE, EMPTY = frozenset({301, 302, 307, 308}), frozenset({404, 451}), 409
+GONE, EMPTY = frozenset({404, 451}), 409
 BY_NUMBER = re.compile(r"/repositories/\d+(?:/[\w-]+)*")
 RECENT = timedelta(days=90)
 PAGE_SIZE = 100

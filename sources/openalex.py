@@ -19,9 +19,9 @@ from urllib.parse import quote
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import OpenalexSettings
 from outrider.sources import openalex_records as records
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
-from outrider.sources.calls.service import Reply, Service, is_whole
+from outrider.sources.calls.service import MOVED, Reply, Service, is_whole
 from outrider.sources.openalex_records import NAME, work_id
 from outrider.sources.said import code
 from outrider.state.errors import Malformed, SourceError
@@ -39,7 +39,6 @@ MOST_WORDS = 6
 """Every word must occur ("words not separated by boolean operators are treated as AND"): of more, hardly any work has all."""
 BETWEEN_WORDS = re.compile(r"[\s!\"#$%&'()*+,/:;<=>?@\[\\\]^`{|}~‘’“”]+")
 """Also what a search there reads as an operator or refuses: quotes, apostrophes, brackets, `*`, `?`, `~`."""
-MOVED = frozenset({301, 302, 307, 308})
 MOVED_TO = re.compile(r"/([Ww]\d+)/?(?:[?#].*)?\Z")
 LITTLE = 0.1
 """Part of the day's budget, below which the answer says so."""
@@ -65,20 +64,11 @@ class Openalex:
     @classmethod
     def of(cls, settings: OpenalexSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
-        service = Service(
-            NAME,
-            settings.base_url,
-            settings.requests,
-            settings.per_s,
-            params={"api_key": key} if key else {},
-            at_once=settings.at_once,
-            timeout_s=settings.timeout_s,
-            keeps=is_no_refusal,
-        )
+        service = Service.of(NAME, settings, params={"api_key": key} if key else {}, keeps=is_no_refusal)
         return cls(caller, service, settings.timeout_s, CAPABILITIES if key else WITHOUT_KEY)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        until = time.monotonic() + query.within_s * (1 - SPARE)
+        until = ends_at(query.within_s)
         words = search_words(query)
         limit = min(query.limit, self.capabilities.most)
         if not words or limit < 1:
@@ -95,7 +85,7 @@ class Openalex:
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A record may come back under another identifier than the one asked for, where the service has merged two."""
-        until = time.monotonic() + within_s * (1 - SPARE)
+        until = ends_at(within_s)
         place = place_of(scheme, value)
         if place is None:
             return None

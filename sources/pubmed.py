@@ -12,14 +12,14 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, NamedTuple, Self
 from xml.etree.ElementTree import Element, ParseError  # the types only; defusedxml parses
 
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.settings.sources import PubmedSettings
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.pubmed_xml import ARTICLES, flat, paper_of
@@ -88,20 +88,12 @@ class Pubmed:
         key = settings.api_key.get_secret_value()
         email = caller.contact if re.fullmatch(r"[^@\s/]+@[^@\s/]+", caller.contact) else ""
         unchanged = settings.requests == PubmedSettings.model_fields["requests"].default
-        service = Service(
-            NAME,
-            settings.base_url,
-            WITH_KEY if key and unchanged else settings.requests,
-            settings.per_s,
-            params={name: value for name, value in (("api_key", key), ("email", email)) if value},
-            at_once=settings.at_once,
-            timeout_s=settings.timeout_s,
-            keeps=worth_keeping,
-        )
-        return cls(caller, service, settings.timeout_s)
+        params = {name: value for name, value in (("api_key", key), ("email", email)) if value}
+        service = Service.of(NAME, settings, params=params, keeps=worth_keeping)
+        return cls(caller, replace(service, requests=WITH_KEY) if key and unchanged else service, settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        until = time.monotonic() + query.within_s * (1 - SPARE)
+        until = ends_at(query.within_s)
         every = words_of(query)
         if not every:
             return SourceAnswer(())
@@ -114,7 +106,7 @@ class Pubmed:
         return answer_of(found, await self._fetched(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
-        until = time.monotonic() + within_s * (1 - SPARE)
+        until = ends_at(within_s)
         named = NORMAL[scheme](value) if scheme in NORMAL else None
         if named is None:
             return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.semantic_scholar_records import FIELDS, NAME, PageSaid, page_of, paper_of
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
@@ -60,15 +60,7 @@ class SemanticScholar:
     @classmethod
     def of(cls, settings: SemanticScholarSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
-        service = Service(
-            NAME,
-            settings.base_url,
-            settings.requests,
-            settings.per_s,
-            headers={"x-api-key": key} if key else {},
-            at_once=settings.at_once,
-            timeout_s=settings.timeout_s,
-        )
+        service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
         queries = 2 if key else 1  # one request a second: a third would come late
         return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), frozenset({*ASKED_BY, "s2"}), MOST, queries))
 
@@ -94,7 +86,7 @@ class SemanticScholar:
 
     async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
         """The papers with these (scheme, value), in their order; None for what the service does not know."""
-        until = _until(within_s)
+        until = ends_at(within_s)
         asked = [paper_id(scheme, value) for scheme, value in ids]
         wanted = list(dict.fromkeys(one for one in asked if one))
         known: dict[str, Paper | None] = {}
@@ -133,7 +125,7 @@ class SemanticScholar:
 
     async def _pages(self, listed: _List, within_s: float) -> SourceAnswer:
         """In turn: the limit of the service allows no two at a time. What came before a page failed is kept."""
-        until = _until(within_s)
+        until = ends_at(within_s)
         found, offset = _Found(listed.limit), 0
         while offset < listed.limit:
             window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
@@ -206,10 +198,6 @@ class _Found:
             missing = f"it says that there are {self.total} and gave {self.seen}"
         results = scored([(paper, None) for paper in self.papers])[: self.limit]
         return answered(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
-
-
-def _until(within_s: float) -> float:
-    return time.monotonic() + within_s * (1 - SPARE)
 
 
 def _left_s(until: float) -> float:

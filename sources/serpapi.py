@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import JsonValue
 
 from outrider.settings.sources import SerpapiSettings
-from outrider.sources.answering import SPARE, answered, scored
+from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.links import identifiers_of
@@ -61,7 +61,7 @@ class _Engine:
         words = " ".join(query.text.split()[:MOST_WORDS])
         if not words:
             return SourceAnswer(())
-        until = time.monotonic() + query.within_s * (1 - SPARE)
+        until = ends_at(query.within_s)
         starts = range(0, min(query.limit, page * MOST_PAGES), page)
         outcomes = await asyncio.gather(*(self._tried({**params, "q": words, "start": start}, record_of, until) for start in starts))
         failed = [one for one in outcomes if isinstance(one, SourceError)]
@@ -117,17 +117,7 @@ def service_of(settings: SerpapiSettings, name: str) -> Service:
     key = settings.api_key.get_secret_value()
     if not key:
         raise SettingsError(f"{name} needs a key; set sources.{name}.api_key or SERPAPI_API_KEY, or sources.{name}.enabled to false")
-    params = {"api_key": key}
-    return Service(
-        "serpapi",
-        settings.base_url,
-        settings.requests,
-        settings.per_s,
-        params=params,
-        at_once=settings.at_once,
-        timeout_s=settings.timeout_s,
-        keeps=worth_keeping,
-    )
+    return Service.of("serpapi", settings, params={"api_key": key}, keeps=worth_keeping)
 
 
 def worth_keeping(reply: Reply) -> bool:

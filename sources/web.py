@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from outrider.sources.answering import SPARE, shown_age
+from outrider.sources.answering import ends_at, shown_age
 from outrider.sources.calls.cache import Answers, NoAnswers, kept_in, put_beside
 from outrider.sources.links import identifiers_of
 from outrider.sources.visits import Visits
@@ -79,7 +79,7 @@ class Web:
         return None
 
     async def _answered(self, engine: Engine, query: SourceQuery) -> SourceAnswer:
-        until = time.monotonic() + min(query.within_s, self.timeout_s) * (1 - SPARE)
+        until = ends_at(min(query.within_s, self.timeout_s))
         url = engine.asked(query.text.strip())
         key = hashlib.sha256(f"{NAME} {url}".encode()).hexdigest()
         kept = await kept_in(self.answers, key, until)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, quote_plus
 
 from outrider.state.addresses import HIDDEN, told
 from outrider.state.errors import Malformed, SourceError
 
+if TYPE_CHECKING:
+    from outrider.settings.sources import ServiceSettings
+
 MEBIBYTE = 2**20
+MOVED = frozenset({301, 302, 307, 308})
+"""Statuses that name another address, which is followed by adapters only, and only where they know it."""
 SHORTEST_SECRET = 6
 """Characters: shorter values, such as `json`, are shown."""
 SHORTEST_KEY = 16
@@ -78,6 +83,20 @@ class Service:
     """Of one answer, unpacked."""
     keeps: Callable[[Reply], bool] = is_whole
     """Which answers with status 200 are worth keeping: some services report a failure with that status."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        settings: ServiceSettings,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        keeps: Callable[[Reply], bool] = is_whole,
+    ) -> Self:
+        """As the settings have it."""
+        limits = (settings.requests, settings.per_s, headers or {}, params or {}, settings.at_once, settings.timeout_s)
+        return cls(name, settings.base_url, *limits, keeps=keeps)
 
     def shown(self, said: object) -> str:
         """What it or its client says, on one line that is not long, without what may be secret."""

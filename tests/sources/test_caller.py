@@ -673,7 +673,7 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
         "asyncio.run(main())"
     )
     ended = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", script, str(Path(__file__).parent), str(tmp_path)],
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script, str(Path(__file__).parents[1]), str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, Answer, Asked, as_bytes, as_json, as_text, serving
+from serving import FAULTS, MEANT, Answer, Asked, as_bytes, as_json, as_text, serving
 
 from outrider.settings.sources import PubmedSettings
 from outrider.sources.calls.cache import Kept
@@ -237,24 +237,10 @@ async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
 @pytest.mark.parametrize("tool", ["esearch", "efetch"])
 async def test_every_fault_is_an_expected_error(tool: str, fault: str) -> None:
     """Of the kind that the fault is, within the time that the search may take."""
-    kinds = {
-        "timeout": "timeout",
-        "slow drip": "timeout",
-        "429": "rate_limited",
-        "429, Retry-After": "rate_limited",
-        "403 limit": "rate_limited",
-    }
-    kinds |= {
-        "401": "unauthorized",
-        "403": "forbidden",
-        "500": "unavailable",
-        "connection reset": "unavailable",
-        "truncated": "unavailable",
-    }
     with serving(lambda asked: FAULTS[fault] if tool in asked.path else eutils("1")(asked)) as server, pytest.raises(SourceError) as failed:
         await pubmed_at(server.base_url).search(query(within_s=0.3))
     tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
-    assert failed.value.status in {kinds.get(fault, "malformed"), *tried_again}
+    assert failed.value.status in {MEANT[fault].status, *tried_again}
 
 
 @pytest.mark.parametrize(

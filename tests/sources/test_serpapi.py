@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, Answer, Asked, as_json, serving
+from serving import FAULTS, MEANT, Answer, Asked, as_json, serving
 
 from outrider.settings.sources import SerpapiSettings
 from outrider.sources.calls.caller import Caller
@@ -128,24 +128,10 @@ async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 @pytest.mark.parametrize("kind", [SerpapiScholar, SerpapiGoogle])
 async def test_every_fault_is_an_expected_error(kind: Any, fault: str) -> None:
-    kinds = {
-        "timeout": "timeout",
-        "slow drip": "timeout",
-        "429": "rate_limited",
-        "429, Retry-After": "rate_limited",
-        "403 limit": "rate_limited",
-    }
-    kinds |= {
-        "401": "unauthorized",
-        "403": "forbidden",
-        "500": "unavailable",
-        "connection reset": "unavailable",
-        "truncated": "unavailable",
-    }
     with serving(lambda _: FAULTS[fault]) as server, pytest.raises(SourceError) as failed:
         await at(server.base_url, kind).search(query(within_s=0.3, limit=10))
     tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
-    assert failed.value.status in {kinds.get(fault, "malformed"), *tried_again}
+    assert failed.value.status in {MEANT[fault].status, *tried_again}
     assert KEY not in str(failed.value)
 
 

@@ -23,6 +23,8 @@ from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
+
 MEBIBYTE = 2**20
 _PORTS: set[int] = set()
 
@@ -131,6 +133,25 @@ FAULTS: Mapping[str, Answer] = MappingProxyType(
     }
 )
 """What every adapter must survive. Two more are made when needed: `huge()`, and a total that disagrees with the pages."""
+MEANT: Mapping[str, type[SourceError]] = MappingProxyType(
+    {
+        "timeout": SourceTimeout,
+        "connection reset": SourceUnavailable,
+        "429": RateLimited,
+        "429, Retry-After": RateLimited,
+        "403 limit": RateLimited,
+        "403": Forbidden,
+        "401": Unauthorized,
+        "500": SourceUnavailable,
+        "truncated": SourceUnavailable,
+        "slow drip": SourceTimeout,
+        "wrong JSON": Malformed,
+        "JSON of another shape": Malformed,
+        "HTML": Malformed,
+        "empty": Malformed,
+    }
+)
+"""What each of `FAULTS` is, for an adapter that reads JSON."""
 
 
 class serving:  # noqa: N801 - used as a function
