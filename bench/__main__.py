@@ -9,14 +9,18 @@ from importlib import import_module
 from bench.report import surroundings, table, write
 
 RECORDS = 100_000
-NAMES = ("quality", "stages", "retrieval", "scoring", "adaptive", "latency", "scale", "vector_index", "ingestion", "embedding", "startup")
-SIZED = "scale"
+NAMES = (
+    "quality", "stages", "retrieval", "scoring", "adaptive", "scout", "queries", "latency", "scale", "vector_index", "ingestion",
+    "embedding", "startup", "identity", "distil", "exact", "doors",
+)  # fmt: skip
+SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Outrider.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"how far {SIZED} goes (default: {RECORDS})")
+    parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"how far {', '.join(SIZED)} go (default: {RECORDS})")
+    parser.add_argument("--live", action="store_true", help=f"let {OF_SERVICES} ask the real services and model of your settings")
     asked = parser.parse_args()
     names = asked.names or NAMES
     for name in names:
@@ -28,8 +32,8 @@ def main() -> None:
     os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:
-        measure = import_module(f"bench.{name}").run
-        report = measure(asked.records) if name == SIZED else measure()
+        given = {**{sized: {"records": asked.records} for sized in SIZED}, OF_SERVICES: {"live": asked.live}}.get(name, {})
+        report = import_module(f"bench.{name}").run(**given)
         path = write(report)
         print(table(report), f"-> {path}\n", sep="\n", flush=True)
 

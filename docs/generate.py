@@ -17,14 +17,14 @@ from pydantic.fields import FieldInfo
 
 from outrider.serve.cli import app
 from outrider.settings.schema import Leaf, leaves, sections
-from outrider.state.hits import Duplicate, FoundBy, Hit
+from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Facets, Failure, ResultSet, SearchResponse, SourceReport, Usage
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; run `make docs` to refresh it. -->\n"
 ANSWER = (SearchResponse, Facets, DistilledContext, ContextUnit, SourceReport, Failure, Bypass, Usage, ResultSet)
-RESPONSE = (*ANSWER, Hit, Identifiers, FoundBy, Duplicate)
+RESPONSE = (*ANSWER, Hit, Identifiers, FoundBy, Duplicate, Related)
 BOUNDS = {"gt": "more than {}", "ge": "at least {}", "lt": "less than {}", "le": "at most {}", "min_length": "not empty"}
 
 
@@ -53,6 +53,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _takes(leaf: Leaf) -> str:
+    if leaf.of_mappings:
+        return "a mapping for each name"
     if leaf.free:
         return "names and texts" + (", secret" if leaf.secret else "")
     if leaf.choices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
+from outrider.llm.journal import JOURNALLED, within
 from outrider.nodes.runtime import run_setting, time_left
 from outrider.settings.model import RunSettings
 from outrider.state.background import run_in_background
@@ -20,6 +22,9 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
 from outrider.state.response import Failure
+from outrider.state.tracing import run_named, span
+
+log = logging.getLogger(__name__)
 
 Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
 Fallback = Callable[[PipelineState], Update]
@@ -36,10 +41,27 @@ class Guarded(Runnable[PipelineState, Update]):
         self._run = run
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002
-        return run_in_background(self._run(input, get_runtime(RunContext)))
+        return run_in_background(self._journalled(input, config))
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002
-        return await self._run(input, get_runtime(RunContext))
+        return await self._journalled(input, config)
+
+    def _journalled(self, input: PipelineState, config: RunnableConfig | None) -> Coroutine[Any, Any, Update]:  # noqa: A002
+        """What it asks of a model is written down in the run's journal, where it has one."""
+        run = _traced(str(self.name), config, self._run(input, get_runtime(RunContext)))
+        journal = (config or {}).get("configurable", {}).get(JOURNALLED)
+        return run if journal is None else within(journal, run)
+
+
+async def _traced(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:
+    """A span and a line of the log; without a name of its own a run has that of its thread."""
+    started = time.perf_counter()
+    told = (config or {}).get("metadata", {})
+    with run_named(str(told.get("run") or told.get("run_id") or told.get("thread_id") or "")), span(f"node {name}", node=name):
+        update = await work
+        said = {"node": name, "took_ms": round((time.perf_counter() - started) * 1000, 3), **_counts(dict(update))}
+        log.info("node finished", extra={"said": said})
+        return update
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +71,8 @@ class Guard:
     clock: Clock
     run: RunSettings
 
-    def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False) -> Guarded:
-        """The node as LangGraph runs it; `first` begins a run with clean fields.
+    def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False, timed: bool = True) -> Guarded:
+        """The node as LangGraph runs it; `first` begins a run with clean fields, `timed` keeps the run's time limit.
 
         A node fails by raising an expected error, or by writing a failure of its own beside what it has; `fallback` gives what
         is missing then.
@@ -61,7 +83,7 @@ class Guard:
             state = state.model_copy(update={**begun, **(_remembered(state) if first else {})})
             runtime.stream_writer({"node": name, "event": "started"})
             started = time.perf_counter()
-            update = {**begun, **await self._run(name, node, state, runtime, fallback)}
+            update = {**begun, **await self._run(name, node, state, runtime, fallback, timed=timed)}
             took_ms = round((time.perf_counter() - started) * 1000, 3)
             runtime.stream_writer({"node": name, "event": "finished", "took_ms": took_ms, **_counts(update)})
             update["timings_ms"] = {**state.timings_ms, name: took_ms}
@@ -71,10 +93,10 @@ class Guard:
         return Guarded(name, guarded)
 
     async def _run(
-        self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None
+        self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None, *, timed: bool
     ) -> dict[str, Any]:
         try:
-            async with asyncio.timeout(time_left(runtime, self.run, self.clock, state) + GRACE_S):
+            async with asyncio.timeout(time_left(runtime, self.run, self.clock, state) + GRACE_S if timed else None):
                 update: dict[str, Any] = dict(await node(state, runtime))
         except (SearchError, TimeoutError) as error:
             limit_s = run_setting(runtime, "run_timeout_s", self.run.run_timeout_s)

@@ -30,6 +30,12 @@ def failed(name: str) -> Route:
     return Route(f"{name}_failed", lambda state: "failed" if any(one.node == name for one in state.failures) else "ok")
 
 
+def _read(state: PipelineState) -> str:
+    if any(one.node == "translator" for one in state.failures):
+        return "failed"
+    return "systematic" if state.mode == "systematic" else "ok"
+
+
 def _accepted(state: PipelineState) -> str:
     return "rejected" if any(failure.error == KeyRejected.__name__ for failure in state.failures) else "ok"
 
@@ -40,6 +46,8 @@ def _scored(state: PipelineState) -> str:
     return "ok" if any(one.scored_by == "model" for one in state.candidates) else "failed"
 
 
+read = Route("read", _read)
+"""Behind the translator: "failed" where it did, "systematic" for an exact run, else "ok"."""
 accepted = Route("accepted", _accepted)
 """Gives "rejected" where the model's key was: every later call would be, too."""
 scored = Route("scored", _scored)

@@ -7,7 +7,7 @@ Forms follow the registries: DOI handbook §2.2 (case-insensitive, prefix `10.`)
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 DOI = re.compile(r"10\.\d{4,9}/(?:(?!</)[^\s\"])+", re.IGNORECASE)
 ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?", re.IGNORECASE)
@@ -15,6 +15,11 @@ ARXIV_PREFIX = re.compile(r"^(?:arxiv:|(?:https?://)?(?:www\.)?(?:export\.)?arxi
 PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/)", re.IGNORECASE)
 MOST_DIGITS = 9
 PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
+OPENALEX = re.compile(r"(?:^|/)([waspi]\d{2,12})/?$", re.IGNORECASE)
+S2 = re.compile(r"(?:^|/|:)([0-9a-f]{40}|\d{3,12})/?$", re.IGNORECASE)
+REPOSITORY = re.compile(r"^(?:(?:https?://|git@)?(?:www\.)?github\.com[/:])?([\w-][\w.-]*)/([\w.-]+?)(?:\.git)?/?$", re.IGNORECASE)
+TRACKING = re.compile(r"utm_\w+|fbclid|gclid|mc_cid|mc_eid|ref|source|via", re.IGNORECASE)
+HOST = "www."
 TRAILING = ".,;:'\"”’"
 
 
@@ -67,6 +72,38 @@ def normal_isbn(text: str) -> str | None:
 def normal_distribution(name: str) -> str:
     """A Python distribution's name as PEP 503 compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def normal_openalex(text: str) -> str | None:
+    """`W123` from `https://openalex.org/W123`."""
+    found = OPENALEX.search(text.strip())
+    return found.group(1).upper() if found else None
+
+
+def normal_s2(text: str) -> str | None:
+    """A paper's 40 hexadecimal digits, or its corpus number."""
+    found = S2.search(text.strip())
+    return found.group(1).lower() if found else None
+
+
+def normal_repository(text: str) -> str | None:
+    """`owner/name` in small letters, from an address or as it is; GitHub does not tell them apart by case."""
+    found = REPOSITORY.match(text.strip())
+    return f"{found.group(1)}/{found.group(2)}".lower() if found else None
+
+
+def canonical_url(text: str) -> str | None:
+    """An address without scheme, `www.`, fragment, tracking parameters and last slash; parameters in order. None for no web address."""
+    try:
+        parts = urlsplit(text.strip())
+        host, port = (parts.hostname or "").removeprefix(HOST), parts.port
+    except ValueError:
+        return None
+    if parts.scheme.lower() not in {"http", "https"} or not host:
+        return None
+    kept = sorted((name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not TRACKING.fullmatch(name))
+    place = f"{host}:{port}" if port not in {None, 80, 443} else host
+    return f"{place}{parts.path.rstrip('/')}{'?' + urlencode(kept) if kept else ''}"
 
 
 def _check_13(digits: str) -> str:

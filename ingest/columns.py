@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from outrider.ingest.author_strings import parted_authors
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.fields import OWN_ID, Draft, TooDeep, clean, empty, identifiers_of, scalar, with_own_ids
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
@@ -19,7 +20,7 @@ from outrider.state.nearest import did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "id": ("id", "_id", "record_id", "doc_id", "docid"),
+    "id": ("id", "_id", "record_id", "doc_id", "docid", "entity_id", "recordid", "rec_number"),
     "kind": ("kind",),
     "title": ("title", "primary_title", "article_title", "document_title"),
     "description": ("description",),
@@ -174,7 +175,7 @@ def _record(draft: Draft) -> Record:
             "text": draft.text(*NAMES["text"]),
             "url": url,
             "identifiers": identifiers,
-            "authors": draft.lines(*NAMES["authors"]),
+            "authors": _authors(draft.lines(*NAMES["authors"])),
             "year": draft.year(*NAMES["year"]),
             "venue": draft.line(*NAMES["journal"]),
             "citations": draft.count(*NAMES["citations"]),
@@ -186,6 +187,10 @@ def _record(draft: Draft) -> Record:
             "metadata": draft.rest,
         }
     )
+
+
+def _authors(said: tuple[str, ...]) -> tuple[str, ...]:
+    return parted_authors(said[0]) if len(said) == 1 else said
 
 
 def _kind(draft: Draft) -> str | None:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from html import unescape
 from urllib.parse import unquote
 
 from pydantic import JsonValue
@@ -19,6 +20,8 @@ from outrider.state.records import Edge, Identifiers, Record
 
 MAX_DEPTH = 64
 """Values nested deeper are refused: parsers and hashes downstream recurse."""
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
+"""Written out before a list is cut at `;`."""
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
 COMPACT_DATE = re.compile(r"((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
@@ -86,7 +89,7 @@ def listed(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         literal = _literal(value)
-        value = literal if literal is not None else _cut(value, commas=commas)
+        value = literal if literal is not None else _cut(ENTITY.sub(lambda found: unescape(found.group()), value), commas=commas)
     items = value if isinstance(value, list) else [value]
     names = (person(item) if isinstance(item, dict) else scalar(item) for item in items)
     return tuple(line for name in names if name and (line := one_line(name)))

@@ -1,8 +1,10 @@
-"""Paths into the library: each file read once, in a thread, batched across files, remembered when all of it is in.
+"""Files and what is named into the library: each file read once, in a thread, batched, remembered when all of it is in.
 
 Idempotent: a file whose fingerprint (content, reader, its version, options) the library remembers is not read again; records
 are upserted by content hash. Resumable: what was upserted stays, a file is remembered only after its last record. A file with
 failed entries is not remembered, so that every run reports them. Bounded: a few batches are in memory, whatever the files' size.
+
+Targets (`doi:...`, links) are not remembered: every run asks for them again, and what came is told from what is held by its content.
 
 With a model, records are embedded before they are written. Where it fails in the middle, the rest is written without vectors:
 the files need not be read again, words find the records, and `outrider library reindex` gives them their vectors.
@@ -14,21 +16,24 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
+from outrider.identity.works import same_work
+from outrider.ingest.asking import Brought, World, asked_ahead, shelved
 from outrider.ingest.columns import check_fields
-from outrider.ingest.entry import DEFAULTS, BadEntry, ReadOptions
-from outrider.ingest.feeding import Bounds, fed, weight
+from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, ReadOptions
+from outrider.ingest.feeding import Bounds, fed
 from outrider.ingest.installed import ORIGIN
 from outrider.ingest.installed import installed as installed_packages
-from outrider.ingest.naming import Named, Namer, Outcome, Repeated
+from outrider.ingest.naming import Named, Namer, Outcome, Repeated, short_id
 from outrider.ingest.readers import KnownReader, NoReader, reader_for
-from outrider.ingest.report import IngestReport, RecordStatus, Tally
-from outrider.ingest.vectorizing import Shelf, Vectorizing
+from outrider.ingest.report import IngestReport, Tally
+from outrider.ingest.storing import Finished, Shelves, Storing
+from outrider.ingest.targets import Target
+from outrider.ingest.vectorizing import Vectorizing
 from outrider.ingest.walk import Found, walk
 from outrider.retrieval.ledger import IngestedFile
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
@@ -36,40 +41,21 @@ from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record
 
 BATCH_BYTES = 16 * 2**20
-OPTIMIZE_EVERY_BATCHES = 100
+TARGETS_A_BATCH = 25
+"""Fewer than records of files: each took seconds to come, and what was interrupted should not have to be asked for again."""
 HASH_CHUNK_BYTES = 2**20
-
-
-class Shelves(Shelf, Protocol):
-    """What ingestion needs of a library."""
-
-    async def content_hashes(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
-        """Of those that are held."""
-        ...
-
-    async def upsert(self, records: Sequence[Record]) -> object: ...
-
-    async def ingested(self, fingerprint: str) -> IngestedFile | None: ...
-
-    async def remember(self, *files: IngestedFile) -> None:
-        """Forgets what the same origins held before: a file set back to an earlier content must be read again."""
-        ...
-
-    async def origins(self) -> Mapping[str, int]: ...
-
-    async def optimize(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress:
-    """How far a run is; bytes are those of files on disk, `current` the file being read."""
+    """How far a run is; targets count as files, bytes are those of files on disk; `current` is the file or target being read."""
 
     files_done: int
     files_total: int
     records: int
     bytes_done: int
     bytes_total: int
-    current: Path | None
+    current: Path | str | None
     embedding: tuple[int, int] | None = None
     """Records of the present batch that are embedded, of how many, while the model works on them."""
 
@@ -82,6 +68,8 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     paths: Sequence[Path],
     options: ReadOptions | None = None,
     *,
+    targets: Sequence[Target] = (),
+    world: World | None = None,
     installed: bool = False,
     progress: OnProgress | None = None,
     batch_records: int = DEFAULTS.batch_records,
@@ -89,16 +77,18 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     embedder: TextEmbedder | None = None,
     off: str = "no embedding model was given",
 ) -> IngestReport:
-    """Read everything under `paths`, and with `installed` this environment's packages, into the library.
+    """Read everything under `paths`, what `world` has of `targets`, and with `installed` this environment's packages, into the library.
 
     Without an `embedder` the report says why records get no vectors: `off`.
 
-    Before anything is read raises `BadRequest` where a path does not exist or `options` map an unknown field, `ModelError` where the
-    embedder cannot be loaded, `EmbeddingSpaceMismatch` where it is not the library's; `LibraryError` whenever the library fails.
-    A file that cannot be read is reported and does not stop the rest; nor does a model that fails later.
+    Before anything is read raises `BadRequest` where a path does not exist, `options` map an unknown field or there are targets without
+    a `world`, `ModelError` where the embedder cannot be loaded, `EmbeddingSpaceMismatch` where it is not the library's; `LibraryError`
+    whenever the library fails. A file that cannot be read, or a target that cannot be had, is reported and does not stop the rest; nor
+    does a model that fails later.
     """
-    if not paths and not installed:
-        raise BadRequest("nothing to ingest: name files or folders, or ask for the installed packages")
+    if not (paths or targets or installed):
+        raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or ask for the installed packages")
+    check_world(targets, world)
     options = options or ReadOptions()
     check_fields(options.columns)
     started = time.perf_counter()
@@ -106,30 +96,23 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     total = sum(file.size for file in found)
     vectors = Vectorizing(library, embedder, "" if embedder else off)
     await vectors.check()
-    run = _Run(library, options, Bounds(batch_records, batch_bytes), len(found) + installed, total, progress, vectors)
+    storing = Storing(library, Bounds(batch_records, batch_bytes), vectors)
+    run = _Run(library, options, storing, len(found) + len(targets) + installed, total, progress)
     for file in found:
         await run.file(file)
+    if world:
+        await run.targets(targets, world)
     if installed:
         await run.packages()
     await run.finish()
     return IngestReport.of(tuple(tally.report() for tally in run.tallies), vectors.report(), time.perf_counter() - started)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A record on its way into the library, and whose it is."""
-
-    named: Named
-    tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    """A file that was read to its end and is remembered once its records are in."""
-
-    path: Path
-    fingerprint: str
-    records: int
+def check_world(targets: Sequence[Target], world: World | None) -> None:
+    """Raises `BadRequest` for targets that nobody can be asked for."""
+    if targets and world is None:
+        why = "this run is offline (--offline, sources.offline); nothing was read"
+        raise BadRequest(f"{targets[0]} is asked for over the network, and {why}")
 
 
 @dataclass(slots=True)
@@ -138,32 +121,31 @@ class _Run:
 
     library: Shelves
     options: ReadOptions
-    bounds: Bounds
+    storing: Storing
     files_total: int
     bytes_total: int
     on_progress: OnProgress | None
-    vectors: Vectorizing
     tallies: list[Tally] = field(default_factory=list)
-    waiting: list[_Waiting] = field(default_factory=list)
-    waiting_bytes: int = 0
-    finished: dict[str, _Finished] = field(default_factory=dict)
+    brought: dict[str, Record] = field(default_factory=dict)
+    """What came of targets so far, by doc_id."""
     held: Mapping[str, int] | None = None
-    batches: int = 0
-    records: int = 0
     bytes_done: int = 0
 
     async def file(self, found: Found) -> None:
         tally = self._tally(found.path, found.size)
-        started = time.perf_counter()
-        try:
-            await self._file(found, tally)
-        except NothingToRead as nothing:
-            tally.skip(str(nothing))
-        except (UnreadableFile, OSError) as broken:
-            tally.fail(_why(broken))
-        tally.took_s = time.perf_counter() - started
+        await self._reported(self._file(found, tally), tally)
         self.bytes_done += found.size
         self._show(None)
+
+    async def targets(self, targets: Sequence[Target], world: World) -> None:
+        """Some are asked for ahead; they are taken in their order."""
+        async with aclosing(asked_ahead(world, targets)) as coming:
+            async for target, asked in coming:
+                tally = self._tally(str(target), 0)
+                await self._reported(self._target(asked, tally), tally)
+                if len(self.storing.waiting) >= TARGETS_A_BATCH:
+                    await self.storing.flush(self._embedding)
+                self._show(None)
 
     async def packages(self) -> None:
         """The packages of this environment, which have no file to remember: unchanged ones are told by their content."""
@@ -173,12 +155,22 @@ class _Run:
         await self._take(lambda: Namer(ORIGIN, single=False).named(installed_packages()), tally)
         tally.took_s = time.perf_counter() - started
 
+    async def _reported(self, work: Awaitable[None], tally: Tally) -> None:
+        started = time.perf_counter()
+        try:
+            await work
+        except NothingToRead as nothing:
+            tally.skip(str(nothing))
+        except (UnreadableFile, OSError) as broken:
+            tally.fail(_why(broken))
+        tally.took_s = time.perf_counter() - started
+
     async def finish(self) -> None:
-        await self._flush()
+        await self.storing.flush(self._embedding)
         await self.library.optimize()
         self._show(None)
 
-    def _tally(self, path: Path, size: int) -> Tally:
+    def _tally(self, path: Path | str, size: int) -> Tally:
         tally = Tally(path, size)
         self.tallies.append(tally)
         self._show(path)
@@ -194,7 +186,7 @@ class _Run:
             return tally.skip(reader.reason)
         tally.reader = reader.name
         if found.size > self.options.max_bytes:
-            raise UnreadableFile(f"{found.size:,} bytes, more than the limit of {self.options.max_bytes:,}")
+            raise UnreadableFile(f"{found.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
         before = found.path.stat()
         fingerprint = await asyncio.to_thread(fingerprint_of, found.path, reader, self.options)
         if await self._known(fingerprint, found.path, tally):
@@ -207,19 +199,39 @@ class _Run:
         elif not taken and not tally.failed:
             tally.skip("holds no record")
         elif not tally.failed:
-            self.finished[fingerprint] = _Finished(found.path, fingerprint, taken)
+            self.storing.finished[fingerprint] = Finished(found.path, fingerprint, taken)
         return None
+
+    async def _target(self, asked: Awaitable[Brought], tally: Tally) -> None:
+        brought = await asked
+        tally.reader = brought.record.source
+        for note in brought.notes:
+            tally.say(note)
+        origin = await self._origin(brought)
+        if origin != str(brought.target):
+            tally.say(f"the same work as {origin}, whose record it is")
+        record = shelved(brought.record)
+        self.brought[short_id(origin, "")] = record
+        await self._take(lambda: Namer(origin, single=True).named([Entry(record)]), tally)
+
+    async def _origin(self, brought: Brought) -> str:
+        """Its target, unless the same work is held under another of its identifiers."""
+        ids = {short_id(name, ""): name for name in (str(brought.target), *brought.other_names())}
+        held = {record.doc_id: record for record in await self.library.fetch(list(ids))} | self.brought
+        own = next(iter(ids))
+        found = (doc_id for doc_id in ids if doc_id in held and (doc_id == own or same_work(held[doc_id], brought.record)))
+        return ids[next(found, own)]
 
     async def _known(self, fingerprint: str, path: Path, tally: Tally) -> bool:
         """Whether a file with this content was read to its end before, in this run or an earlier one."""
-        if here := self.finished.get(fingerprint):
+        if here := self.storing.finished.get(fingerprint):
             origin, records = str(here.path), here.records
         elif (before := await self.library.ingested(fingerprint)) and await self._held(before):
             origin, records = before.origin, before.records
         else:
             return False
         tally.unchanged = records
-        self.records += records
+        self.storing.records += records
         if origin != str(path):
             tally.say(f"same content as {origin}")
         return True
@@ -233,7 +245,7 @@ class _Run:
     async def _take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
         """Every entry of one file; returns how many records."""
         taken = repeated = 0
-        async for group in fed(outcomes, self.bounds):
+        async for group in fed(outcomes, self.storing.bounds):
             for outcome in group:
                 match outcome:
                     case BadEntry(where, why, empty=True):
@@ -244,50 +256,22 @@ class _Run:
                         repeated += 1
                     case Named():
                         taken += 1
-                        self.waiting.append(_Waiting(outcome, tally))
-                        self.waiting_bytes += weight(outcome.record)
-            if len(self.waiting) >= self.bounds.records or self.waiting_bytes >= self.bounds.bytes:
-                await self._flush()
+                        self.storing.wait(outcome, tally)
+            if self.storing.full:
+                await self.storing.flush(self._embedding)
             self._show(tally.path)
         if repeated:
             tally.say(f"{repeated} entries repeat an earlier one exactly" if repeated > 1 else "1 entry repeats an earlier one exactly")
         return taken
 
-    async def _flush(self) -> None:
-        """Upserts what waits, then remembers the files that are complete by it."""
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        if waiting:
-            await self._store(waiting)
-        finished, self.finished = self.finished, {}
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        await self.library.remember(*(IngestedFile(file.fingerprint, str(file.path), file.records, now) for file in finished.values()))
+    def _embedding(self, done: int, of: int) -> None:
+        self._show(None, (done, of))
 
-    async def _store(self, waiting: Sequence[_Waiting]) -> None:
-        """Only what is new or different is written. Each file's counts are of what stood in the library just before."""
-        held = dict(await self.library.content_hashes([item.named.record.doc_id for item in waiting]))
-        changed: list[Record] = []
-        statuses: list[RecordStatus] = []
-        for item in waiting:
-            doc_id, content = item.named.record.doc_id, item.named.content
-            before = held.get(doc_id)
-            statuses.append("added" if before is None else "unchanged" if before == content else "updated")
-            held[doc_id] = content
-            if statuses[-1] != "unchanged":
-                changed.append(item.named.record)
-        if changed:
-            await self.vectors.embed(changed, lambda done, of: self._show(None, (done, of)))
-            await self.library.upsert(changed)
-            self.batches += 1
-            if self.batches % OPTIMIZE_EVERY_BATCHES == 0:
-                await self.library.optimize()
-        for item, status in zip(waiting, statuses, strict=True):
-            item.tally.count(status)
-        self.records += len(waiting)
-
-    def _show(self, current: Path | None, embedding: tuple[int, int] | None = None) -> None:
+    def _show(self, current: Path | str | None, embedding: tuple[int, int] | None = None) -> None:
         if self.on_progress is not None:
             done = len(self.tallies) - (current is not None)
-            self.on_progress(IngestProgress(done, self.files_total, self.records, self.bytes_done, self.bytes_total, current, embedding))
+            records = self.storing.records
+            self.on_progress(IngestProgress(done, self.files_total, records, self.bytes_done, self.bytes_total, current, embedding))
 
 
 def fingerprint_of(path: Path, reader: KnownReader, options: ReadOptions) -> str:

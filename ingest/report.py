@@ -16,9 +16,13 @@ MAX_REASONS = 20
 
 
 class FileReport(Model):
-    """One file. `added`, `updated` and `unchanged` count records, `failed` entries that could not be read (1 for the whole file)."""
+    """One file, or a target: its `path` is then `doi:10.1000/x` or a link.
+
+    `added`, `updated` and `unchanged` count records, `failed` entries that could not be read (1 for the whole file).
+    """
 
     path: str
+    target: bool = Field(False, description="Whether it was asked for by name, not read from a file.")
     status: FileStatus
     reader: str | None = None
     added: int = 0
@@ -72,9 +76,10 @@ class IngestReport(Model):
 
 @dataclass(slots=True)
 class Tally:
-    """One file's report while it is made."""
+    """One file's report, or a target's, while it is made."""
 
-    path: Path
+    path: Path | str
+    """A string where it is a target."""
     size: int = 0
     reader: str | None = None
     added: int = 0
@@ -114,6 +119,7 @@ class Tally:
             reasons = (*reasons[:-1], f"and {self.reasons_left_out + 1} more")
         return FileReport(
             path=str(self.path),
+            target=isinstance(self.path, str),
             status=self._status(),
             reader=self.reader,
             added=self.added,

@@ -13,11 +13,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import JsonValue
 
 from outrider.llm.gate import gate
+from outrider.llm.journal import answered
 from outrider.llm.meter import NOTHING, Used, most_tokens
 from outrider.llm.provider import Endpoint, endpoint_of
 from outrider.llm.reading import Unusable, Usable, read
@@ -28,6 +30,7 @@ from outrider.settings.model import LlmSettings
 from outrider.state.background import in_background
 from outrider.state.chat import Asked, Budget, Call, Chat, Shape
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, MissingExtra
+from outrider.state.tracing import span
 
 CLIENT = ("langchain_openai", "json_repair")
 MOST_SHOWN = 4_000
@@ -187,7 +190,9 @@ class EndpointChat:
         most_usd = price.most_usd(most_tokens({**request, "messages": messages}), asked.max_output_tokens) if price else None
         with question.budget.call(asked.node, most_usd) as call:
             try:
-                reply = await self._wire.ask(messages, request)
+                asking = partial(self._wire.ask, messages, request)
+                with span("model call", node=asked.node, model=self.name):
+                    reply = await answered(asked.node, self.name, {**request, "messages": messages}, asking)
             except Refused as refused:
                 if refused.status < 500:
                     self._write(call, NOTHING)

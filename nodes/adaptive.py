@@ -68,16 +68,18 @@ def risk(rules: Sequence[float], judged: Sequence[float | None], top_k: int, pri
     return chance_of_more(reading(len(rules), judged, top_k), prior)
 
 
-def next_wave(rules: Sequence[float], judged: Sequence[float | None], top_k: int, max_risk: float, prior: Prior = PRIOR) -> int:
+def next_wave(
+    rules: Sequence[float], judged: Sequence[float | None], top_k: int, max_risk: float, prior: Prior = PRIOR, first: int = WAVE
+) -> int:
     """How many more to read at once: 0 where `risk` is at most `max_risk`, else a multiple of `BATCH`, or all that is left.
 
-    After the first wave it is what would suffice if it held no hit, at most `WAVE`.
+    At first it is `first`, or `top_k` if that is more; then what would suffice if it held no hit, at most `WAVE`.
     """
     left = len(rules) - len(judged)
     if left <= 0:
         return 0
     if not judged:
-        return min(left, max(WAVE, math.ceil(top_k / BATCH) * BATCH))
+        return min(left, max(first, math.ceil(top_k / BATCH) * BATCH))
     if risk(rules, judged, top_k, prior) <= max_risk:
         return 0
     waves = range(BATCH, WAVE, BATCH)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from outrider.settings.model import CoarseFilterSettings
 from outrider.state.hits import Candidate, Rejected
 from outrider.state.intent import Constraints, NumberRange
+from outrider.state.languages import normal_language
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
-from outrider.state.records import Record, Repository
+from outrider.state.records import Paper, Record, Repository
+from outrider.state.work_types import GENRES, normal_type
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 Verdict = bool | None
 """Whether a record breaks a rule; None where it lacks what the rule looks at."""
 MONTH = timedelta(days=365.25 / 12)
+TYPED_BY = ("type", "subtype", "publication_types", "article_type", "entry_type", "ref-type", "TY")
+"""Where a paper's metadata say what it is: services, JATS, BibTeX, EndNote, RIS."""
+TELLING = ("publication_types", "article_type")
+"""Of these, what tells a review from other articles, as OpenAlex's `type` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,18 @@ class Rules:
     def judged(self, record: Record) -> Iterator[tuple[str, Verdict, str]]:
         """Name of each rule, whether the record breaks it, and what then is wrong."""
         yield _range("year", record.year, self.constraints.years)
+        if isinstance(record, Paper):
+            yield from self._paper(record)
         if isinstance(record, Repository):
             yield from self._repository(record)
+
+    def _paper(self, record: Paper) -> Iterator[tuple[str, Verdict, str]]:
+        if wanted := _listed(self.settings.paper_types, normal_type):
+            said = types_of(record)
+            yield "type", _of_no_type(record, said, wanted), f"its type ({', '.join(sorted(said))}) is not {_either(wanted)}"
+        if wanted := _listed(self.settings.paper_languages, normal_language):
+            language = normal_language(record.language or "")
+            yield "language", None if language is None else language not in wanted, f"its language ({language}) is not {_either(wanted)}"
 
     def _repository(self, record: Repository) -> Iterator[tuple[str, Verdict, str]]:
         rules = self.settings
@@ -126,6 +142,29 @@ def _range(name: str, value: int | None, bounds: NumberRange) -> tuple[str, Verd
     inside = f"{_shown(bounds.min)}-{_shown(bounds.max)}"
     why = f"year {value} is outside {inside}" if name == "year" else f"{value} {name} are outside {inside}"
     return name, None if value is None else not bounds.holds(value), why
+
+
+def types_of(record: Paper) -> frozenset[str]:
+    """In our words; empty where the record says none that is known."""
+    said = (record.metadata.get(name) for name in TYPED_BY)
+    words = (word for one in said for word in (one if isinstance(one, list) else [one]) if isinstance(word, str))
+    return frozenset(filter(None, map(normal_type, words)))
+
+
+def _of_no_type(record: Paper, said: frozenset[str], wanted: frozenset[str]) -> Verdict:
+    """Who says no more than `article` may mean a review, unless he would have said so."""
+    if said & wanted:
+        return False
+    tells = record.source == "openalex" or any(record.metadata.get(name) for name in TELLING)
+    return None if not said or (said == {"article"} and wanted & GENRES and not tells) else True
+
+
+def _listed(text: str, normal: Callable[[str], str | None]) -> frozenset[str]:
+    return frozenset(filter(None, map(normal, text.split(","))))
+
+
+def _either(words: Iterable[str]) -> str:
+    return " or ".join(sorted(words))
 
 
 def _without_readme(record: Repository) -> Verdict:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from outrider.text.words import STOP_WORDS
 
-TOKEN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*|[^\s\w]")
+TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
+"""Words as they are written, `C++`, `F#` and `.NET` among them; any other sign by itself."""
 ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
 """Words of the asking rather than of what is asked for; they end a phrase as stop words do."""
 MAX_CONCEPTS = 8
@@ -22,7 +24,7 @@ def concepts(text: str) -> tuple[str, ...]:
     """
     phrases = _phrases(text)
     if not phrases:
-        return tuple(dict.fromkeys(TOKEN.findall(text)))[:MAX_CONCEPTS]
+        return tuple(dict.fromkeys(token for token in TOKEN.findall(text) if _is_word(token)))[:MAX_CONCEPTS]
     frequency = Counter(word.lower() for phrase in phrases for word in phrase)
     degree: Counter[str] = Counter()
     for phrase in phrases:
@@ -32,11 +34,24 @@ def concepts(text: str) -> tuple[str, ...]:
     return tuple(phrase for phrase in score if phrase in best)
 
 
+def keywords(phrases: Iterable[str]) -> tuple[str, ...]:
+    """The words of phrases as they are written, each once in any case of letters: for services that look for every word."""
+    known: dict[str, str] = {}
+    for word in " ".join(phrases).split():
+        known.setdefault(word.casefold(), word)
+    return tuple(known.values())
+
+
+def _is_word(token: str) -> bool:
+    """Rather than a sign by itself."""
+    return any(map(str.isalnum, token))
+
+
 def _phrases(text: str) -> list[list[str]]:
     phrases: list[list[str]] = [[]]
     seen: set[str] = set()
     for token in TOKEN.findall(text):
-        if not token[0].isalnum() or token.lower() in STOP_WORDS | ASKING:
+        if not _is_word(token) or token.lower() in STOP_WORDS | ASKING:
             phrases.append([])
         elif token.lower() not in seen:
             seen.add(token.lower())

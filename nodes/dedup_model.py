@@ -1,4 +1,4 @@
-"""The model's part of dedup: it proposes groups of titles, and `likely_same_work` decides, pair by pair, what it may join."""
+"""The model's part of dedup: it proposes groups of titles; pair by pair, evidence decides what it may join: nothing that contradicts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.identity.works import likely_same_work
-from outrider.nodes.dedup_blocks import Pair
 from outrider.prompts import Prompt, fenced
 from outrider.state.chat import Asked, Budget, Chat
 from outrider.state.errors import ChatError, KeyRejected
@@ -21,9 +19,17 @@ from outrider.state.records import Record
 from outrider.state.response import Bypass, Failure
 from outrider.text.control import without_control
 
+if TYPE_CHECKING:
+    from outrider.identity.judging import Judgement
+
+Pair = tuple[int, int]
 STEP = "dedup.model"
 CALLS, TITLES = 3, 60
 """Calls of a run at most, and titles of a call at most."""
+ANOTHER = "title's "
+"""How the fields of evidence begin that say where titles differ: numbers, words, telling words."""
+BLOCK = 10
+"""Titles of a block at most, so that one block fits into one look."""
 TITLE_CHARS = 200
 TOKENS_A_TITLE = 12
 """An id with its quotes and comma, with room for white space."""
@@ -116,13 +122,23 @@ async def proposed(
 
 
 def _judged(pairs: Sequence[Pair], records: Sequence[Record], failures: tuple[Failure, ...], bypassed: tuple[Bypass, ...]) -> Proposal:
-    accepted: dict[Pair, str] = {}
-    for one, other in pairs:
-        if why := likely_same_work(records[one], records[other]):
-            accepted[one, other] = f"a model proposed it: {why}"
-        else:
+    """What is accepted stands from the surest down, as it is joined."""
+    from outrider.identity.judging import judge
+
+    judged = {(one, other): judge(records[one], records[other]) for one, other in pairs}
+    for (one, other), judgement in judged.items():
+        if not askable(judgement):
             log.debug("the model takes %s and %s for one work; nothing bears it out", records[one].doc_id, records[other].doc_id)
+    borne_out = sorted((pair for pair in pairs if askable(judged[pair])), key=lambda pair: (-round(judged[pair].score, 6), pair))
+    accepted = {pair: f"a model proposed it: {judged[pair].why() or 'nothing speaks against it'}" for pair in borne_out}
     return Proposal(accepted, len(pairs) - len(accepted), failures, bypassed)
+
+
+def askable(judgement: Judgement) -> bool:
+    """Whether a model's word may make them one: evidence leaves it open, and no word or number of the titles says that they are two."""
+    if judgement.verdict == "different" or judgement.contradicts:
+        return False
+    return not any(evidence.field.startswith(ANOTHER) and evidence.what == "differ" for evidence in judgement.evidence)
 
 
 async def _said(

@@ -1,109 +1,160 @@
-"""Only the sentences that answer: verbatim, with their offsets, under a token budget.
+"""Only the sentences that answer: with their offsets, under a token budget, and with what is promised about them.
 
-A sentence's score is the share of the query's information it holds: the sum of the idf of the query's stems found in it over
-the sum for all of them, idf taken over the sentences at hand. It is in [0, 1] and asks for no model.
+Which they are, a `TextDistiller` says. Where one fails or takes too long, the next cheaper one is asked, which is told.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.organizer import LONG_CHARS
+from outrider.nodes.runtime import run_setting, time_left
 from outrider.prompts import Prompt
-from outrider.settings.model import DistillerSettings
+from outrider.settings.model import DistillerSettings, RunSettings
+from outrider.state.distilling import Distilled, KeptUnit, Reading
+from outrider.state.errors import SearchError
 from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.response import Bypass, ContextUnit, DistilledContext
-from outrider.text.sentences import sentence_spans
-from outrider.text.words import stems, words
+from outrider.state.ports import Clock, DistillerProvider, TextDistiller
+from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, Support
+from outrider.state.threads import in_a_thread_of_its_own
+from outrider.text.injection import suspicious
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-MAX_CHARS_READ = 2_000_000
-"""Characters of one text, about a thousand pages, whose sentences are scored; a longer text is read up to there, which is said."""
-READ_UP_TO = f"of {{}} only the first {MAX_CHARS_READ:,} characters were read for sentences"
+STEP = "distiller"
+SWITCHED_OFF = "distill_enabled is false"
+SYSTEMATIC = "a systematic run gives every text unaltered"
+SHARE_OF_TIME = 0.8
+"""Of the time that the run has left, for engines that another one can stand in for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What a context is set into: it declares the sentences data, and says whether they are verbatim."""
+
+    verbatim: Prompt
+    shortened: Prompt
+
+    def around(self, query: str, lines: str, *, verbatim: bool) -> str:
+        return (self.verbatim if verbatim else self.shortened).filled(query=query, sentences=lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Distiller:
-    """Reads hits, strategy, distill_enabled, distill_top; writes hits, context, bypassed."""
+    """Reads hits, strategy, mode, distill_enabled, distill_top; writes hits, context, bypassed, failures."""
 
-    frame: Prompt
+    provider: DistillerProvider
+    frames: Frames
     settings: DistillerSettings
+    run: RunSettings
+    clock: Clock
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         if not state.distill_enabled:
-            return {"bypassed": (*state.bypassed, Bypass(step="distiller", why="distill_enabled is false"))}
+            return _bypassed(state, SWITCHED_OFF)
+        if state.mode == "systematic":
+            return _bypassed(state, SYSTEMATIC)
         query = state.strategy.queries[0].text if state.strategy else str(state.query)
-        read = state.hits[: state.distill_top]
-        units = await asyncio.to_thread(best_units, query, read, self.settings.min_score, self.settings.max_sentences_per_hit)
+        readings = [_reading(hit) for hit in state.hits[: state.distill_top]]
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
-        context = assembled(self.frame, query, units, budget)
-        cut = tuple(Bypass(step="distiller", why=READ_UP_TO.format(hit.doc_id)) for hit in read if len(hit.original_text) > MAX_CHARS_READ)
-        return {"hits": with_spans(state.hits, context.units), "context": context, "bypassed": (*state.bypassed, *cut)}
+        left_s = time_left(runtime, self.run, self.clock, state)
+        found, failures = await distilled(await self.provider(), query, readings, self.frames, budget, left_s * SHARE_OF_TIME)
+        whys = [found.bypassed, *found.notes]
+        return {
+            "hits": marked(with_spans(state.hits, found.units)),
+            "context": context_of(found),
+            "bypassed": (*state.bypassed, *(Bypass(step=STEP, why=why) for why in whys if why)),
+            "failures": (*state.failures, *failures),
+        }
 
 
-def token_bound(text: str) -> int:
-    """An upper estimate of a text's tokens: one for three ASCII characters, one for two bytes of anything else.
-
-    English averages over four characters a token in the common byte-pair vocabularies, Chinese about one character.
-    """
-    ascii_chars = len(text.encode("ascii", "ignore"))
-    return math.ceil(ascii_chars / 3 + (len(text.encode("utf-8", "surrogatepass")) - ascii_chars) / 2)
-
-
-def best_units(query: str, hits: Sequence[Hit], min_score: float, per_hit: int) -> list[ContextUnit]:
-    """The best sentences of each hit, best first over all hits; ties by rank of the hit, then place in its text."""
-    wanted = list(dict.fromkeys(stems(query)))
-    cut = [(hit, sentence_spans(hit.original_text[:MAX_CHARS_READ])) for hit in hits]
-    bags = [[set(stems(hit.original_text[start:end])) for start, end in spans] for hit, spans in cut]
-    idf = _idf(wanted, [bag for many in bags for bag in many])
-    units: list[ContextUnit] = []
-    for (hit, spans), many in zip(cut, bags, strict=True):
-        scored = [(information(wanted, bag, idf), span) for span, bag in zip(spans, many, strict=True)]
-        ordered = sorted((pair for pair in scored if pair[0] >= min_score), key=lambda pair: (-pair[0], pair[1]))
-        units.extend(_distinct((_unit(hit, span, score) for score, span in ordered), per_hit))
-    rank = {hit.doc_id: hit.rank for hit in hits}
-    return sorted(units, key=lambda unit: (-unit.score, rank[unit.doc_id], unit.start))
-
-
-def _distinct(units: Iterable[ContextUnit], limit: int) -> list[ContextUnit]:
-    """The first `limit` that do not repeat the words of an earlier one: an abstract often stands again in the body."""
-    kept: dict[tuple[str, ...], ContextUnit] = {}
-    for unit in units:
-        if len(kept) == limit:
-            break
-        kept.setdefault(tuple(words(unit.text)), unit)
-    return list(kept.values())
+async def distilled(
+    distillers: Sequence[TextDistiller],
+    query: str,
+    readings: Sequence[Reading],
+    frames: Frames,
+    budget: int | None,
+    within_s: float | None = None,
+) -> tuple[Distilled, tuple[Failure, ...]]:
+    """By the first that does it, and why those before it did not. Raises what the last raises, which may take as long as it takes."""
+    failures: list[Failure] = []
+    *dearer, cheapest = distillers
+    for one in dearer:
+        work = partial(_run, one, query, readings, frames, budget)
+        try:
+            async with asyncio.timeout(within_s):
+                return await in_a_thread_of_its_own(work, STEP), tuple(failures)
+        except TimeoutError:
+            failures.append(_failure(one, TimeoutError.__name__, f"not done within {within_s or 0:.3g} s"))
+        except SearchError as error:
+            failures.append(_failure(one, type(error).__name__, str(error)))
+    return await in_a_thread_of_its_own(partial(_run, cheapest, query, readings, frames, budget), STEP), tuple(failures)
 
 
-def information(wanted: Sequence[str], bag: set[str], idf: dict[str, float]) -> float:
-    """The share, in [0, 1], of the query's idf mass that a sentence covers."""
-    total = sum(idf[stem] for stem in wanted)
-    return sum(idf[stem] for stem in wanted if stem in bag) / total if total else 0.0
+def _run(one: TextDistiller, query: str, readings: Sequence[Reading], frames: Frames, budget: int | None) -> Distilled:
+    return one.distil(query, readings, budget, partial(frames.around, query, verbatim=one.verbatim))
 
 
-def assembled(frame: Prompt, query: str, units: Sequence[ContextUnit], budget: int) -> DistilledContext:
-    """The best units that fit the budget, in the order of hits and texts, set into the frame that declares them data."""
-    chosen: list[ContextUnit] = []
-    for unit in units:
-        wider = DistilledContext(text=_text(frame, query, [*chosen, unit]))
-        if token_bound(wider.text) <= budget:
-            chosen.append(unit)
-    if not chosen:
-        return DistilledContext()
-    text = _text(frame, query, chosen)
-    return DistilledContext(text=text, units=tuple(_reading_order(chosen)), tokens=token_bound(text))
+def _failure(one: TextDistiller, error: str, message: str) -> Failure:
+    return Failure(node=STEP, error=error, message=f"{one.engine}: {message}; a cheaper engine chose the sentences")
 
 
-def with_spans(hits: Sequence[Hit], units: Sequence[ContextUnit]) -> tuple[Hit, ...]:
-    """Hits with the kept sentences as spans and, joined by ellipses where text was left out, as distilled_text."""
+def _reading(hit: Hit) -> Reading:
+    return Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]")
+
+
+def context_of(found: Distilled) -> DistilledContext:
+    promise = found.promise
+    return DistilledContext(
+        text=found.text,
+        units=tuple(map(_unit, found.units)),
+        tokens=found.tokens,
+        engine=found.engine,
+        threshold=None if found.bypassed else found.threshold,
+        calibrated=found.calibrated,
+        keep_rate=promise.keep_rate if promise and promise.given else None,
+        fitted_on=promise.fitted_on if promise else "",
+        no_promise=_no_promise(found),
+        removed=found.removed,
+        over_budget=found.over_budget,
+        verbatim=found.verbatim,
+        bypassed=found.bypassed,
+        notes=found.notes,
+    )
+
+
+def _no_promise(found: Distilled) -> str:
+    if found.bypassed:
+        return ""
+    if found.promise is None:
+        return f"the threshold of {found.engine} was not fitted; `outrider library calibrate-distiller` fits it"
+    return found.promise.why_not
+
+
+def _unit(unit: KeptUnit) -> ContextUnit:
+    support = tuple(Support(doc_id=one.doc_id, start=one.start, end=one.end) for one in unit.support)
+    return ContextUnit(
+        doc_id=unit.doc_id,
+        key=unit.key,
+        start=unit.start,
+        end=unit.end,
+        text=unit.text,
+        score=unit.score,
+        kind=unit.kind,
+        why=unit.why,
+        support=support,
+        shortened=unit.compressed,
+    )
+
+
+def with_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...]:
+    """Hits with the kept units as spans and, joined by blanks, as distilled_text."""
     kept: dict[str, list[tuple[int, int]]] = {}
     for unit in sorted(units, key=lambda unit: unit.start):
         kept.setdefault(unit.doc_id, []).append((unit.start, unit.end))
@@ -115,25 +166,24 @@ def with_spans(hits: Sequence[Hit], units: Sequence[ContextUnit]) -> tuple[Hit, 
     )
 
 
+def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Flags also of what speaks to a model in the kept sentences: of a long text the organizer has looked at the beginning only."""
+    return tuple(
+        hit.model_copy(update={"flags": tuple(dict.fromkeys((*hit.flags, *suspicious(_kept(hit)))))})
+        if hit.spans and len(hit.original_text) > LONG_CHARS
+        else hit
+        for hit in hits
+    )
+
+
+def _kept(hit: Hit) -> str:
+    """A sentence by itself, and all together: an order may go on in the next one."""
+    return "\n\n".join([*(hit.original_text[start:end] for start, end in hit.spans), hit.distilled_text or ""])
+
+
 def _joined(hit: Hit, spans: Sequence[tuple[int, int]]) -> str:
     return " ".join(hit.original_text[start:end] for start, end in spans)
 
 
-def _unit(hit: Hit, span: tuple[int, int], score: float) -> ContextUnit:
-    start, end = span
-    return ContextUnit(
-        doc_id=hit.doc_id, key=f"[{hit.rank}]", start=start, end=end, text=hit.original_text[start:end], score=round(score, 6)
-    )
-
-
-def _idf(wanted: Sequence[str], bags: Sequence[set[str]]) -> dict[str, float]:
-    seen = Counter(stem for bag in bags for stem in wanted if stem in bag)
-    return {stem: math.log(1 + (len(bags) + 1) / (seen[stem] + 0.5)) for stem in wanted}
-
-
-def _text(frame: Prompt, query: str, units: Sequence[ContextUnit]) -> str:
-    return frame.filled(query=query, sentences="\n".join(f"{unit.key} {unit.text}" for unit in _reading_order(units)))
-
-
-def _reading_order(units: Sequence[ContextUnit]) -> list[ContextUnit]:
-    return sorted(units, key=lambda unit: (int(unit.key[1:-1]), unit.start))
+def _bypassed(state: PipelineState, why: str) -> Update:
+    return {"bypassed": (*state.bypassed, Bypass(step=STEP, why=why))}

@@ -1,4 +1,5 @@
-"""How well each work answers the request, by a model: read in rule order until the first works can hardly change any more.
+"""How well each work answers the request, by a model: repositories and other works apart, each read in rule order until the first of
+them can hardly change any more.
 
 What the model did not score is `unscored`, not irrelevant: it stands where the rules put it among the others (see `unscored`).
 """
@@ -6,8 +7,9 @@ What the model did not score is `unscored`, not irrelevant: it stands where the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from outrider.nodes.judgement import Judgement, Question
@@ -115,13 +117,13 @@ class FineScorer:
         """The same without LangGraph, for candidates in the order of the rules, which their `score` gives. Needs a chat."""
         works, rules = [one.record for one in ordered], [one.score for one in ordered]
         stopping = None if self.llm.score_all else self.stopping
-        reading = Reading()
+        reading = Reading.of(works)
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
                 await self._judges().read(works, rules, question, budget, stopping, top_k, reading)
         except TimeoutError:
             late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
-            reading.lose(range(len(works)), Lost(TimeoutError.__name__, late))
+            reading.lose(Lost(TimeoutError.__name__, late))
         failures = tuple(_failures(reading, len(works)))
         if not reading.judged:
             return Scored((), failures=failures, usage=budget.spent)
@@ -130,9 +132,12 @@ class FineScorer:
 
     def _scoring(self, rules: Sequence[float], reading: Reading, top_k: int) -> Scoring:
         """The estimate is of works after those that were read; it says nothing of works that were lost among them."""
-        stopped = reading.left_unread(len(rules))
-        risk = None if reading.lost else self.stopping.risk(rules, reading.scores(reading.read), top_k) if stopped else 0.0
-        return Scoring(read=len(reading.judged), of=len(rules), risk=risk, max_risk=self.stopping.max_risk if stopped else 0.0)
+        settled = reading.settled()
+        risks = [
+            self.stopping.risk([rules[place] for place in line.places], reading.scores(line.places[: line.read]), top_k) for line in settled
+        ]
+        risk = None if reading.lost else any_of(risks)
+        return Scoring(read=len(reading.judged), of=len(rules), risk=risk, max_risk=any_of([self.stopping.max_risk] * len(settled)))
 
     def _judges(self) -> Judges:
         if self.chat is None:
@@ -144,9 +149,16 @@ class FineScorer:
         )
 
 
+def any_of(chances: Iterable[float]) -> float:
+    """The chance that one at least comes true, as if none knew of the others: the first works of all change only with those of a line."""
+    return reduce(lambda one, other: one + other * (1 - one), chances, 0.0)
+
+
 def in_order(ordered: Sequence[Candidate], reading: Reading) -> tuple[Candidate, ...]:
     """All candidates, best first, ties in rule order; what was left unread on purpose stands behind all that was not."""
-    values = placed(reading.scores(len(ordered)), reading.read if reading.left_unread(len(ordered)) else None)
+    unread = reading.unread()
+    places = sorted(range(len(ordered)), key=lambda place: place in unread)
+    values = dict(zip(places, placed(reading.scores(places), len(ordered) - len(unread)), strict=True))
     made = [_judged(one, reading, place, values[place]) for place, one in enumerate(ordered)]
     return tuple(sorted(made, key=lambda one: (one.unread, -one.score)))  # stable: ties stay in rule order
 

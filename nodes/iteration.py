@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
 from outrider.nodes.boolean_syntax import conjunction, divided
-from outrider.nodes.concepts import concepts
+from outrider.nodes.concepts import concepts, keywords
 from outrider.state.intent import PlannedQuery
 from outrider.state.iteration import MAX_EARLIER_CHARS, EarlierStrategy
-from outrider.text.words import content_words, stems, words
+from outrider.text.words import stems
 
 MAX_VARIATIONS = 300
 """Tried for one query: all of eight concepts, and some terms more."""
@@ -51,13 +51,12 @@ def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQu
     for term in (*query.synonyms, *terms):
         if not word_set(term) <= said and not word_set(term) & left_out:
             yield _of(query, f"{query.text} {term}", (*units, term))
-    parts = units if len(units) > 1 else tuple(dict.fromkeys(content_words(query.text[:MAX_EARLIER_CHARS])))[:8]
+    parts = units if len(units) > 1 else keywords(units)
     for count in range(len(parts) - 1, 0, -1):
         for fewer in combinations(parts, count):
             yield _of(query, " ".join(fewer), fewer)
 
 
 def _of(query: PlannedQuery, text: str, units: Sequence[str]) -> PlannedQuery:
-    said = tuple(dict.fromkeys(words(text)))
     boolean = conjunction(units, divided(query.boolean_query)[1])
-    return query.model_copy(update={"text": text, "keywords": said, "boolean_query": boolean})
+    return query.model_copy(update={"text": text, "keywords": keywords(units), "boolean_query": boolean})

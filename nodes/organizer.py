@@ -14,11 +14,11 @@ from outrider.nodes.repository_scoring import SHOWN_METADATA
 from outrider.nodes.runtime import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
-from outrider.state.hits import Candidate, Hit
+from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Shelf
 from outrider.state.provenance import provenance_hash
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Facets, Failure, SourceReport
 from outrider.text.injection import suspicious
 from outrider.text.words import STOP_WORDS, words
@@ -131,10 +131,20 @@ def to_hit(one: Candidate, rank: int) -> Hit:
         flags=_flags(record),
         found_by=one.found_by,
         duplicates=one.duplicates,
+        related=one.related,
+        seen_in=seen_in(one),
         content=record.abstract or record.description,
         original_text=record.full_text(),
         source_strategy=best.strategy if best else "",
     )
+
+
+def seen_in(one: Candidate) -> SeenIn:
+    """By whom a work is known, whoever holds it now: services, pages of the web, or both."""
+    of_others = {record.kind == "page" for record in (one.members or (one.record,)) if record.source != LIBRARY}
+    if not of_others:
+        return "library-only"
+    return "both" if len(of_others) > 1 else "web-only" if True in of_others else "api-only"
 
 
 def _flags(record: Record) -> tuple[str, ...]:

@@ -128,10 +128,12 @@ class QueryBuilder:
     prompt: QueryPrompt
     stars: StarsSettings
 
-    async def draft(self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget) -> Draft:
+    def question(self, request: SearchRequest, sources: tuple[str, ...], now: float) -> Asked:
         """`now` in seconds since the epoch."""
-        user = fenced(_said(request, sources, now))
-        return await self.chat.answer(Asked("translator", self.prompt.text(self.stars), user, MAX_OUTPUT_TOKENS), Draft, budget)
+        return Asked("translator", self.prompt.text(self.stars), fenced(_said(request, sources, now)), MAX_OUTPUT_TOKENS)
+
+    async def draft(self, question: Asked, budget: Budget) -> Draft:
+        return await self.chat.answer(question, Draft, budget)
 
 
 def _said(request: SearchRequest, sources: tuple[str, ...], now: float) -> JsonValue:

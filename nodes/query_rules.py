@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from outrider.nodes.boolean_syntax import conjunction
-from outrider.nodes.concepts import concepts
+from outrider.nodes.concepts import concepts, keywords
 from outrider.nodes.constraints import read_constraints
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
 from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.request import RetrieverType, SearchMode, SearchRequest, searchable
 from outrider.text.control import without_control
-from outrider.text.words import content_words
 
 EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 3, SearchMode.EXPLORATORY: 8}
 """Most terms that widen a search."""
@@ -40,7 +39,7 @@ def understand(query: str, stars: StarsSettings, this_year: int) -> tuple[Parsed
 
 def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tuple[str, ...], expanded: tuple[str, ...]) -> SearchStrategy:
     """The deterministic strategy: concepts joined with AND, and all configured sources unless the caller named some."""
-    query = PlannedQuery(text=text, keywords=tuple(dict.fromkeys(content_words(text))), boolean_query=conjunction(intent.concepts))
+    query = PlannedQuery(text=text, keywords=keywords(intent.concepts), boolean_query=conjunction(intent.concepts))
     return SearchStrategy(
         queries=(query,),
         sources=searched(request, configured),

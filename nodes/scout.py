@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from outrider.nodes.asked import named_by, shown_time
+from outrider.nodes.filling import filled, own_words
 from outrider.nodes.runtime import time_left
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
@@ -27,7 +28,7 @@ from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.matching import holds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import EXPANDED, Clock, Fusion, Source, SourceAnswer, SourceQuery
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 from outrider.state.response import Failure, SourceReport
 
@@ -67,7 +68,9 @@ class Scout:
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
         queries = [asked(task, state.strategy, where, limit, left_s) for task in tasks]
-        outcomes = await asyncio.gather(*(ask(task.source, query) for task, query in zip(tasks, queries, strict=True)))
+        # The last first: the library is the first of them, and computes here what others are waited for.
+        last_first = [ask(task.source, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
+        outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in ANSWERED for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY
@@ -75,28 +78,41 @@ class Scout:
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
         lists = tuple(as_list(task.source.name, task.strategy, task.query.text, answer.results) for task, answer in answers)
-        records: dict[str, Record] = {}
-        for _, answer in answers:
-            for scored in answer.results:
-                records.setdefault(scored.record.doc_id, scored.record)  # the library's own, where it holds what a service gave
+        records = records_of([(task.source.name, answer) for task, answer in answers])
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
 
 
 def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
-    """One task a source, strategy and query. The request picks among the library's retrievers; every other strategy always runs.
-
-    Of a strategy whose sources are none of these, all are asked: only the caller narrows a search, and was refused before.
-    """
-    named = [source for source in sources if source.name in strategy.sources] or sources
+    """One task a source, strategy and query. The request picks among the library's retrievers; every other strategy always runs."""
     left_out = {kind for kind in RetrieverType if kind not in strategy.strategies} | (set() if strategy.expanded_keywords else {EXPANDED})
     return tuple(
         Task(source, kind, query)
-        for source in named
+        for source in named_by(strategy, sources)
         for kind in source.strategies
         if kind not in left_out
         for query in strategy.queries[: source.capabilities.queries]
     )
+
+
+def records_of(answers: Iterable[tuple[str, SourceAnswer]]) -> dict[str, Record]:
+    """One record an id: the library's own, where it holds what a service gave. But what searches have kept there of a service is
+    older than that service's answer, and only fills what this leaves out. What it once had from a page it has no more.
+    """
+    records: dict[str, Record] = {}
+    kept: set[str] = set()
+    for name, answer in answers:
+        for record in (one.record for one in answer.results):
+            held = records.get(record.doc_id)
+            if held is None and name == LIBRARY and record.source != LIBRARY:
+                records[record.doc_id] = own_words(record)
+                kept.add(record.doc_id)
+            elif held is None:
+                records[record.doc_id] = record
+            elif name != LIBRARY and record.doc_id in kept:
+                records[record.doc_id] = filled(record, [held])
+                kept.remove(record.doc_id)
+    return records
 
 
 def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
@@ -114,7 +130,10 @@ def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int
 
 
 async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
-    """The source's answer and its status line; an expected error becomes a status, never an exception."""
+    """The source's answer and its status line; an expected error becomes a status, never an exception.
+
+    Nobody waits for one whose time is over: it is told to stop, and left behind whether it does or not.
+    """
     started = time.perf_counter()
 
     def report(status: str, **said: object) -> SourceReport:
@@ -122,11 +141,21 @@ async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceA
         row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.limit, "status": status}
         return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **said})
 
+    searching = asyncio.ensure_future(source.search(query))
     try:
-        async with asyncio.timeout(query.within_s):
-            answer = await source.search(query)
-    except TimeoutError:
+        await asyncio.wait({searching}, timeout=query.within_s)
+    finally:
+        if not searching.done():
+            searching.add_done_callback(_seen)
+            searching.cancel()
+    if not searching.done():
         return report("timeout", message=f"{source.name} did not answer within the {query.within_s:.3g} s that it may take"), None
+    if searching.cancelled():
+        return report("unavailable", message=f"{source.name} gave up its search"), None
+    try:
+        answer = searching.result()
+    except TimeoutError as error:
+        return report("timeout", message=str(error) or f"{source.name} took too long"), None
     except SourceError as error:
         return report(error.status, message=str(error), retry_at=shown_time(error.retry_at)), None
     except OFF as error:
@@ -135,9 +164,16 @@ async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceA
         return report("unavailable", message=str(error)), None
     if query.where is not None and not source.capabilities.filters:
         answer = _fitting(answer, query.where)
+    answer = replace(answer, results=answer.results[: query.limit])
     status = answer.status or ("ok" if answer.results else "empty")
     said = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": shown_time(answer.retry_at)}
     return report(status, returned=len(answer.results), **said), answer
+
+
+def _seen(searching: asyncio.Future[SourceAnswer]) -> None:
+    """Nobody wants its result any more, nor a warning about its error."""
+    if not searching.cancelled():
+        searching.exception()
 
 
 def _fitting(answer: SourceAnswer, where: Filter) -> SourceAnswer:
@@ -145,11 +181,6 @@ def _fitting(answer: SourceAnswer, where: Filter) -> SourceAnswer:
     left_out = len(answer.results) - len(fitting)
     said = f"{left_out:,} did not fit the filters" if left_out else ""
     return replace(answer, results=fitting, message="; ".join(part for part in (answer.message, said) if part))
-
-
-def shown_time(at: float | None) -> str | None:
-    """ISO 8601, UTC."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def constraint_filter(strategy: SearchStrategy) -> Filter | None:
@@ -181,17 +212,23 @@ def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records:
 
     Until a ranker judges it, its score is the fused one over the best.
     """
-    found: dict[str, tuple[FoundBy, ...]] = {}
+    found: dict[str, list[FoundBy]] = {}
     scores: dict[str, dict[str, float]] = {}
     for listed in lists:
+        source, strategy, query = listed.source, listed.strategy, listed.query
         for rank, place in enumerate(listed.results, start=1):
-            doc_id, strategy = place.doc_id, listed.strategy
-            found[doc_id] = (*found.get(doc_id, ()), FoundBy(listed.source, strategy, listed.query, rank, place.why, place.paths))
-            own = scores.setdefault(doc_id, {})
+            by, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
+            if doc_id not in found:
+                found[doc_id], scores[doc_id] = [by], {strategy: place.score}
+                continue
+            found[doc_id].append(by)
+            own = scores[doc_id]
             own[strategy] = max(place.score, own.get(strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0
     made = []
     for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id)):
         score = max(0.0, fused[doc_id] / best)
-        made.append(Candidate(record=records[doc_id], found_by=found[doc_id], scores={**scores[doc_id], "fused": score}, score=score))
+        made.append(
+            Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={**scores[doc_id], "fused": score}, score=score)
+        )
     return tuple(made)

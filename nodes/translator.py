@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outrider.nodes.boolean_syntax import conjunction
 from outrider.nodes.draft_sanitising import expanded_of, filled, intent_of, queries_of, repositories_of
 from outrider.nodes.iteration import renewed
+from outrider.nodes.kept_drafts import KeptDrafts, key_of
 from outrider.nodes.query_builder import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
 from outrider.nodes.query_rules import EXPANSION, LEAST_EXPANSION, plan, searched, understand
 from outrider.nodes.runtime import rejected, run_budget, time_left
@@ -31,6 +32,7 @@ MODEL = "translator.model"
 MODEL_SHARE, SHELF_SHARE = 0.5, 0.25
 """Of the time that a run has left, for the model and for the library's terms: searching needs the rest."""
 NO_MODEL = "no model is configured"
+AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, and no model is asked")
 NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
 
@@ -74,8 +76,11 @@ class Translator:
     prompt: QueryPrompt = field(default_factory=QueryPrompt.of)
     llm: LlmSettings = field(default_factory=LlmSettings)
     run: RunSettings = field(default_factory=RunSettings)
+    kept: KeptDrafts | None = None
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        if state.mode == "systematic":
+            return {"bypassed": (*state.bypassed, AS_WRITTEN)}
         budget = run_budget(runtime, self.llm, state.usage)
         try:
             made = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
@@ -123,7 +128,7 @@ class Translator:
             notes.skip("rest of the query", f"the model reads only its first {MAX_REQUEST_CHARS:,} characters")
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
-                return await QueryBuilder(self.chat, self.prompt, self.stars).draft(request, sources, now, budget)
+                return await self._planned(self.chat, request, sources, now, budget, notes)
         except KeyRejected:
             raise
         except (ChatError, TimeoutError) as error:
@@ -131,6 +136,23 @@ class Translator:
             notes.failures.append(Failure(node=MODEL, error=type(error).__name__, message=why))
             notes.skip(MODEL, f"{why}; rules planned the search")
             return None
+
+    async def _planned(
+        self, chat: Chat, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, notes: Notes
+    ) -> Draft:
+        """What the model says, or said to the same question a while ago. Raises `ChatError`."""
+        builder = QueryBuilder(chat, self.prompt, self.stars)
+        question = builder.question(request, sources, now)
+        if self.kept is None:
+            return await builder.draft(question, budget)
+        key = key_of(request, sources, chat.name, self.prompt, question)
+        if found := await self.kept.get(key):
+            draft, age_s = found
+            notes.skip(MODEL, f"{chat.name} planned this search {age_s:,.0f} s ago, and is not asked again within {self.kept.fresh_s:g} s")
+            return draft
+        draft = await builder.draft(question, budget)
+        await self.kept.put(key, draft)
+        return draft
 
     async def _widened(
         self, mode: SearchMode, text: str, draft: Draft | None, timeout_s: float, notes: Notes

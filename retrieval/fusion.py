@@ -13,12 +13,12 @@ from functools import partial
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Ranked, RankedList
 from outrider.state.ports import Fusion
+from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType
 
 Heights = Callable[[Sequence[float]], Sequence[float]]
 """What each place of a list is worth, first place first, from its scores: positive, and falling from place to place."""
 K = 60
-LIBRARY = "library"
 ORDER_SHARE = 0.1
 """How much of `min_max` is rank: a found work beats one that is not in the list, and a tie of scores leaves the order alone."""
 

@@ -138,8 +138,12 @@ def _go_on(start: Row, ends: Iterable[Row], shared: float, ways: MutableMapping[
     for doc_id, other, _, _ in ends:
         if doc_id == anchor:
             continue
-        if IS not in (relation, other):
-            _add(ways, doc_id, both)
+        if relation != IS != other:
+            found = ways.get(doc_id)  # as `_add` does; most of a search's ways are these
+            if found is None:
+                ways[doc_id] = both
+            elif both[0] not in found:
+                ways[doc_id] = found + both
         elif relation == other:
             _add(ways, doc_id, (((anchor, IS, through), DIRECT),))
         else:
@@ -182,13 +186,21 @@ def explained(paths: Sequence[Path], of: str = "of your best hits") -> str:
 
     With an empty `of`, for a single anchor: `cites it`.
     """
+    if len(paths) == 1:
+        return _counted(*_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)
     anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
     for path in paths:
         anchors[_reason(path.anchor, path.relation, path.through)].add(path.anchor)
     ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0])) if len(anchors) > 1 else anchors.items()
-    said = [f"{reason} {f'{len(found)} {of}' if of else 'it'}" if counted else reason for (reason, counted), found in ranked]
+    said = [_counted(reason, counted, len(found), of) for (reason, counted), found in ranked]
     more = len(said) - SHOWN_REASONS
     return "; ".join(said[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _counted(reason: str, counted: bool, anchors: int, of: str) -> str:
+    if not counted:
+        return reason
+    return f"{reason} {anchors} {of}" if of else f"{reason} it"
 
 
 @lru_cache(maxsize=10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -83,21 +84,35 @@ class Place:
             names = sorted(entry.name for entry in self.path.iterdir() if entry.name not in IGNORED)
         except FileNotFoundError:
             return "missing"
-        except NotADirectoryError as error:
-            raise self.foreign() from error
         except PermissionError as error:
             raise LibraryError(f"the library at {self.shown} may not be read by this user") from error
+        except OSError as error:
+            if not os.path.lexists(self.path):  # below a file, or no name that a folder can have
+                return "missing"
+            if isinstance(error, NotADirectoryError):
+                raise self.foreign() from error
+            raise LibraryError(f"the library at {self.shown} cannot be read: {error.strerror or error}") from error
         return "library" if f"{TABLE}.lance" in names else "foreign" if names else "empty"
+
+    async def make(self) -> None:
+        """The folder of a new library; `LibraryReadOnly` where there can be none."""
+        if self.path is not None:
+            try:
+                await asyncio.to_thread(self.path.mkdir, parents=True, exist_ok=True)
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise LibraryReadOnly(f"no library can be made at {self.shown}: {why}; name another folder with --library") from error
 
     async def size_bytes(self) -> int | None:
         """Of all files, old versions included; None for an object store."""
         return None if self.path is None else await asyncio.to_thread(_size_bytes, self.path)
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[None]:
+    async def writing(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
         """One writer at a time among the processes of this machine; object stores rely on LanceDB's commit protocol alone.
 
-        The lock is polled, so that no thread holds it for a task that was cancelled. The system frees it when a process dies.
+        `LibraryBusy` where another one writes for longer than `wait_s`. The lock is polled, so that no thread holds it for a task that
+        was cancelled. The system frees it when a process dies.
         """
         if self.path is None:
             yield
@@ -105,22 +120,20 @@ class Place:
         from filelock import FileLock
 
         lock = FileLock(self.path / LOCK, thread_local=False)
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        deadline = time.monotonic() + wait_s
         try:
             while not await asyncio.to_thread(self._locked, lock.acquire):
                 if time.monotonic() > deadline:
-                    raise LibraryError(
-                        f"the library at {self.shown} has been written by another process for {LOCK_TIMEOUT_S:.0f} s; try later"
-                    )
+                    raise LibraryBusy(f"the library at {self.shown} has been written by another process for {wait_s:.3g} s; try later")
                 await asyncio.sleep(LOCK_POLL_S)
             yield
         finally:
             await asyncio.shield(asyncio.to_thread(lock.release))
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[None]:
+    async def changing(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
         """`writing`, with LanceDB's errors as ours."""
-        async with self.writing():
+        async with self.writing(wait_s):
             with self.translated(writing=True):
                 yield
 

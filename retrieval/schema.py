@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from outrider.retrieval.exact.other_words import SEPARATOR, other_words
 from outrider.state.errors import BadRequest
 from outrider.state.filters import INT64
 from outrider.state.records import Paper, Record
@@ -31,10 +32,11 @@ LEAD_CHARS = 4_000
 BRIEF = ["record"]
 WITH_EDGES = [*BRIEF, "edges"]
 FULL = [*WITH_EDGES, "text"]
-SEPARATOR = "\nxqsepqx\n"
-"""Stands between joined parts in the exact index, as a word: a phrase does not run from one keyword into the next."""
 
 EXACT_FIELDS = {"title": "title", "abstract": "exact_abstract", "text": "text", "keywords": "exact_keywords"}
+TAGS, OTHER = "exact_tags", "exact_other"
+"""Keywords without headings; names, numbers and kinds. Only for exact search. Both are NULL in rows that an Outrider wrote which did not
+know them, and a library that such a one made lacks the columns: exact search reads those rows themselves. Else `OTHER` is never NULL."""
 RANKED = "rank_text"
 BTREE = ("doc_id", "year", "venue")
 BITMAP = ("kind", "language")
@@ -48,7 +50,9 @@ def arrow_schema(library_id: str) -> pa.Schema:
     strings = [pa.field(name, pa.string()) for name in ("title", "venue", "language", "url", "origin", "doi", "pmid", "arxiv")]
     numbers = [pa.field(name, pa.int64()) for name in ("year", "citations", "stars")]
     lists = [pa.field(name, pa.list_(pa.string())) for name in ("authors", "tags", "mesh")]
-    bodies = [pa.field(name, pa.large_string()) for name in ("record", "edges", "text", "exact_abstract", "exact_keywords", RANKED)]
+    bodies = [
+        pa.field(name, pa.large_string()) for name in ("record", "edges", "text", "exact_abstract", "exact_keywords", TAGS, OTHER, RANKED)
+    ]
     return pa.schema(
         [
             pa.field("doc_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
@@ -98,6 +102,8 @@ def to_row(record: Record, content_hash: str) -> dict[str, object]:
         "text": record.text or None,
         "exact_abstract": SEPARATOR.join(abstracts) or None,
         "exact_keywords": SEPARATOR.join(keywords) or None,
+        TAGS: SEPARATOR.join(record.tags) or None,
+        OTHER: other_words(record),
         RANKED: _rank_text(record, abstracts, keywords),
     }
 

@@ -1,7 +1,7 @@
 """Queries of the two text indexes, built from typed trees: the text of a request is never parsed.
 
 Ranking index: one stemmed column, BM25 (k1 1.2, b .75, fixed in Lance), English stemmer, ICU words, our stop words.
-Exact index: title, abstract, text and keywords apart; no stemming, stop words kept, positions, words of any length.
+Exact index: title, abstract, text, keywords and everything else apart; no stemming, stop words kept, positions, words of any length.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, RANKED, brief_records
+from outrider.retrieval.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, OTHER, RANKED, TAGS, brief_records
 from outrider.retrieval.sql import to_sql
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
@@ -59,7 +59,7 @@ def index_plan() -> list[tuple[str, Any]]:
     ranking = FTS(base_tokenizer="icu/split", stem=True, remove_stop_words=True, custom_stop_words=sorted(STOP_WORDS))
     exact = FTS(base_tokenizer="icu/split", stem=False, remove_stop_words=False, with_position=True, max_token_length=None)
     plan: list[tuple[str, Any]] = [(RANKED, ranking)]
-    plan += [(column, exact) for column in EXACT_FIELDS.values()]
+    plan += [(column, exact) for column in (*EXACT_FIELDS.values(), TAGS, OTHER)]
     plan += [(column, BTree()) for column in BTREE]
     return plan + [(column, Bitmap()) for column in BITMAP]
 

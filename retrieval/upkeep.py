@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from outrider.retrieval.schema import EXACT_FIELDS, FULL, RANKED, full_records
+from outrider.retrieval.schema import EXACT_FIELDS, FULL, OTHER, RANKED, TAGS, full_records
 from outrider.retrieval.search import ALL_ROWS, index_plan, match_query
 
 if TYPE_CHECKING:
@@ -35,16 +35,22 @@ FIX_ROW = "remove it with 'outrider library remove' and ingest its file again"
 async def ensure_indexes(table: AsyncTable) -> None:
     """Create what is missing, on an empty table too: rows appended later are then found with the index's own tokenizer."""
     present = {column for index in await table.list_indices() for column in index.columns}
-    for column, config in index_plan():
+    for column, config in await _plan(table):
         if column not in present:
             await table.create_index(column, config=config)
 
 
 async def repair_indexes(table: AsyncTable) -> None:
     """Build again what cannot be read."""
-    for column, config in index_plan():
+    for column, config in await _plan(table):
         if column in TEXT_COLUMNS and await _unreadable(table, column):
             await table.create_index(column, config=config, replace=True)
+
+
+async def _plan(table: AsyncTable) -> list[tuple[str, Any]]:
+    """The indexes for the columns that this library has: an earlier Outrider made none for `TAGS` and `OTHER`."""
+    columns = (await table.schema()).names
+    return [(column, config) for column, config in index_plan() if column in columns]
 
 
 async def due(table: AsyncTable) -> bool:
@@ -89,14 +95,14 @@ async def problems(table: AsyncTable) -> tuple[str, ...]:
 
 async def _index_problems(table: AsyncTable) -> AsyncIterator[str]:
     present = {column for index in await table.list_indices() for column in index.columns}
-    for column, _ in index_plan():
+    for column, _ in await _plan(table):
         if column not in present:
             yield f"the index on {column} is missing; {FIX_INDEX}"
         elif column in TEXT_COLUMNS and (why := await _unreadable(table, column)):
             yield f"the index on {column} cannot be read ({why}); {FIX_INDEX}"
 
 
-TEXT_COLUMNS = (RANKED, *EXACT_FIELDS.values())
+TEXT_COLUMNS = (RANKED, *EXACT_FIELDS.values(), TAGS, OTHER)
 
 
 async def _unreadable(table: AsyncTable, column: str) -> str:

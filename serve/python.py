@@ -1,5 +1,6 @@
 """The Python door: `search` and `asearch` run the whole graph, `execute` and `aexecute` the engine alone,
-`translate`, `score` and `organize` single steps.
+`translate`, `score` and `organize` single steps; `add_to_library` and `aadd_to_library` ingest; `merge` and `split` say which records are
+one work.
 """
 
 from __future__ import annotations
@@ -8,21 +9,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.graph.pipeline import build
+from outrider.ingest.report import IngestReport
 from outrider.nodes.fine_scorer import Scored
 from outrider.nodes.translator import Translation
+from outrider.serve.deciding import Decided, decided
+from outrider.serve.ingesting import ingested
+from outrider.serve.threads import final, threads_of
 from outrider.services import Services
-from outrider.services.execution import HYBRID, executed
+from outrider.services.execution import HYBRID, executed, matched
 from outrider.services.steps import Organized, organized_hits, scored, translated
 from outrider.state.background import run_in_background
-from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Record
 from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, checked
 from outrider.state.response import SearchResponse
+from outrider.state.tracing import run_named
+
+if TYPE_CHECKING:
+    from outrider.serve.files import FilesDeduplicated
 
 BOOLEAN_WORD = re.compile(r"\b(?:AND|OR|NOT)\b")
 PUBMED_TAG = re.compile(
@@ -45,16 +54,23 @@ async def asearch(
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
     context: RunContext | None = None,
+    thread: str | None = None,
     **request: Any,
 ) -> SearchResponse:
     """The answer to a request, whose other fields (`top_k`, `filters`, ...) are those of `SearchRequest`.
+
+    On a `thread` each step is kept (`threads.uri`), so that the next search of that name knows this one, and one that was killed can be
+    resumed (`outrider threads resume`).
 
     Raises `BadRequest` for what cannot be understood; a run that could search nothing returns an answer without hits and the
     reason in `failures`.
     """
     asked = checked({"query": query, **request})
-    with _services(services, library) as made:
+    with _services(services, library) as made, run_named():
         await made.warm()
+        if thread is not None:
+            async with threads_of(made) as threads:
+                return await final(threads.search(thread, asked, context))
         state = await build(made).ainvoke(asked, context=context or RunContext())
     return SearchResponse.model_validate(state)
 
@@ -76,7 +92,8 @@ async def aexecute(
 ) -> list[Hit]:
     """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
 
-    Scores are divided by the best. SPARSE ranks by words and refuses Boolean syntax, which it would run wrongly. HYBRID gives one
+    Scores are divided by the best. SPARSE ranks by words; a query with AND, OR, NOT, field tags or
+    as a mapping of fields to texts is run exactly: only what it matches, best words first (`systematic` gives all of it). HYBRID gives one
     work once and goes on without vectors where the library has none or no model can be loaded, which it logs as a warning. With
     `rerank` the settings' reranker reorders the first works; the rest follows as it was. Of a very long query the first
     `MAX_QUERY_TERMS` different words are searched.
@@ -88,10 +105,12 @@ async def aexecute(
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
     if str(strategy).lower() not in KNOWN_STRATEGIES:
         raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
+    if SYNONYMS.get(str(strategy).lower(), str(strategy).lower()) == RetrieverType.LANCE_FTS and is_boolean(query):
+        checked({"query": query, "mode": "systematic"})
+        with _services(services, library) as made:
+            return await matched(made, query, filters, top_k, rerank=rerank)
     strategies = [kind.value for kind in HYBRID] if str(strategy).lower() == "hybrid" else [strategy]
     asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
-    if asked.strategies == (RetrieverType.LANCE_FTS,):
-        refuse_boolean(str(asked.query))
     with _services(services, library) as made:
         return await executed(made, asked, top_k, rerank=rerank)
 
@@ -99,6 +118,79 @@ async def aexecute(
 def execute(strategy: str, query: str | Mapping[str, str], **given: Any) -> list[Hit]:
     """`aexecute` for callers without an event loop."""
     return run_in_background(aexecute(strategy, query, **given))
+
+
+async def aadd_to_library(
+    *targets: str | PathLike[str],
+    columns: Mapping[str, str] | None = None,
+    installed: bool = False,
+    library: str | PathLike[str] | None = None,
+    services: Services | None = None,
+) -> IngestReport:
+    """What `outrider ingest` does: files, folders, `doi:...`, `arxiv:...`, `pmid:...`, `pmcid:...`, `github:owner/name` and links.
+
+    A path that exists is a path, whatever it looks like. What cannot be read, fetched or found stands in the report's `files`. Raises
+    `BadRequest` for what cannot be a target, for a path that is not there, and for a target that nobody may be asked for offline.
+    """
+    with _services(services, library) as made:
+        return await ingested(made, targets, columns=columns, installed=installed)
+
+
+def add_to_library(*targets: str | PathLike[str], **given: Any) -> IngestReport:
+    """`aadd_to_library` for callers without an event loop; Ctrl-C keeps what is done."""
+    return run_in_background(aadd_to_library(*targets, **given))
+
+
+async def asplit(
+    doc_id: str,
+    *others: str,
+    why: str = "",
+    by: str | None = None,
+    library: str | PathLike[str] | None = None,
+    services: Services | None = None,
+) -> Decided:
+    """What `outrider library split` does: keeps a record apart from `others`, or, without them, from every other record.
+
+    Remembered in the library with who (`by`, the user's name by default) and when; records stay as they are. Raises `BadRequest`,
+    `LibraryMissing`.
+    """
+    with _services(services, library) as made:
+        return await decided(made, "split", [doc_id, *others], by, why)
+
+
+def split(doc_id: str, *others: str, **given: Any) -> Decided:
+    """`asplit` for callers without an event loop."""
+    return run_in_background(asplit(doc_id, *others, **given))
+
+
+async def amerge(
+    *doc_ids: str,
+    why: str = "",
+    by: str | None = None,
+    library: str | PathLike[str] | None = None,
+    services: Services | None = None,
+) -> Decided:
+    """What `outrider library merge` does: takes records for one work from now on, whatever evidence says; `asplit` undoes it.
+
+    Raises `BadRequest`, also where it would bring together what was split, and `LibraryMissing`.
+    """
+    with _services(services, library) as made:
+        return await decided(made, "merge", doc_ids, by, why)
+
+
+def merge(*doc_ids: str, **given: Any) -> Decided:
+    """`amerge` for callers without an event loop."""
+    return run_in_background(amerge(*doc_ids, **given))
+
+
+def dedup(*files: str | PathLike[str], columns: Mapping[str, str] | None = None) -> FilesDeduplicated:
+    """What `outrider dedup FILE...` finds: groups of the records' own ids, every record in exactly one. No library is needed.
+
+    Raises `BadRequest` for a file that is not there, cannot be read or holds no record, and for unknown `columns`.
+    """
+    from outrider.serve.files import files_deduplicated
+
+    return files_deduplicated(files, columns or {})
 
 
 async def translate(query: str, *, services: Services | None = None, **request: Any) -> Translation:
@@ -110,7 +202,7 @@ async def translate(query: str, *, services: Services | None = None, **request: 
     """
     asked = checked({"query": query, **request})
     with _services(services, None) as made:
-        await made.warm()
+        await made.warm(searches=False)
         return await translated(made, asked)
 
 
@@ -122,7 +214,7 @@ async def score(query: str, records: Sequence[Record], *, top_k: int = 10, servi
     """
     asked = checked({"query": query, "top_k": top_k})
     with _services(services, None) as made:
-        await made.warm()
+        await made.warm(searches=False)
         return await scored(made, str(asked.query), records, top_k)
 
 
@@ -134,14 +226,11 @@ async def organize(
         return organized_hits(made, candidates, top_k, threshold)
 
 
-def refuse_boolean(query: str) -> None:
-    """Raise `NotBuilt` where words alone would run a Boolean query wrongly. Parentheses, quotes, `*` and `?` only rank."""
-    for what, pattern in (("operator", BOOLEAN_WORD), ("field tag", PUBMED_TAG), ("field suffix", OVID_FIELD)):
-        if found := pattern.search(query):
-            raise NotBuilt(
-                f"the query holds the Boolean {what} {found.group()!r}, and exact Boolean search is not built yet; "
-                "give plain words, or write and, or, not in lower case if they are meant as words"
-            )
+def is_boolean(query: object) -> bool:
+    """Whether words alone would run the query wrongly. Parentheses, quotes, `*` and `?` only rank."""
+    if isinstance(query, str):
+        return any(pattern.search(query) for pattern in (BOOLEAN_WORD, PUBMED_TAG, OVID_FIELD))
+    return isinstance(query, Mapping)
 
 
 def services_for(library: str | PathLike[str] | None) -> Services:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -14,22 +15,27 @@ from outrider.nodes.fine_scorer import ScoringPrompts
 from outrider.nodes.query_builder import QueryPrompt
 from outrider.prompts import Prompt, load
 from outrider.retrieval.fusion import across_sources, fusion_of, interleaved
-from outrider.services.sources import sources_of
+from outrider.services import tracing
+from outrider.services.keeping import KeptBeside
+from outrider.services.sources import browser_of, pages_of, sources_of
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
+from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider, nothing_decided
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
-from outrider.state.ports import Clock, Fusion, Shelf, Source
+from outrider.state.ports import Clock, Fusion, Keeper, PageReader, Shelf, Source
 from outrider.state.threads import imported, in_a_thread_of_its_own
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
     from outrider.retrieval.engine import Engine
     from outrider.retrieval.store import Library
+    from outrider.review.run import OpenLibrary
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
     from outrider.state.reranking import Verdict
+    from outrider.state.systematic import WorldSource
 
 
 MODELS_KEPT = 2
@@ -58,9 +64,15 @@ class Services:
         graph: Neighbours | None = None,
         reranker: RerankerProvider | None = None,
         chat: Chat | None = None,
+        pages: PageReader | None = None,
+        keeper: Keeper | None = None,
+        pin: OpenLibrary | None = None,
+        world: Mapping[str, WorldSource] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
+        self.pin, self.world = pin, world
+        """For exact runs: the library at one version, and services that are read to their last hit; None for those of the settings."""
         self._library: Library | None = None
         self._engine: Engine | None = None
         self._embedder = embedder
@@ -69,9 +81,16 @@ class Services:
         library = LibrarySource(self.engine)
         self.chat, self.chat_says = (chat, chat.name) if chat else chat_of(settings.llm)
         """The model that understands and judges, or None; and which it is, or why there is none."""
+        self.chat_is_of_settings = self.chat is not None and chat is None
         self.shelf: Shelf = library if shelf is None else shelf
         self._own_library = library
         self._sources = sources
+        self._pages = pages
+        keeps = shelf is None and settings.sources.library.enabled
+        self.keeper: Keeper | None = KeptBeside(self.new_library) if keeper is None and keeps else keeper
+        """Where what services gave is kept: not in the library of the settings where another shelf is searched."""
+        self.decisions: DecisionsProvider = self._decisions if shelf is None else nothing_decided
+        """What was split and merged in the library of the settings."""
         self.fuse: Fusion = partial(across_sources, own=fusion_of(settings.ranking), k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
@@ -82,12 +101,19 @@ class Services:
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
         """Services from flags, environment, the settings files and defaults, in that order."""
-        return cls(load_settings(flags).settings)
+        settings = load_settings(flags).settings
+        tracing.begin(settings)
+        return cls(settings)
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Who is asked. Made at first use: a command that searches nothing needs none of what they need."""
         return sources_of(self.settings, self._own_library) if self._sources is None else self._sources
+
+    @cached_property
+    def pages(self) -> PageReader | None:
+        """Who fetches pages; None where only the library is asked, or others than the sources of the settings."""
+        return pages_of(self.settings.sources) if self._pages is None and self._sources is None else self._pages
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -133,11 +159,16 @@ class Services:
             return self._embedder
         return embedder_of(self.settings.embedding, space)
 
-    async def warm(self) -> None:
+    async def warm(self, *, searches: bool = True) -> None:
         """Load the weights that the library's vectors need, before a search's time counts; what is wrong with them the search will say.
 
-        A server is not asked: it has its model loaded, and might not answer. The client of a chat model is loaded, too.
+        A server is not asked: it has its model loaded, and might not answer. The client of a chat model is loaded, too. Where the web
+        is searched, its browser begins to start, beside all else; `searches` is False for what asks no source.
         """
+        if searches and self._sources is None and not self.settings.sources.offline:
+            browser = browser_of(self.settings.sources)
+            if browser:
+                await browser.prepare()
         if isinstance(self.chat, EndpointChat):
             await self.chat.ready()
         if self.settings.embedding.base_url:
@@ -168,6 +199,13 @@ class Services:
         )
         return found
 
+    async def _decisions(self) -> Decisions:
+        if self._sources is None and not self.settings.sources.library.enabled:
+            return NO_DECISIONS
+        with suppress(LibraryMissing):
+            return Decisions.of(await (await self.library()).decisions())
+        return NO_DECISIONS
+
     async def _verdicts(self) -> Sequence[Verdict]:
         with suppress(LibraryMissing):
             return await (await self.library()).verdicts()
@@ -177,6 +215,13 @@ class Services:
         with suppress(LibraryMissing):
             return await (await self.library()).space()
         return None
+
+    def at(self, clock: Clock) -> Services:
+        """The same services by another clock, which share whatever is open: a run that was interrupted goes on at its own time."""
+        self.sources  # noqa: B018 - made once for both
+        other = copy(self)
+        other.clock = clock
+        return other
 
     def close(self) -> None:
         """Give back what was opened."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from outrider.boolean.parsing import parse
 from outrider.nodes.dedup import deduplicated
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import reordered
 from outrider.nodes.scout import as_list, candidates
+from outrider.state.decisions import Decisions
 from outrider.state.errors import MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, RankedList, Scored
 from outrider.state.ports import SourceQuery
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType, SearchRequest
 from outrider.state.threads import in_a_thread_of_its_own
 
@@ -47,6 +49,25 @@ async def executed(services: Services, asked: SearchRequest, top_k: int, *, rera
     return [to_hit(one, rank) for rank, one in enumerate(whole, start=1)]
 
 
+async def matched(
+    services: Services, query: str | Mapping[str, str], filters: Mapping[str, Any] | None, top_k: int, *, rerank: bool
+) -> list[Hit]:
+    """The first `top_k` of all records that a Boolean query matches exactly: by BM25 of its words, the rest by id."""
+    tree = parse(query).tree
+    depth = services.settings.reranker.depth if rerank else 0
+    pinned = await (await services.library()).pinned()
+    try:
+        found = await pinned.best(tree, parse_filter(filters or {}), max(top_k, depth))
+    finally:
+        pinned.close()
+    text = query if isinstance(query, str) else " ".join(query.values())
+    works = _single(SourceQuery(text, RetrieverType.LANCE_FTS, None, top_k), found)
+    works = [replace(one, reason=f"matches exactly, {_reason(one)}") for one in works]
+    if rerank:
+        works = list(await reranked(services, text, works))
+    return [to_hit(one, rank) for rank, one in enumerate(works[:top_k], start=1)]
+
+
 async def first_stage(services: Services, engine: Engine, asked: SearchRequest, limit: int) -> Sequence[Candidate]:
     """What the strategies found, fused where they are several, with scores divided by the best."""
     strategies = asked.strategies or HYBRID
@@ -56,7 +77,10 @@ async def first_stage(services: Services, engine: Engine, asked: SearchRequest, 
         return _single(queries[0], await _results(engine, queries[0]))
     answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
     lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
-    return deduplicated(candidates(services.fuse(lists), lists, _records(answers)))
+    found = candidates(services.fuse(lists), lists, _records(answers))
+    decisions = Decisions.of(await engine.library.decisions())
+    fold_versions = services.settings.identity.fold_versions
+    return await asyncio.to_thread(deduplicated, found, decisions, fold_versions=fold_versions)
 
 
 async def _unless_off(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
@@ -87,7 +111,7 @@ def _records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:
 
 
 def _listed(query: SourceQuery, found: Sequence[Scored]) -> RankedList:
-    return as_list("library", query.strategy, query.text, found)
+    return as_list(LIBRARY, query.strategy, query.text, found)
 
 
 def _reason(one: Candidate) -> str:

@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import cast
 
 import platformdirs
 
+from outrider.services.plugins import plugged
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
 from outrider.sources.arxiv import Arxiv
-from outrider.sources.browser import Chromium, why_off
-from outrider.sources.calls.cache import Answers, DiskAnswers, RedisAnswers
-from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.cache import Answers
+from outrider.sources.calls.cache_disk import DiskAnswers
+from outrider.sources.calls.cache_redis import RedisAnswers
+from outrider.sources.calls.caller import Caller, agent_of
 from outrider.sources.calls.guard import Guard
 from outrider.sources.crossref import Crossref
 from outrider.sources.github import Github
 from outrider.sources.off import Off
 from outrider.sources.openalex import Openalex
+from outrider.sources.pages.browser import Chromium, why_off
+from outrider.sources.pages.engines import ENGINES
+from outrider.sources.pages.fetch import Pages
 from outrider.sources.pubmed import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
 from outrider.sources.web import NAME as WEB
 from outrider.sources.web import Web
-from outrider.sources.web_engines import ENGINES
-from outrider.state.ports import Source
+from outrider.state.ports import Detailer, PageReader, Source
+
+CACHES_OPEN = 4
 
 
 def sources_of(settings: Settings, library: Source) -> tuple[Source, ...]:
     own = (library,) if settings.sources.library.enabled else ()
     return own if settings.sources.offline else (*own, *_services(settings))
+
+
+def browser_of(asked: SourcesSettings) -> Chromium | None:
+    """For result pages and for pages that their scripts make. None where there is none, or `web` is switched off."""
+    return _browser(asked.allowed_hosts, asked.web.tabs) if asked.web.enabled and not why_off() else None
+
+
+def pages_of(asked: SourcesSettings) -> PageReader | None:
+    """Who fetches pages; None where only the library is asked."""
+    return None if asked.offline else _pages(asked.allowed_hosts, asked.contact, asked.web.tabs if browser_of(asked) else 0)
+
+
+@cache
+def _browser(allowed_hosts: str, tabs: int) -> Chromium:
+    """One for a process, as of pages below: whoever searches shares its tabs."""
+    return Chromium(_guard(allowed_hosts), tabs)
+
+
+@cache
+def _pages(allowed_hosts: str, contact: str, tabs: int) -> Pages:
+    """A host is asked in turn by all searches of a process, and its robots.txt is read once for all. 0 tabs: without a browser."""
+    return Pages(_guard(allowed_hosts), agent_of(contact), _browser(allowed_hosts, tabs) if tabs else None)
+
+
+@cache
+def _guard(allowed_hosts: str) -> Guard:
+    return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))
+
+
+def detailers_of(sources: Sequence[Source]) -> Mapping[str, Detailer]:
+    """Those among the sources that tell more of their repositories than a search does."""
+    return {source.name: cast("Detailer", source) for source in sources if hasattr(source, "details")}
 
 
 def _services(settings: Settings) -> Iterator[Source]:
@@ -51,21 +90,20 @@ def _services(settings: Settings) -> Iterator[Source]:
             yield made()
     if asked.web.enabled:
         yield _web(asked, caller)
+    yield from plugged(asked.extra, caller)
 
 
 def _web(asked: SourcesSettings, caller: Caller) -> Source:
-    web = asked.web
+    web, browser = asked.web, browser_of(asked)
     engine = ENGINES[web.engine]
-    why = why_off()
-    if why:
-        return Off(WEB, (engine.name,), why)
-    allowed = frozenset(host.strip().lower() for host in asked.allowed_hosts.split(",") if host.strip())
-    browser = Chromium(Guard(allowed), web.tabs)
+    if browser is None:
+        return Off(WEB, (engine.name,), why_off())
     return Web(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
 
 
+@lru_cache(maxsize=CACHES_OPEN)
 def answers_of(settings: CacheSettings) -> Answers:
-    """Where answers of services are kept: nothing is opened before it is asked."""
+    """Where answers are kept, one for the process: nothing is opened before it is asked."""
     if settings.url:
         return RedisAnswers(settings.url)
     folder = (

@@ -16,6 +16,11 @@ class Malformed(ValueError):
     """`${` that does not begin a reference."""
 
 
+def variables_in(text: str) -> tuple[str, ...]:
+    """Those that the text names, set or not."""
+    return tuple(found["name"] for found in REFERENCE.finditer(text) if found["name"])
+
+
 def expand(text: str, environ: Mapping[str, str]) -> str:
     """The text with its references replaced; an empty variable takes the default, as in a shell. Values are not expanded again."""
 

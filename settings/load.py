@@ -1,6 +1,7 @@
-"""Settings from five layers, strongest first: flag, environment, `search_config.yaml` in the working folder, the same in the
-user folder, defaults; variables such as OPENAI_API_KEY and GITHUB_TOKEN fill in what all of them leave open (`providers`,
-`service_keys`). Each value remembers its layer; whatever is wrong is named with the place where it stands.
+"""Settings from five layers, strongest first: flag, environment, `search_config.yaml` in the working folder (or the file that
+OUTRIDER_CONFIG or `--config` names instead), the same in the user folder, defaults; variables such as OPENAI_API_KEY and GITHUB_TOKEN
+fill in what all of them leave open (`providers`, `service_keys`). Each value remembers its layer; whatever is wrong is named with the
+place where it stands.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from pydantic_core import ErrorDetails
 
 from outrider.settings.model import Settings
 from outrider.settings.providers import of_providers
-from outrider.settings.schema import Given, leaves, nearest, owner, sections, split
-from outrider.settings.service_keys import of_services, refuse_sent_away
+from outrider.settings.schema import Given, is_group, leaves, nearest, owner, sections, split
+from outrider.settings.section import is_secret
+from outrider.settings.sent_away import refuse_sent_away
+from outrider.settings.service_keys import of_services
 from outrider.settings.yaml_file import plain_value, read_yaml
 from outrider.state.errors import SettingsError
 from outrider.state.nearest import nearest as most_like
@@ -28,10 +31,11 @@ from outrider.state.nearest import shown
 FILE_NAME = "search_config.yaml"
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
+CONFIG_VARIABLE = "OUTRIDER_CONFIG"
 LIBRARY_NAME = "library.uri"
 DOMAIN_NAME = "llm.domain"
-NO_SETTINGS = (LIBRARY_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM", "OUTRIDER_CHROMIUM")
-"""Variables of ours that name no setting: the short name of one; where benchmarks find collections, tests a model, the web a browser."""
+NO_SETTINGS = (LIBRARY_VARIABLE, CONFIG_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM", "OUTRIDER_LIVE", "OUTRIDER_CHROMIUM")
+"""Variables of ours that name no setting: the short name of one; a settings file; where collections are, what tests ask, a browser."""
 FLAG = "flag"
 DEFAULT = "default"
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -60,10 +64,13 @@ def load(
     folder = _working_folder() if cwd is None else cwd
     user = platformdirs.user_config_path("outrider", appauthor=False) if user_dir is None else user_dir
     merged: Layer = {}
-    for layer in (_file(user, environ), _file(folder, environ), _environment(environ), _flags(flags or {})):
+    of_user, of_folder, named = user / FILE_NAME, folder / FILE_NAME, environ.get(CONFIG_VARIABLE, "")
+    middle = _named_file(folder / _home(named), environ) if named else _file(of_folder, environ)
+    for layer in (_file(of_user, environ), middle, _environment(environ), _flags(flags or {})):
         merged.update(layer)
     merged.update(of_providers(environ, merged) | of_services(environ, merged))
-    refuse_sent_away(merged, str(folder / FILE_NAME))
+    if middle and not named and of_folder.resolve() != of_user.resolve():  # it is not the user's word
+        refuse_sent_away(merged, str(of_folder))
     settings = _checked(merged)
     return Loaded(settings, {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})})
 
@@ -75,8 +82,14 @@ def _working_folder() -> Path:
         raise SettingsError("the working folder is gone; change into one that exists") from error
 
 
-def _file(folder: Path, environ: Mapping[str, str]) -> Layer:
-    path = folder / FILE_NAME
+def _named_file(path: Path, environ: Mapping[str, str]) -> Layer:
+    layer = _file(path, environ)
+    if not path.is_file():
+        raise SettingsError(f"{path}: no such file; --config and {CONFIG_VARIABLE} name a settings file")
+    return layer
+
+
+def _file(path: Path, environ: Mapping[str, str]) -> Layer:
     try:
         if not path.is_file():
             return {}
@@ -86,7 +99,7 @@ def _file(folder: Path, environ: Mapping[str, str]) -> Layer:
     for name, is_path in (LIBRARY_NAME, _is_folder), (DOMAIN_NAME, _is_markdown):
         given = layer.get(name)
         if given is not None and isinstance(given.value, str) and is_path(given.value):
-            layer[name] = Given(str(folder / _home(given.value)), given.where)  # beside the file, wherever the command is started
+            layer[name] = replace(given, value=str(path.parent / _home(given.value)))  # beside the file, wherever the command is started
     return layer
 
 
@@ -127,6 +140,8 @@ def _variable(variable: str, name: str, text: str) -> Layer:
     if leaf is None:
         what = f"sets the group {name!r}, not one setting" if name in sections() else f"names the unknown setting {name!r}{nearest(name)}"
         raise SettingsError(f"{where} {what}")
+    if leaf.of_mappings:
+        return _of_mapping(name, text if is_secret(name) else plain_value(text), where)
     if not leaf.free or name not in leaves():
         value = _home(text) if name == LIBRARY_NAME else text if leaf.kind is str else plain_value(text)
         return {name: Given(value, where)}
@@ -134,6 +149,18 @@ def _variable(variable: str, name: str, text: str) -> Layer:
     if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
         raise SettingsError(f'{where}: {name} takes a mapping such as {{"key": "value"}}')
     return {f"{name}.{key}": Given(_option(value), where) for key, value in mapping.items()}
+
+
+def _of_mapping(name: str, value: object, where: str) -> Layer:
+    """A variable may hold one value, all settings of one name, or all of all."""
+    if not is_group(name):
+        return {name: Given(value, where)}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise SettingsError(f'{where}: {name} takes a mapping such as {{"base_url": "https://..."}}')
+    layer: Layer = {}
+    for key, inner in value.items():
+        layer |= _of_mapping(f"{name}.{key}", inner, where)
+    return layer
 
 
 def _option(value: object) -> object:
@@ -174,6 +201,8 @@ def _checked(merged: Layer) -> Settings:
 def _complaint(detail: ErrorDetails, merged: Layer) -> str:
     name = _name(detail)
     a_group = {given.where for known, given in merged.items() if known.startswith(f"{name}.")}
+    while name not in merged and owner(name):
+        name = name.rpartition(".")[0]  # within a value
     where = merged[name].where if owner(name) else ", ".join(sorted(a_group))
     return f"{where}: {_said(name, detail)}"
 
@@ -195,6 +224,8 @@ def _said(name: str, detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         return f"{name} {told}"
     rule = told.removeprefix("Input should be ") if "_type" not in detail["type"] else ""
+    if leaf.of_mappings:
+        return f"{name} takes what JSON can hold: texts, numbers, true, false, null, and lists and mappings of those"
     expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "") + (" or null" if leaf.may_be_empty else "")
     given = "" if leaf.secret else f", not {_given(detail['input'])}"
     return f"{name} takes {expected}{given}"

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from outrider.settings.section import ApiKey, Section
+from outrider.settings.serving import ServeSettings
 from outrider.settings.sources import CacheSettings, SourcesSettings
+from outrider.state.languages import normal_language
+from outrider.state.work_types import TYPES, normal_type
 
 MEBIBYTE = 2**20
 
@@ -109,7 +112,11 @@ class LlmSettings(Section):
         description="Field whose words prompts explain: general, biomedical, computer_science, software, or a Markdown file.",
     )
     max_risk: float = Field(
-        0.4, ge=0, le=1, description="Chance that unread works would change the first ones, at which a model stops reading; 0 reads all."
+        0.4,
+        ge=0,
+        le=1,
+        description="Chance, of repositories and of all other works each, that unread ones would change the first, at which a model stops "
+        "reading; 0 reads all.",
     )
     score_all: bool = Field(False, description="Have every candidate scored, even where the first works can hardly change any more.")
 
@@ -145,11 +152,38 @@ class OrganizerSettings(Section):
 
 
 class DistillerSettings(Section):
-    """Which sentences are kept."""
+    """How the sentences that answer are chosen, and when they are worth choosing."""
 
-    max_context_tokens: int = Field(2_000, ge=0, le=1_000_000, description="Token budget of the distilled context.")
-    min_score: float = Field(0.1, ge=0, le=1, description="A sentence below this score is left out.")
-    max_sentences_per_hit: int = Field(3, ge=1, le=1_000, description="Sentences kept of one hit.")
+    engine: Literal["auto", "words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"] = Field(
+        "auto",
+        description="What judges sentences: words and place in the text (auto), words alone, the embedding model, all of these, a "
+        "classifier alone or beside them, or LLMLingua-2.",
+    )
+    model_name: str = Field(
+        "mixedbread-ai/mxbai-rerank-xsmall-v1",
+        min_length=1,
+        description="The classifier: folder or hub name of a token or sequence classifier, such as a DeBERTa cross-encoder.",
+    )
+    llmlingua_model: str = Field(
+        "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank",
+        min_length=1,
+        description="Folder or hub name of an LLMLingua-2 model.",
+    )
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu, for both; auto takes the first that is there.")
+    compress: bool = Field(
+        False, description="Whether LLMLingua-2 leaves words out of what is kept, which is not verbatim then; the engine llmlingua2 does."
+    )
+    compress_rate: float = Field(0.6, gt=0, le=1, description="Share of the words that it leaves.")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="Sentences below it are left out; null: what was fitted for the engine, else 0.4."
+    )
+    max_context_tokens: int = Field(4_000, ge=0, le=1_000_000, description="Token budget of the distilled context; never exceeded.")
+    tokenizer: str = Field(
+        "", description="The tokenizer.json of the model that will read the context, to count with; empty for an estimate from above."
+    )
+    bypass: bool = Field(True, description="Whether texts pass as they are where distilling them is not worth it.")
+    bypass_tokens: int = Field(100, ge=0, le=1_000_000, description="Texts of so many tokens together are short already.")
+    token_ms: float = Field(5.0, ge=0, le=60_000, description="Milliseconds of distilling that one token less is worth; 0 for any time.")
 
 
 class StarsSettings(Section):
@@ -182,11 +216,26 @@ class RepositorySettings(Section):
     maintenance: float = Field(0.1, ge=0, le=1, description="Weight of its releases and answers to issues.")
 
 
+class EnrichSettings(Section):
+    """What is fetched of works before they are scored: missing abstracts, pages, what repositories say of themselves."""
+
+    enabled: bool = Field(True, description="Whether abstracts, pages and repositories are fetched, and kept.")
+    lookups: int = Field(100, ge=0, le=1_000, description="Works without an abstract that services are asked for by identifier.")
+    pages: int = Field(10, ge=0, le=1_000, description="Web pages that are fetched in one search.")
+    time_s: float = Field(6.0, gt=0, le=600, description="Seconds it may take, and at most two fifths of those that the run has left.")
+    idle_s: float = Field(3.0, gt=0, le=600, description="Seconds without news after which lookups and pages are given up.")
+    keep: bool = Field(True, description="Whether abstracts and texts of services are kept in the library, made where there is none.")
+
+
 class CoarseFilterSettings(Section):
     """Rules that remove works before they are scored. A rule on a field that a record lacks passes."""
 
     updated_within_months: int = Field(12, ge=0, le=1_200, description="A repository without a push for longer is removed; 0 for any.")
     max_age_years: int = Field(0, ge=0, le=100, description="A repository begun longer ago is removed; 0 for any, since React is old, too.")
+    paper_types: str = Field(
+        "", description="Only papers of these types, with commas between, such as article, review, preprint; empty for any."
+    )
+    paper_languages: str = Field("", description="Only papers in these languages, with commas between, such as en, de; empty for any.")
     require_readme: bool = Field(True, description="Whether a repository without a README is removed.")
     require_licence: bool = Field(False, description="Whether a repository without a licence is removed.")
     archived: bool = Field(False, description="Whether archived repositories stay.")
@@ -195,6 +244,30 @@ class CoarseFilterSettings(Section):
     most_repositories: int = Field(25, ge=1, le=1_000, description="Repositories that are scored, or top_k if that is more.")
     most_others: int = Field(100, ge=1, le=10_000, description="Papers, pages and documents that are scored, or top_k if that is more.")
 
+    @field_validator("paper_types")
+    @classmethod
+    def _known_types(cls, said: str) -> str:
+        for word in filter(str.strip, said.split(",")):
+            if normal_type(word) is None:
+                raise ValueError(f"names the unknown type {word.strip()!r}; known: {', '.join(TYPES)}")
+        return said
+
+    @field_validator("paper_languages")
+    @classmethod
+    def _known_languages(cls, said: str) -> str:
+        for word in filter(str.strip, said.split(",")):
+            if normal_language(word) is None:
+                raise ValueError(f"names the unknown language {word.strip()!r}; write a code of ISO 639 or an English name, such as en")
+        return said
+
+
+class IdentitySettings(Section):
+    """When records are one work."""
+
+    fold_versions: bool = Field(
+        True, description="Whether a preprint and its published version are one hit, with a link; else they are two."
+    )
+
 
 class IngestSettings(Section):
     """Bounds on what is read into the library."""
@@ -202,6 +275,41 @@ class IngestSettings(Section):
     max_bytes: int = Field(512 * MEBIBYTE, ge=1, description="Largest file that is read, unpacked, in bytes.")
     max_pages: int = Field(10_000, ge=1, description="Pages of a PDF that are read; the record says where it stopped.")
     batch_records: int = Field(500, ge=1, le=100_000, description="Records written to the library at once.")
+
+
+class AnalyzeSettings(Section):
+    """One repository or paper in depth: `outrider analyze`."""
+
+    timeout_s: float = Field(60.0, gt=0, le=600, description="Seconds it may take.")
+    beside: int = Field(5, ge=0, le=50, description="Alternatives to a repository, and repositories related to a paper.")
+    links: int = Field(20, ge=0, le=1_000, description="Works that a paper cites, and that cite it, each.")
+    max_calls: int = Field(4, ge=0, le=1_000, description="Model calls of one analysis; 0 leaves all to rules.")
+    max_context_tokens: int = Field(1_000, ge=0, le=1_000_000, description="Token budget of its sentences.")
+
+
+class ThreadSettings(Section):
+    """Searches that are gone on with: `outrider search --thread`. Nothing is kept of a search without a thread."""
+
+    uri: str = Field("", description="A SQLite file or a postgresql:// address; by default a file in the platform's data folder.")
+    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which a thread that nobody went on with is deleted.")
+
+
+class SystematicSettings(Section):
+    """Exact runs: where they are written down, and how they are proved."""
+
+    folder: str = Field("", description="Folder of the runs, one folder each; empty for `runs` in the platform's data folder.")
+    page: int = Field(500, ge=1, le=10_000, description="Hits of a page, which is on the disk before anyone sees it.")
+    audit_log: str = Field("", description="File that says what was run when; empty for audit.jsonl in the folder of the runs.")
+    signing_key: str = Field("", description="PEM file of your private Ed25519 key, with which manifests are signed; empty for none.")
+    identity_most: int = Field(
+        50_000, ge=0, description="Hits of several sources up to which duplicates are found by all that they say; beyond, by identifiers."
+    )
+
+
+class TracingSettings(Section):
+    """OpenTelemetry traces of nodes and calls; none where no collector is named."""
+
+    endpoint: str = Field("", description="Address of a collector that takes OTLP over HTTP, such as http://localhost:4318/v1/traces.")
 
 
 class Settings(Section):
@@ -217,7 +325,14 @@ class Settings(Section):
     distiller: DistillerSettings = DistillerSettings()
     stars: StarsSettings = StarsSettings()
     repository: RepositorySettings = RepositorySettings()
+    enrich: EnrichSettings = EnrichSettings()
     coarse_filter: CoarseFilterSettings = CoarseFilterSettings()
+    identity: IdentitySettings = IdentitySettings()
     ingest: IngestSettings = IngestSettings()
+    systematic: SystematicSettings = SystematicSettings()
     sources: SourcesSettings = SourcesSettings()
     cache: CacheSettings = CacheSettings()
+    serve: ServeSettings = Field(default_factory=ServeSettings)
+    threads: ThreadSettings = ThreadSettings()
+    analyze: AnalyzeSettings = AnalyzeSettings()
+    tracing: TracingSettings = TracingSettings()

@@ -7,8 +7,8 @@ A key goes only to the address that it belongs to: a server of one's own under `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
+from outrider.settings.origin import origin
 from outrider.settings.schema import Given
 
 OPENAI_KEY, OPENAI_URL, DEEPSEEK_KEY = "OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY"
@@ -51,7 +51,6 @@ def _text(given: Mapping[str, Given], name: str) -> str:
 
 
 def _host(address: str) -> str:
-    try:
-        return urlsplit(address.strip()).hostname or ""
-    except ValueError:
-        return ""
+    """Of a server that is asked with encryption, where its provider is."""
+    scheme, host, port = origin(address)
+    return host if (scheme, port) == ("https", 443) else ""

@@ -24,6 +24,8 @@ class Given:
 
     value: object
     where: str
+    reads: tuple[str, ...] = ()
+    """Environment variables that a file's `${...}` put into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class Leaf:
     @property
     def free(self) -> bool:
         return get_origin(self.field.annotation) is dict
+
+    @property
+    def of_mappings(self) -> bool:
+        """Whether each of those keys holds a mapping of its own, whose values are any that JSON has."""
+        return self.free and get_origin(get_args(self.field.annotation)[1]) is dict
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -59,7 +66,7 @@ class Leaf:
 
     @property
     def secret(self) -> bool:
-        return SecretStr in (self.field.annotation, *get_args(self.field.annotation))
+        return self.of_mappings or SecretStr in (self.field.annotation, *get_args(self.field.annotation))
 
 
 @cache
@@ -102,12 +109,18 @@ def owner(name: str) -> Leaf | None:
     return leaves().get(name) or next(around, None)
 
 
+def is_group(name: str) -> bool:
+    """Whether a known dotted name is one of a mapping: a section, a free mapping, or one mapping of several in such."""
+    leaf = owner(name)
+    return leaf is None or (leaf.free and len(split(name)) < len(leaf.name.split(".")) + (2 if leaf.of_mappings else 1))
+
+
 def split(name: str) -> list[str]:
-    """The parts of a known dotted name; a key of a free mapping may hold dots of its own."""
+    """The parts of a known dotted name; the last key in a free mapping may hold dots of its own."""
     leaf = owner(name)
     if leaf is None or leaf.name == name:
         return name.split(".")
-    return [*leaf.name.split("."), name.removeprefix(f"{leaf.name}.")]
+    return [*leaf.name.split("."), *name.removeprefix(f"{leaf.name}.").split(".", 1 if leaf.of_mappings else 0)]
 
 
 def nearest(name: str) -> str:

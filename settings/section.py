@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, SecretStr
@@ -19,6 +20,14 @@ def _header_value(secret: SecretStr) -> SecretStr:
     if not (key.isascii() and key.isprintable()):
         raise ValueError("holds a character that no HTTP header can carry")
     return SecretStr(key)
+
+
+SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting that somebody else has named holds a secret, as far as its name says."""
+    return bool(SECRET.search(name))
 
 
 ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 
 from outrider.settings.section import ApiKey, Section
 
@@ -31,6 +31,7 @@ class GithubSettings(ServiceSettings):
     base_url: str = Field("https://api.github.com", min_length=1, description="Its REST API.")
     requests: float = Field(10, gt=0, le=10_000, description="At most so many searches without a token (30 with one) ...")
     per_s: float = Field(60.0, gt=0, le=86_400, description="... in so many seconds.")
+    at_once: int = Field(25, ge=1, le=100, description="Requests under way at a time, of searches and of single repositories each.")
 
 
 class OpenalexSettings(ServiceSettings):
@@ -100,13 +101,19 @@ class SourcesSettings(Section):
     serpapi_scholar: SerpapiSettings = SerpapiSettings()
     serpapi_google: SerpapiSettings = SerpapiSettings()
     web: WebSettings = WebSettings()
+    extra: dict[str, dict[str, JsonValue]] = Field(
+        default_factory=dict, repr=False, description="Settings of sources that other packages add, by the name of the source."
+    )
 
 
 class CacheSettings(Section):
-    """Answers of services that are kept."""
+    """Answers that are kept. Scores never are."""
 
     folder: str = Field("", description="Where; by default in the platform's cache folder.")
     url: str = Field("", description="A Redis server instead, such as redis://localhost:6379/0, for several machines.")
     fresh_s: float = Field(
         3_600.0, ge=0, le=86_400 * 30, description="Seconds that an answer is fresh; older ones answer where a service cannot."
+    )
+    translations_s: float = Field(
+        900.0, ge=0, le=86_400, description="Seconds that what a model made of a request is used again for the same one; 0 asks each time."
     )

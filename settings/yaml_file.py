@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
-from outrider.settings.expansion import Malformed, Unset, expand
-from outrider.settings.schema import Given, leaves, nearest, owner, sections
+from outrider.settings.expansion import Malformed, Unset, expand, variables_in
+from outrider.settings.schema import Given, is_group, leaves, nearest, owner, sections
+from outrider.settings.section import is_secret
 from outrider.state.errors import SettingsError
 
 MAX_BYTES = 2**20
@@ -92,16 +93,40 @@ def _entry(path: Path, name: str, node: yaml.Node, where: str, environ: Mapping[
     leaf = owner(name)
     if leaf is None and name not in sections():
         raise SettingsError(f"{where}: unknown setting {name!r}{nearest(name)}")
-    if leaf is None or (leaf.free and name in leaves()):
+    if leaf is None or is_group(name):
         if _is_null(node):
             return  # `run:` with nothing below it
         if not isinstance(node, yaml.MappingNode):
             raise SettingsError(f"{where}: {name} must be a mapping of settings, not {_what(node)}")
         yield from _flatten(path, node, f"{name}.", environ)
+    elif leaf.of_mappings:
+        yield name, Given(_value(node, where, name, environ), where, tuple(_reads(node)))
     elif isinstance(node, yaml.ScalarNode):
-        yield name, Given(_scalar(node, where, name, environ, as_text=leaf.kind is str), where)
+        yield name, Given(_scalar(node, where, name, environ, as_text=leaf.kind is str), where, tuple(_reads(node)))
     else:
         raise SettingsError(f"{where}: {name} takes one value, not {_what(node)}")
+
+
+def _value(node: yaml.Node, where: str, name: str, environ: Mapping[str, str]) -> object:
+    """Whatever stands there; what is called a key is a text."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(one, where, name, environ) for one in node.value]
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): _value(one, where, name, environ) for key, one in node.value}
+    assert isinstance(node, yaml.ScalarNode)  # noqa: S101 - there is no fourth kind
+    return _scalar(node, where, name, environ, as_text=is_secret(name))
+
+
+def _reads(node: yaml.Node) -> Iterator[str]:
+    """The variables named in it, however deep."""
+    if isinstance(node, yaml.ScalarNode):
+        yield from variables_in(node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        for one in node.value:
+            yield from _reads(one)
+    elif isinstance(node, yaml.MappingNode):
+        for _, one in node.value:
+            yield from _reads(one)
 
 
 def _scalar(node: yaml.ScalarNode, where: str, name: str, environ: Mapping[str, str], *, as_text: bool) -> object:

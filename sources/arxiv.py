@@ -9,6 +9,7 @@ connection at a time: a search is one request.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Self
@@ -17,15 +18,16 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi
-from outrider.sources import said
 from outrider.sources.answering import answered, scored, spared
 from outrider.sources.calls.service import Reply, Service
+from outrider.sources.records import said
+from outrider.sources.wording import telling
 from outrider.state.addresses import told
 from outrider.state.errors import Malformed
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
-from outrider.text.words import STOP_WORDS, WORD
+from outrider.text.words import WORD
 
 if TYPE_CHECKING:
     from outrider.settings.sources import ArxivSettings
@@ -65,7 +67,7 @@ class Arxiv:
         return cls(caller, Service.of(NAME, settings), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        words, years = matching(terms_of(query.keywords or tuple(query.text.split()))), submitted(query.constraints.years)
+        words, years = matching(terms_of(query.keywords or query.text.split())), submitted(query.constraints.years)
         if not words:
             return SourceAnswer(())
         if years is None:
@@ -100,15 +102,13 @@ class WrongId(Malformed):
     """It says that what was asked for is no identifier of its own."""
 
 
-def terms_of(keywords: tuple[str, ...]) -> tuple[str, ...]:
+def terms_of(keywords: Iterable[str]) -> tuple[str, ...]:
     """Lower-case words, and phrases in quotes; nothing that the query language could take for its own.
 
     The first few only: more are found together nowhere.
     """
-    phrases = [tuple(WORD.findall(keyword.lower())) for keyword in keywords]
-    telling = [phrase for phrase in phrases if not STOP_WORDS.issuperset(phrase)] or [phrase for phrase in phrases if phrase]
-    terms = (phrase[0] if len(phrase) == 1 else f'"{" ".join(phrase)}"' for phrase in telling)
-    return tuple(dict.fromkeys(terms))[:MOST_TERMS]
+    phrases = dict.fromkeys(filter(None, (" ".join(WORD.findall(keyword.lower())) for keyword in keywords)))
+    return tuple(f'"{phrase}"' if " " in phrase else phrase for phrase in telling(list(phrases)))[:MOST_TERMS]
 
 
 def matching(terms: tuple[str, ...]) -> str:

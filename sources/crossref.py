@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_doi
 from outrider.settings.sources import CrossrefSettings
-from outrider.sources import crossref_records as records
 from outrider.sources.answering import answered, ends_at, scored, spared
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import MOVED, Service
-from outrider.sources.crossref_records import NAME
+from outrider.sources.records import crossref as records
+from outrider.sources.records.crossref import NAME
 from outrider.state.errors import Malformed
 from outrider.state.intent import Constraints
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery

@@ -1,25 +1,27 @@
 """GitHub: repositories by their stars, by their last change, and by more words than were asked for.
 
 `GET /search/repositories` of the REST API, documented at docs.github.com/rest/search/search; how a query is written, `github_query` says,
-and what is asked of single repositories, `github_repositories`. Limits: 10 searches a minute without a token and 30 with one, 1,000
+and what is asked of single repositories, `github_details`. Limits: 10 searches a minute without a token and 30 with one, 1,000
 results a search, 100 a page; secondary limits answer 403 or 429 with `Retry-After`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from outrider.settings.sources import GithubSettings
-from outrider.sources.answering import answered, scored, spared
+from outrider.sources.answering import answered, ends_at, scored, spared
 from outrider.sources.calls.caller import Caller, Params
-from outrider.sources.calls.service import Reply, Service
+from outrider.sources.calls.service import MEBIBYTE, Reply, Service
+from outrider.sources.github_details import details_of
 from outrider.sources.github_query import question
-from outrider.sources.github_records import NAME, found_in, normal_name, refusal_in, worth_keeping
 from outrider.sources.github_repositories import JSON, GithubRepositories
-from outrider.state.errors import SourceError, SourceUnavailable
-from outrider.state.ports import EXPANDED, Capabilities, SourceAnswer, SourceQuery
+from outrider.sources.records.github import NAME, found_in, normal_name, refusal_in, worth_keeping
+from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
+from outrider.state.ports import EXPANDED, Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Repository
 
 STARS, UPDATED = "stars", "updated"
@@ -31,13 +33,19 @@ SEARCHES, SEARCHES_WITH_TOKEN = 10, 30
 """A minute."""
 REQUESTS, REQUESTS_WITH_TOKEN = 60, 5_000
 """An hour, of everything but searches."""
+SHARE = 0.5
+"""Of the requests left in an hour without a token: one search of 25 repositories would use up all, and leave nothing to the next. No
+setting, since every value is a bad one: a token mends it.
+"""
+MOST_BYTES = 8 * MEBIBYTE
+"""Of a README, or of a hundred issues: 25 of them may be under way."""
 REFUSED = 422
 """The query is not valid: an unknown language, for example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Github:
-    """A `Source`; `repositories` has what enriches its records."""
+    """A `Source` and a `Detailer`."""
 
     caller: Caller
     service: Service
@@ -58,43 +66,69 @@ class Github:
         service = replace(service, requests=searches, timeout_s=settings.timeout_s / 2)  # one that hangs leaves time for another
         raised = searches / settings.per_s * 60 / (SEARCHES_WITH_TOKEN if token else SEARCHES)
         requests = (REQUESTS_WITH_TOKEN if token else REQUESTS) * raised
-        core = replace(service, name=f"{NAME} (single repositories)", requests=max(1, round(requests)), per_s=3_600.0)
-        return cls(caller, service, GithubRepositories(caller, core), settings.timeout_s)
+        core = replace(
+            service, name=f"{NAME} (single repositories)", requests=max(1, round(requests)), per_s=3_600.0, most_bytes=MOST_BYTES
+        )
+        return cls(caller, service, GithubRepositories(caller, core, 1.0 if token else SHARE), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        """A query that GitHub refuses is asked again for less, and one by stars that finds nothing, too: something should come."""
-        within_s = spared(query.within_s)
-        until = time.monotonic() + within_s
+        """A query that GitHub refuses is asked again for less, and one by stars that finds nothing or fails, too: something should come."""
+        until = ends_at(query.within_s)
         asked, plain = question(query), question(query, plain=True)
         if not asked or query.limit < 1:
             return SourceAnswer(())
-        first = await self._asked(asked, query, within_s)
-        refused = first.status == REFUSED
-        if plain == asked or not (refused or (query.strategy == STARS and not found_in(first).records)):
-            return answer(first)
+        if query.strategy == STARS:
+            return await self._by_stars(asked, plain, query, until)
+        first = await self._asked(asked, query, until)
+        if first.status == REFUSED and plain != asked:
+            return await self._for_less(asked, plain, first, query, until)
+        return answer(first)
+
+    async def _by_stars(self, asked: str, plain: str, query: SourceQuery, until: float) -> SourceAnswer:
+        """One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other."""
+        once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
         try:
-            second = await self._asked(plain, query, until - time.monotonic())
+            first = await self._asked(asked, query, until, once)
+        except (SourceTimeout, SourceUnavailable) as error:
+            try:
+                second = await self._asked(plain, query, until, replace(self.service, tries=self.service.tries - 1))
+            except SourceError:
+                raise error from None
+            return answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
+        if plain != asked and (first.status == REFUSED or not found_in(first).records):
+            return await self._for_less(asked, plain, first, query, until)
+        return answer(first)
+
+    async def _for_less(self, asked: str, plain: str, first: Reply, query: SourceQuery, until: float) -> SourceAnswer:
+        try:
+            second = await self._asked(plain, query, until)
         except SourceError as error:
-            if refused:
+            if first.status == REFUSED:
                 raise
             return replace(answer(first), status="partial", message=f"nothing for {asked!r}; asking for less failed: {error}")
         return answer(second, f"nothing for {asked!r}, so asked for {plain!r}")
 
-    async def _asked(self, asked: str, query: SourceQuery, within_s: float) -> Reply:
+    async def _asked(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> Reply:
         params: Params = {"q": asked, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
-        accept = frozenset({200, REFUSED})
-        return await self.caller.get(self.service, "/search/repositories", params, within_s=within_s, headers=JSON, accept=accept)
+        within_s, accept = until - time.monotonic(), frozenset({200, REFUSED})
+        path = "/search/repositories"
+        return await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Repository | None:
         if scheme != "github" or normal_name(value) is None:
             return None
         return await self.repositories.repository(value, within_s)
 
+    async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
+        """README, top folder, releases, parents and recent activity (`github_details`), as far as limit and time allow."""
+        return await details_of(records, self.repositories, spared(within_s))
 
-def answer(reply: Reply, note: str = "") -> SourceAnswer:
+
+def answer(reply: Reply, note: str = "", missing: str = "") -> SourceAnswer:
     """Scores are 1 / rank: GitHub gives every repository the same one."""
     if reply.status == REFUSED:
         raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {refusal_in(reply)}")
     found = found_in(reply)
-    missing = "GitHub ran out of time before it had searched everything" if found.incomplete else ""
+    cut_short = "GitHub ran out of time before it had searched everything" if found.incomplete else ""
+    missing = "; ".join(filter(None, (missing, cut_short)))
     return answered(scored([(record, None) for record in found.records]), found.total, [reply], found.nameless, [note], missing)

@@ -11,21 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from outrider.sources.wording import parted_words, said_by, telling
 from outrider.state.intent import NumberRange
 from outrider.state.ports import EXPANDED, SourceQuery
-from outrider.text.words import STOP_WORDS
 
 MOST_CHARS, MOST_OPERATORS = 256, 5
 MOST_WORDS, PLAIN_WORDS = 4, 3
 """A name, a line of description and some topics hardly hold more words of a request."""
-SYNTAX = re.compile(r"[\s\x00-\x1f\x7f\"“”„:()\[\]{}<>=*,;!?|~^\\]+")
+WORD = re.compile(r"[^\s\x00-\x1f\x7f\"“”„:()\[\]{}<>=*,;!?|~^\\]+")
+"""What GitHub would not read as syntax."""
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 
 
 def question(query: SourceQuery, *, plain: bool = False) -> str:
     """The parameter `q`; empty where there is no word to look for. `plain` asks for less: three words, without language and topic."""
-    said = tuple(_words(query.keywords or (query.text,)))
-    words = _fitting([word for word in said if word.lower() not in STOP_WORDS] or said, PLAIN_WORDS if plain else MOST_WORDS)
+    words = _fitting(telling(_words(said_by(query))), PLAIN_WORDS if plain else MOST_WORDS)
     if not words:
         return ""
     asked = " ".join(words)
@@ -34,21 +34,16 @@ def question(query: SourceQuery, *, plain: bool = False) -> str:
     return " ".join((asked, *_wishes(query, plain=plain), *_bounds(query)))
 
 
-def _words(terms: Iterable[str]) -> Iterator[str]:
-    """Each once, without what GitHub would read as syntax."""
-    known = set()
-    for word in (word for term in terms for word in SYNTAX.split(term)):
-        bare = word.lstrip("-")
-        if bare and bare.casefold() not in known:
-            known.add(bare.casefold())
-            yield bare.lower() if bare in OPERATORS else bare
+def _words(terms: Iterable[str]) -> list[str]:
+    """As they are written, without what would leave a word out or stand for an operator."""
+    return [word.lower() if word in OPERATORS else word for word in parted_words(terms, WORD, "-", lower=False)]
 
 
 def _others(terms: Iterable[str], words: Iterable[str]) -> Iterator[str]:
     """Terms that say more than `words`, those of several words in quotation marks."""
     known = {word.casefold() for word in words}
     for term in terms:
-        parts = tuple(_words((term,)))
+        parts = _words((term,))
         if parts and not known.issuperset(part.casefold() for part in parts):
             yield f'"{" ".join(parts)}"' if len(parts) > 1 else parts[0]
 
@@ -66,7 +61,7 @@ def _fitting(terms: Iterable[str], most: int, chars: int = MOST_CHARS) -> tuple[
 def _wishes(query: SourceQuery, *, plain: bool) -> Iterator[str]:
     """One topic: beside the words a second one leaves next to nothing. None where a query is widened."""
     language, topics = query.repositories.language, query.repositories.topics
-    if not plain and language and (parts := SYNTAX.split(language.strip())) and parts[0]:
+    if not plain and language and (parts := WORD.findall(language)):
         yield f'language:"{" ".join(parts)}"' if len(parts) > 1 else f"language:{parts[0]}"
     if not plain and topics and query.strategy != EXPANDED:
         yield f"topic:{'-'.join(_words(topics[:1])).lower()}"

@@ -10,7 +10,7 @@ from typing import Protocol
 from outrider.state.errors import LibraryMissing
 from outrider.state.filters import Compare, Filter
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
-from outrider.state.records import Record
+from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
 BY_IDENTIFIER = frozenset({"doi", "pmid", "arxiv"})
@@ -37,7 +37,7 @@ class LibrarySource:
     """A `Source` and the pipeline's `Shelf`. The library is opened at first use; a missing one is a status, not a crash."""
 
     opened: Callable[[], Awaitable[Engine]]
-    name: str = "library"
+    name: str = LIBRARY
     strategies: tuple[str, ...] = tuple(RetrieverType)
     capabilities: Capabilities = CAPABILITIES
     timeout_s: float = math.inf

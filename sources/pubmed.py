@@ -1,4 +1,4 @@
-"""PubMed by the E-utilities: ESearch finds PMIDs, EFetch gives their articles as XML (`pubmed_xml` reads it).
+"""PubMed by the E-utilities: ESearch finds PMIDs, EFetch gives their articles as XML (`records.pubmed` reads it).
 
 Documentation: Sayers E, "The E-utilities In-Depth", https://www.ncbi.nlm.nih.gov/books/NBK25499/, and on limits (3 requests a second,
 10 with a key) https://www.ncbi.nlm.nih.gov/books/NBK25497/. ESearch maps bare words to MeSH terms, journals and authors by itself, and
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, NamedTuple, Self
@@ -22,19 +22,23 @@ from outrider.settings.sources import PubmedSettings
 from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
-from outrider.sources.pubmed_xml import ARTICLES, flat, paper_of
-from outrider.sources.said import mapping, text, whole
+from outrider.sources.records.pubmed import ARTICLES, flat, paper_of
+from outrider.sources.records.said import mapping, text, whole
+from outrider.sources.wording import content_words, said_by
 from outrider.state.addresses import told
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
-from outrider.text.words import STOP_WORDS
 
 NAME = "pubmed"
 WITH_KEY = 10
 """Requests a second, where the settings leave the limit of those without a key."""
 MOST = 200
+SPARE = 4
+"""PMIDs asked for an identifier: one is found in other fields, too."""
+BATCH = 50
+"""DOIs that still fit into the address of a GET."""
 MOST_WORDS, FEW_WORDS = 6, 3
 """Every word must be there, so that many words find nothing: the first ones are asked for, and fewer where those find nothing."""
 FIRST_YEAR, LAST_YEAR = 1500, 3000
@@ -52,7 +56,7 @@ WARNINGS = {
 NOTHING = "No items found."
 MOST_WARNED = 5
 SETS = ("PubmedArticleSet", "PubmedBookArticleSet")
-CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST)
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, batch=BATCH)
 
 
 class Found(NamedTuple):
@@ -106,14 +110,21 @@ class Pubmed:
         return answer_of(found, await self._fetched(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
+        return (await self.get_many(scheme, (value,), within_s)).get(value)
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
         until = ends_at(within_s)
-        named = NORMAL[scheme](value) if scheme in NORMAL else None
-        if named is None:
-            return None
-        ids = (named,) if scheme == "pmid" else (await self._searched({"term": f'"{named}"[{scheme}]', "retmax": 5}, until)).ids
+        named = {value: own for value in values if scheme in NORMAL and (own := NORMAL[scheme](value))}
+        if not named:
+            return {}
+        ids: Iterable[str] = dict.fromkeys(named.values())
+        if scheme != "pmid":
+            term = " OR ".join(f'"{own}"[{scheme}]' for own in ids)
+            ids = (await self._searched({"term": term, "retmax": SPARE * len(named)}, until)).ids
         papers = (await self._fetched(ids, until)).papers if ids else {}
         # looked at again: what ESearch does not find in its field it looks for in all others
-        return next((paper for paper in papers.values() if getattr(paper.identifiers, scheme) == named), None)
+        by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
+        return {value: by_own[own] for value, own in named.items() if own in by_own}
 
     async def _found(self, words: Iterable[str], query: SourceQuery, until: float) -> Found:
         params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **dates_of(query.constraints.years)}
@@ -145,10 +156,9 @@ def worth_keeping(reply: Reply) -> bool:
     return True
 
 
-def words_of(query: SourceQuery) -> tuple[str, ...]:
-    """Content words in order, each once: in lower case and without signs they are no operators, tags or wildcards."""
-    every = [word.lower() for word in WORD.findall(" ".join(query.keywords) or query.text)]
-    return tuple(dict.fromkeys([word for word in every if word not in STOP_WORDS] or every))
+def words_of(query: SourceQuery) -> list[str]:
+    """In lower case and without signs they are no operators, tags or wildcards."""
+    return content_words(said_by(query), WORD)
 
 
 def dates_of(years: NumberRange) -> dict[str, str | int]:

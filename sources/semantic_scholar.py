@@ -19,12 +19,12 @@ from urllib.parse import quote
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.service import Reply, Service
-from outrider.sources.semantic_scholar_records import FIELDS, NAME, PageSaid, page_of, paper_of
+from outrider.sources.records.semantic_scholar import FIELDS, NAME, PageSaid, page_of, paper_of
+from outrider.sources.wording import content_words, said_by
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper, Record
-from outrider.text.words import STOP_WORDS, WORD
 
 if TYPE_CHECKING:
     from outrider.settings.sources import SemanticScholarSettings
@@ -37,13 +37,14 @@ LINKS_PAGE, MOST_LINKS = 1_000, 9_999
 BATCH = 500
 MOST_WORDS = 8
 """Every word must be found ("by default all terms in the query must be present"): many together are found nowhere."""
-HYPHENS = re.compile(r"(?<=\w)[-\u2010-\u2015](?=\w)")
+WORD = re.compile(r"[^\s\u2010-\u2015-]+")
 """The documentation: "hyphenated query terms yield no matches (replace it with space to find matches)"."""
 AROUND = ".,;:!?()[]{}'\"\u2018\u2019\u201c\u201d"
 OWN_ID = re.compile(r"[0-9a-f]{40}|corpusid:\d{1,18}", re.IGNORECASE)
 ASKED_BY: Mapping[str, tuple[str, Callable[[str], str | None]]] = MappingProxyType(
     {"doi": ("DOI:", normal_doi), "arxiv": ("ARXIV:", normal_arxiv), "pmid": ("PMID:", normal_pmid), "pmcid": ("PMCID:", normal_pmcid)}
 )
+SCHEMES = frozenset({*ASKED_BY, "s2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,10 @@ class SemanticScholar:
         key = settings.api_key.get_secret_value()
         service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
         queries = 2 if key else 1  # one request a second: a third would come late
-        return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), frozenset({*ASKED_BY, "s2"}), MOST, queries))
+        return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, batch=BATCH))
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        words = searched_words(query.text)
+        words = searched_words(query)
         if not words:
             return SourceAnswer(())
         params = {"query": words, "fields": f"{FIELDS},tldr", **year_range(query.constraints.years)}
@@ -83,6 +84,10 @@ class SemanticScholar:
         if not isinstance(said, dict):
             raise Malformed(f"{reply.url} answered with something else than a paper")
         return paper_of(said)
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
+        papers = await self.batch([(scheme, value) for value in values], within_s)
+        return {value: paper for value, paper in zip(values, papers, strict=True) if paper}
 
     async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
         """The papers with these (scheme, value), in their order; None for what the service does not know."""
@@ -207,10 +212,9 @@ def _left_s(until: float) -> float:
     return left_s
 
 
-def searched_words(text: str) -> str:
-    """The first content words as they were written, hyphens opened; all words where every one is a stop word."""
-    every = [word.strip(AROUND) for word in HYPHENS.sub(" ", text).split() if WORD.search(word)]
-    return " ".join(([word for word in every if word.lower() not in STOP_WORDS] or every)[:MOST_WORDS])
+def searched_words(query: SourceQuery) -> str:
+    """The first content words as they are written, hyphens opened."""
+    return " ".join(content_words(said_by(query), WORD, AROUND, lower=False)[:MOST_WORDS])
 
 
 def year_range(years: NumberRange) -> dict[str, str]:

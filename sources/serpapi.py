@@ -21,8 +21,8 @@ from outrider.settings.sources import SerpapiSettings
 from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
-from outrider.sources.links import identifiers_of
-from outrider.sources.said import items, link, mapping, text, whole
+from outrider.sources.pages.links import identifiers_of
+from outrider.sources.records.said import items, link, mapping, text, whole
 from outrider.state.addresses import told
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from outrider.sources.answering import ends_at, shown_age
 from outrider.sources.calls.cache import Answers, NoAnswers, kept_in, put_beside
-from outrider.sources.links import identifiers_of
-from outrider.sources.visits import Visits
-from outrider.sources.web_engines import DUCKDUCKGO, Engine, Found, ResultPage, read
+from outrider.sources.pages.engines import DUCKDUCKGO, Engine, Found, ResultPage, read
+from outrider.sources.pages.links import identifiers_of
+from outrider.sources.pages.visits import Visits
 from outrider.state.background import in_background
 from outrider.state.errors import RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored

@@ -26,6 +26,7 @@
     │       ├── ChatUnavailable      3   it could not be reached, failed, or wants us to wait longer than the run may take
     │       ├── BadAnswer            3   what it said is not of the shape that was asked for, also when asked again
     │       └── BudgetSpent          3   the run may not make a further call
+    ├── ThreadError                  3   a thread's checkpoints cannot be read or written
     └── LibraryError                 3
         ├── LibraryMissing           3   no library at that place
         ├── LibraryTooNew            3   written by a newer Outrider
@@ -148,6 +149,10 @@ class BadAnswer(ChatError):
 
 
 class BudgetSpent(ChatError):
+    pass
+
+
+class ThreadError(SearchError):
     pass
 
 

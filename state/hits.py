@@ -78,6 +78,21 @@ class Duplicate(Model):
     why: str
 
 
+class Related(Model):
+    """A work that belongs to this one and is another, or another version of it."""
+
+    relation: str = Field(
+        description="As read from the hit: `preprint of`, `has preprint`, `version of`, `corrects`, `corrected by`, `retracts`, "
+        "`retracted by`, `comments on`, `commented on by`, `part beside`, `code of`, `has code`."
+    )
+    doc_id: str
+    title: str = ""
+    why: str = ""
+
+
+SeenIn = Literal["both", "api-only", "web-only", "library-only"]
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One work: its leading record, everyone who found it, and what each stage thought of it."""
@@ -85,6 +100,9 @@ class Candidate:
     record: Record
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
+    related: tuple[Related, ...] = ()
+    members: tuple[Record, ...] = ()
+    """The records that it was made of, as they came, so that they can be parted again; empty for one alone."""
     scores: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
     """In [0, 1]."""
@@ -137,7 +155,11 @@ class Hit(Model):
     flags: tuple[str, ...] = Field((), description="Known ways in which its text speaks to a model instead of a reader.")
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
-    related: tuple[dict[str, JsonValue], ...] = ()
+    related: tuple[Related, ...] = ()
+    seen_in: SeenIn = Field(
+        "library-only",
+        description="Whether services (api) know it, pages of the web, or both; what is the user's own counts for neither.",
+    )
     content: str = Field("", description="Abstract or description.")
     original_text: str = Field("", description="All the text that we hold; spans point into it.")
     distilled_text: str = Field("", description="Verbatim pieces of original_text, in order.")

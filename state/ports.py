@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from outrider.state.distilling import Distilled, Frame, Reading, unframed
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
 from outrider.state.hits import Path, RankedList, Scored
 from outrider.state.intent import Constraints, RepositoryWishes
-from outrider.state.records import Kind, Record
+from outrider.state.records import Kind, Page, Record, Repository
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,9 @@ class SourceQuery:
     """Seconds that it may take."""
 
 
+AnswerStatus = Literal["", "partial", "cached", "stale"]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
     """Best first; `total` where the source says how many there are."""
@@ -48,7 +52,7 @@ class SourceAnswer:
     message: str = ""
     model: str = ""
     """The model that ranked, with what identifies it."""
-    status: Literal["", "partial", "cached", "stale"] = ""
+    status: AnswerStatus = ""
     """Where it is not all that was asked for, or not of now: cut short, from the cache, or older than it should be."""
     retry_at: float | None = None
     """When the rest may be asked for, in seconds since the epoch."""
@@ -68,6 +72,8 @@ class Capabilities:
     """Queries of one plan that it is asked at most: some services allow few requests."""
     filters: bool = False
     """Whether it applies `where` itself; else whoever asks does."""
+    batch: int = 1
+    """Identifiers that it gives records for with one call; from 2 on it is a `BatchSource`."""
 
 
 EXPANDED = "expanded"
@@ -100,6 +106,57 @@ class Source(Protocol):
         ...
 
 
+class BatchSource(Source, Protocol):
+    """A source that gives many records with one call."""
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
+        """By value, the records that it has; `capabilities.batch` values at most."""
+        ...
+
+
+class ReadPage(Protocol):
+    """What a link led to."""
+
+    @property
+    def kind(self) -> Literal["html", "text", "pdf", "doi"]:
+        """Of `pdf` and `doi` the page holds nothing but link and identifiers: neither is fetched."""
+        ...
+
+    @property
+    def page(self) -> Page: ...
+
+
+class PageReader(Protocol):
+    """Fetches pages as a good guest. Raises `SourceError`."""
+
+    async def fetch(self, url: str, within_s: float) -> ReadPage: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Detailed:
+    """Repositories with what was found out beside, in the order asked for; one of which nothing more came is as it was."""
+
+    records: tuple[Repository, ...]
+    asked: int
+    """Repositories that were asked for; fewer than there are where the service's limit allows no more."""
+    returned: int
+    """Of which something came."""
+    status: Literal["ok", "partial", "empty", "cached", "stale", "rate_limited", "unauthorized", "forbidden", "unavailable", "timeout"]
+    message: str = ""
+    retry_at: float | None = None
+
+
+class Detailer(Protocol):
+    """A service that tells more of its repositories than its search does: README, tree, releases, activity."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
+        """Most important first, as far as limit and time allow; raises nothing that a service may cause."""
+        ...
+
+
 class Shelf(Protocol):
     """What the pipeline needs of the library beyond searching it."""
 
@@ -113,6 +170,32 @@ class Shelf(Protocol):
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that mark the first hits of `text` off from the later ones, best first."""
+        ...
+
+
+class Keeper(Protocol):
+    """The library as the place where works are kept that others found; it is made where there is none. Raises `SearchError`."""
+
+    async def keep(self, records: Sequence[Record], renewed: Callable[[Record, Record | None], Record]) -> tuple[int, int]:
+        """How many were new, and how many changed. `renewed` says what to keep of a record and the held one of its `doc_id`.
+
+        What it gives back as it was held is not written. Whoever stops waiting does not stop the keeping.
+        """
+        ...
+
+
+class KeptText(NamedTuple):
+    text: str
+    age_s: float
+
+
+class TextCache(Protocol):
+    """Texts that are kept for a while. Raises nothing: a cache that fails costs time only."""
+
+    async def get(self, key: str, within_s: float) -> KeptText | None: ...
+
+    async def put(self, key: str, text: str) -> None:
+        """Nobody waits for it."""
         ...
 
 
@@ -186,3 +269,30 @@ Fusion = Callable[[Sequence[RankedList]], Mapping[str, float]]
 """Fused scores by doc_id; a larger score is a better place."""
 Clock = Callable[[], float]
 """Seconds since the epoch."""
+
+
+class TextDistiller(Protocol):
+    """Chooses the units of texts that answer a query. Blocking, meant for a thread."""
+
+    @property
+    def engine(self) -> str:
+        """Its name in the settings."""
+        ...
+
+    @property
+    def verbatim(self) -> bool:
+        """False where it leaves words out of what it keeps."""
+        ...
+
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+        """`max_tokens` bounds the result's `text`, frame and all; None leaves the bound that it was made with.
+
+        Raises `ModelError`, `MissingExtra`.
+        """
+        ...
+
+
+class DistillerProvider(Protocol):
+    """The distillers to try, one after another; the last needs no model."""
+
+    async def __call__(self) -> Sequence[TextDistiller]: ...

@@ -10,6 +10,9 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from outrider.state.model import Model
 
+LIBRARY = "library"
+"""The `source` of what is the user's own."""
+
 
 class Identifiers(Model):
     """Names other systems give to a work, normalised: no resolver prefix, lower-case DOI, no arXiv version."""
@@ -54,7 +57,7 @@ class BaseRecord(Model):
     language: str | None = Field(None, description="Natural language of a text; programming language of a repository.")
     tags: tuple[str, ...] = Field((), description="Keywords, topics or classifiers as the source gave them.")
     edges: tuple[Edge, ...] = ()
-    source: str = Field("library", description="The service that returned the record.")
+    source: str = Field(LIBRARY, description="The service that returned the record.")
     origin: str | None = Field(None, description="The file or collection that the record was ingested from.")
     metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Fields without a place of their own.")
 

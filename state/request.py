@@ -5,24 +5,39 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
 from outrider.state.iteration import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.model import Model
 from outrider.state.nearest import did_you_mean
 
 MAX_QUERY_CHARS = 20_000
+MAX_BOOLEAN_CHARS = 200_000
+"""Of a Boolean query, as its parser says: protocols are long."""
 MAX_QUERY_TERMS = 1_024
 """Distinct words of one query that are searched; from the next new word on the rest is left out, and the answer says so."""
 MAX_TOP_K = 1_000
 KNOWN_SOURCES = (
     "library", "github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google", "web",
 )  # fmt: skip
+SOURCES_GROUP = "outrider.sources"
+"""Of the entry points by which other packages add sources."""
+
+
+def source_plugins() -> tuple[EntryPoint, ...]:
+    """In a total order; none of them is loaded."""
+    return tuple(sorted(entry_points(group=SOURCES_GROUP), key=lambda one: (one.name, one.value)))
+
+
+def known_sources() -> tuple[str, ...]:
+    """Also those that other packages add."""
+    return tuple(dict.fromkeys((*KNOWN_SOURCES, *(one.name for one in source_plugins()))))
 
 
 class SearchMode(StrEnum):
@@ -72,6 +87,9 @@ class SearchRequest(Model):
     top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
     distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
     previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
+    grey_literature: bool = Field(
+        False, description="Systematic mode: beside the exact hits, `hits` are what vectors find near the query and it does not match."
+    )
     user_feedback: str = Field("", max_length=MAX_FEEDBACK_CHARS, description="What you say of the earlier results, for the model.")
 
     @field_validator("query")
@@ -79,8 +97,8 @@ class SearchRequest(Model):
     def _says_something(cls, query: str | dict[str, str]) -> str | dict[str, str]:
         texts = [query] if isinstance(query, str) else list(query.values())
         length = sum(map(len, texts))
-        if length > MAX_QUERY_CHARS:
-            raise ValueError(f"has {length:,} characters; at most {MAX_QUERY_CHARS:,} are searched")
+        if length > MAX_BOOLEAN_CHARS:
+            raise ValueError(f"has {length:,} characters; at most {MAX_BOOLEAN_CHARS:,} are read")
         if any(map(_broken, texts)):
             raise ValueError("holds half a character (a lone surrogate): check the encoding of what was typed")
         if not texts or not all(searchable(text) for text in texts):
@@ -91,8 +109,8 @@ class SearchRequest(Model):
     @classmethod
     def _known_sources(cls, sources: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in sources or ():
-            if name not in KNOWN_SOURCES:
-                raise ValueError(f"names the unknown source {name!r}; known: {', '.join(KNOWN_SOURCES)}")
+            if name not in KNOWN_SOURCES and name not in known_sources():
+                raise ValueError(f"names the unknown source {name!r}; known: {', '.join(known_sources())}")
         return sources or None
 
     @field_validator("filters")
@@ -105,12 +123,27 @@ class SearchRequest(Model):
         return filters or None
 
 
-def refuse_unbuilt(request: SearchRequest) -> None:
-    """Raise `NotBuilt` for what a caller asks for by name and this version cannot do; unbuilt defaults are bypassed instead."""
+def refuse_misfits(request: SearchRequest) -> None:
+    """Raise `BadRequest` for fields that the mode cannot honour: none is passed over without a word."""
     if request.mode == "systematic":
-        raise NotBuilt("mode 'systematic' (exact Boolean search) is not built yet; leave mode out for a ranked answer")
+        _refuse_in_systematic(request)
+        return
     if not isinstance(request.query, str):
-        raise NotBuilt("a mapping field -> text is a Boolean query and needs the systematic mode, which is not built yet; give a string")
+        raise BadRequest("a mapping of fields to texts is a Boolean query: ask for it with mode 'systematic', or give a string")
+    if len(request.query) > MAX_QUERY_CHARS:
+        raise BadRequest(f"query: has {len(request.query):,} characters; at most {MAX_QUERY_CHARS:,} are searched")
+    if request.grey_literature:
+        raise BadRequest("grey_literature belongs to mode 'systematic'; a ranked answer searches by vectors anyway")
+
+
+def _refuse_in_systematic(request: SearchRequest) -> None:
+    """A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it."""
+    narrowing = {"filters": request.filters, "user_feedback": request.user_feedback, "previous_strategies": request.previous_strategies}
+    for name, given in narrowing.items():
+        if given:
+            raise BadRequest(f"{name} cannot be used in mode 'systematic'; write it into the query, such as AND 2020:3000[dp]")
+    if request.strategies and request.strategies != (RetrieverType.LANCE_FTS,):
+        raise BadRequest("mode 'systematic' matches words exactly; leave strategies out (grey_literature looks by vectors, too)")
 
 
 def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
@@ -120,7 +153,7 @@ def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
     except ValidationError as error:
         first = {str(detail["loc"][0]): detail for detail in reversed(error.errors())}  # one complaint a field
         raise BadRequest("; ".join(_complaint(detail) for detail in reversed(first.values()))) from error
-    refuse_unbuilt(request)
+    refuse_misfits(request)
     return request
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from outrider.state.distilling import UnitKind, Why
 from outrider.state.hits import Hit
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model
@@ -71,7 +72,9 @@ class Scoring(Model):
     risk: float | None = Field(
         0.0, ge=0, le=1, description="The chance, as estimated, that the rest would change the first works; None where works were lost."
     )
-    max_risk: float = Field(0.0, ge=0, le=1, description="What it may be for the reading to stop.")
+    max_risk: float = Field(
+        0.0, ge=0, le=1, description="What it may be for the reading to stop; of both kinds together, where both were left partly unread."
+    )
 
 
 class Facets(Model):
@@ -87,6 +90,14 @@ class Facets(Model):
     key_themes: dict[str, int] = Field(default_factory=dict)
 
 
+class Support(Model):
+    """Where the same is said again."""
+
+    doc_id: str
+    start: int
+    end: int
+
+
 class ContextUnit(Model):
     """One kept sentence: `text == original_text[start:end]` of the hit `doc_id`."""
 
@@ -95,7 +106,14 @@ class ContextUnit(Model):
     start: int
     end: int
     text: str
-    score: float
+    score: float = Field(ge=0, le=1, description="How likely it answers; 1 where nothing was left out.")
+    kind: UnitKind = "sentence"
+    why: Why = Field(
+        "relevant",
+        description="Its own score, the best of its text, needed by the next one, a heading of a kept one, or all was passed on.",
+    )
+    support: tuple[Support, ...] = Field((), description="Where the same is said again; it is left out there.")
+    shortened: str = Field("", description="What LLMLingua-2 left of it, which stands in the context; never to be quoted.")
 
 
 class DistilledContext(Model):
@@ -103,17 +121,32 @@ class DistilledContext(Model):
 
     text: str = ""
     units: tuple[ContextUnit, ...] = ()
-    tokens: int = Field(0, description="Upper estimate of the tokens of `text`.")
+    tokens: int = Field(0, description="Tokens of `text`: counted by `distiller.tokenizer`, else an estimate from above.")
+    engine: str = Field("", description="What judged the sentences; empty where nothing was distilled.")
+    threshold: float | None = None
+    calibrated: bool = Field(False, description="Whether the threshold was fitted for this engine.")
+    keep_rate: float | None = Field(
+        None, description="Share of texts in which all that answers is kept, as promised; None without a promise."
+    )
+    fitted_on: str = Field("", description="What the threshold was fitted on.")
+    no_promise: str = Field("", description="Why nothing is promised here.")
+    removed: float = Field(0.0, ge=0, le=1, description="Share of the texts' characters that was left out.")
+    over_budget: int = Field(0, description="Sentences that reached the threshold and that the budget had no room for.")
+    verbatim: bool = Field(True, description="False where words were left out of sentences.")
+    bypassed: str = Field("", description="Why the texts were passed on as they are.")
+    notes: tuple[str, ...] = ()
 
 
 class ResultSet(Model):
-    """Where the hits of a systematic run lie; they never enter the state."""
+    """Where the hits of a systematic run lie; they never enter the state. `outrider.iter_hits` reads them."""
 
-    path: str
-    total: int
-    cursor: str | None = None
-    sha256: str
-    manifest: str
+    path: str = Field(description="The ledger.")
+    total: int = Field(description="Hits in it.")
+    cursor: str | None = Field(None, description="Where a run that is not complete goes on.")
+    sha256: str = Field(description="Of the ledger's bytes.")
+    manifest: str = Field(description="What was asked of whom, what came, and the hashes to check it by.")
+    complete: bool = Field(False, description="Whether every source was read to its last hit.")
+    missing: tuple[str, ...] = Field((), description="What makes it incomplete.")
 
 
 class SearchResponse(Model):

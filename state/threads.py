@@ -32,6 +32,15 @@ async def imported(name: str) -> Any:
     return _imported[name]
 
 
+def at_the_end(wait: Callable[[], None]) -> None:
+    """Called when the process ends, while threads can still work: `atexit` comes too late for what they have to finish.
+
+    CPython's own for `concurrent.futures`; elsewhere nothing is waited for.
+    """
+    if register := getattr(threading, "_register_atexit", None):
+        register(wait)
+
+
 async def in_a_thread_of_its_own(work: Callable[[], Result], name: str = "outrider") -> Result:
     """The result of blocking work. A caller that stops waiting leaves it behind, and the process may end before it does.
 

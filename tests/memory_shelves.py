@@ -30,6 +30,9 @@ class MemoryShelves:
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self.records[doc_id].content_hash() for doc_id in doc_ids if doc_id in self.records}
 
+    async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
+        return [self.records[doc_id] for doc_id in doc_ids if doc_id in self.records]
+
     async def accept(self, space: EmbeddingSpace) -> None:
         if self.space not in (None, space):
             raise EmbeddingSpaceMismatch(f"vectors of {self.space}")

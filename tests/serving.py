@@ -201,11 +201,12 @@ class serving:  # noqa: N801 - used as a function
 
     async def _stopped(self) -> None:
         self._server.close()
-        for task, writer in self._connections.items():
-            task.cancel()
-            writer.transport.abort()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        await asyncio.sleep(0)  # aborted transports close in the next round
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:  # one may just be taking a connection, which makes another
+            for writer in self._connections.values():
+                writer.transport.abort()
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
 
     def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._count += 1
@@ -214,7 +215,7 @@ class serving:  # noqa: N801 - used as a function
         task.add_done_callback(self._connections.pop)
 
     async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
-        with suppress(ConnectionError):  # who asked has gone
+        try:
             async for asked in _requests(reader, number):
                 self.requests.append(asked)
                 self.now += 1
@@ -225,7 +226,12 @@ class serving:  # noqa: N801 - used as a function
                     self.now -= 1
                 if not again:
                     break
-        writer.close()
+        except ConnectionError:
+            pass  # who asked has gone
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _answered(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection is kept."""

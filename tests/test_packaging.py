@@ -10,10 +10,12 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 LINKS = ROOT / "src" / "outrider"
@@ -61,6 +63,32 @@ def test_constraints_pin_exact_versions_of_what_is_demanded(project: dict[str, A
         assert _normal(asked) in {*names, "torch"}, f"{asked} is not pinned"
 
 
+def test_constraints_pin_what_the_demanded_demand(project: dict[str, Any]) -> None:
+    """The whole closure, as far as it is installed here: two installs a year apart are the same."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {_normal(line) for line in lines if not line.startswith("#")} | {"torch"}
+    extras = [asked for extra, group in project["project"]["optional-dependencies"].items() if extra != "all" for asked in group]
+    asked = [Requirement(one) for one in (*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"])]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while asked:
+        one = asked.pop()
+        key = _normal(one.name), frozenset(one.extras)
+        if key not in seen and (wanted := _demanded(one)) is not None:
+            assert key[0] in pinned, f"{one.name} is not pinned"
+            seen.add(key)
+            asked += wanted
+    assert len(seen) > 100
+
+
+def _demanded(of: Requirement) -> list[Requirement] | None:
+    """None for what is not installed."""
+    try:
+        said = [Requirement(one) for one in metadata.requires(of.name) or ()]
+    except metadata.PackageNotFoundError:
+        return None
+    return [one for one in said if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *of.extras))]
+
+
 def _normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=]", requirement, maxsplit=1)[0]).lower()
 
@@ -83,12 +111,12 @@ def _hatch(folder: Path, target: str, out: Path) -> None:
 
 
 def test_the_wheel_holds_every_module_and_prompt_and_nothing_else(wheel: Path, folders: set[str]) -> None:
-    """Each source file once, under `outrider`; the type marker and the prompts with it; no generic top-level name."""
+    """Each source file once, under `outrider`; the type marker, the prompts and the page's files with it; no generic top-level name."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"outrider"}
-    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md", ".html", ".css", ".js", ".svg"}]
     wanted = {f"outrider/{path.relative_to(ROOT)}" for path in files}
     assert wanted | {"outrider/py.typed", "outrider/__init__.py"} <= set(names)
 

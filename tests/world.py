@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 from serving import Answer, Asked, as_json, as_text
 
-from outrider.settings.model import Settings
+from outrider.settings.model import EnrichSettings, Settings
 from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
@@ -19,23 +19,24 @@ Faults = Mapping[str, Answer]
 """What services answer instead, by name."""
 
 
-def world(faults: Faults | None = None, after_s: float = 0.0) -> Callable[[Asked], Answer]:
-    """Answers after so many seconds in all, also where a service is asked twice."""
+def world(faults: Faults | None = None, after_s: float = 0.0, **others: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    """Answers after so many seconds in all, also where a service is asked twice. `others` answer instead of ours, or beside them."""
+    answers = {**ANSWERS, **others}
 
     def handler(asked: Asked) -> Answer:
         name = asked.path.split("/")[1]
-        answer = (faults or {}).get(name) or ANSWERS[name](asked)
+        answer = (faults or {}).get(name) or answers[name](asked)
         return replace(answer, after_s=answer.after_s or after_s / (2 if name == "pubmed" else 1))
 
     return handler
 
 
 def settings(base_url: str, cache: Path, **common: Any) -> Settings:
-    """The services of that server, with limits that tests do not meet."""
+    """The services of that server, with limits that tests do not meet. Nothing is fetched beside what they answer to a search."""
     given = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
     sections = {name: _section(name, f"{base_url}/{name}", given) for name in SERVICES}
     asked = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
-    return Settings(sources=asked, cache=CacheSettings(folder=str(cache), fresh_s=0.0))
+    return Settings(sources=asked, cache=CacheSettings(folder=str(cache), fresh_s=0.0), enrich=EnrichSettings(enabled=False))
 
 
 def _section(name: str, base_url: str, given: Mapping[str, Any]) -> ServiceSettings:

@@ -74,7 +74,7 @@ def stem(word: str) -> str:
 def _stemmer() -> Any:
     import Stemmer
 
-    return Stemmer.Stemmer("english")
+    return Stemmer.Stemmer("english", 0)  # without a cache of its own, which takes longer than stemming: `stem` has one
 
 
 def _pairs(run: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A saved web page. What a page says is read by `sources.html_page`."""
+"""A saved web page. What a page says is read by `sources.pages.html`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
 from outrider.ingest.readers.decoded import decoded
-from outrider.sources.html_page import declared_charset, page_of
+from outrider.sources.pages.html import declared_charset, page_of
 from outrider.state.errors import Malformed, UnreadableFile
 
 

@@ -1,4 +1,4 @@
-"""PubMed XML (`PubmedArticleSet`): many articles a file, read as a stream. What an article says is read by `sources.pubmed_xml`."""
+"""PubMed XML (`PubmedArticleSet`): many articles a file, read as a stream. What an article says is read by `sources.records.pubmed`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers.safe_xml import translated
-from outrider.sources.pubmed_xml import ARTICLES, paper_of
+from outrider.sources.records.pubmed import ARTICLES, paper_of
 from outrider.state.errors import UnreadableFile
 
 

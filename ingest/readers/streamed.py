@@ -61,7 +61,7 @@ def refuse_large(path: Path, options: ReadOptions) -> None:
     if not size:
         raise UnreadableFile(f"{path}: is empty")
     if size > options.max_bytes:
-        raise UnreadableFile(f"{path}: {size:,} bytes, more than the limit of {options.max_bytes:,}")
+        raise UnreadableFile(f"{path}: {size:,} bytes, more than the limit of {options.max_bytes:,} (ingest.max_bytes)")
 
 
 def _packed(path: Path) -> bool:
@@ -83,7 +83,7 @@ def _encoding(path: Path, max_bytes: int) -> Encoding:
             scan.feed(chunk)
             if scan.bytes > max_bytes:
                 unpacked = " when unpacked" if _packed(path) else ""
-                raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked}")
+                raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked} (ingest.max_bytes)")
     if not scan.bytes:
         raise UnreadableFile(f"{path}: is empty")
     if scan.binary():

@@ -225,7 +225,7 @@ def _refuse_bomb(path: Path, options: ReadOptions) -> None:
     with _whole_workbook(path), zipfile.ZipFile(path) as archive:
         unpacked = sum(member.file_size for member in archive.infolist())
     if unpacked > options.max_bytes:
-        raise UnreadableFile(f"{path}: {unpacked:,} bytes when unpacked, more than the limit of {options.max_bytes:,}")
+        raise UnreadableFile(f"{path}: {unpacked:,} bytes when unpacked, more than the limit of {options.max_bytes:,} (ingest.max_bytes)")
 
 
 @contextmanager

@@ -44,6 +44,8 @@ class Backend(Protocol):
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]: ...
 
+    def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray: ...
+
 
 class Embedder:
     """Texts to vectors of one space, with the model's own prompts; a document is one vector, read to the model's limit.
@@ -137,6 +139,14 @@ class Embedder:
         Neither padding nor special tokens nor the prompt's. Raises `ModelUnavailable` of an endpoint, which does not give them.
         """
         return self._backend().token_vectors(_checked(texts), role)
+
+    def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        """For each span of one document the sum of its tokens' vectors in the whole text, shape (n, d), float32; it points as their mean.
+
+        A longer text than the model reads is read in windows; a span without a token is all zeros. Raises `ModelUnavailable` of an
+        endpoint, and of a model whose tokenizer does not say where its tokens stand.
+        """
+        return self._backend().span_vectors(_encodable(text), spans)
 
     def _backend(self) -> Backend:
         with self._lock:

@@ -133,6 +133,9 @@ class EndpointModel:
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late interaction needs a local model")
 
+    def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late chunking needs a local model")
+
     def _run(self, texts: list[str]) -> list[EmbeddedText]:
         if len(texts) == 1:
             return [self._cut_until_taken(texts[0])]

@@ -62,6 +62,23 @@ class LocalModel:
             rows[at] = vectors
         return rows
 
+    def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Raises `ModelUnavailable` where memory does not hold a window or the tokenizer does not say where its tokens stand."""
+        import numpy as np
+
+        prompt = self._prompt("document")
+        found = np.zeros((len(spans), self.space.dimension), np.float64)
+        starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
+        for window in self.tokens.windows(text, prompt):
+            try:
+                vectors = self._within_memory([window.read], lambda batch: self._raw_token_vectors(batch, prompt))[0][window.known :]
+            except TooMuch as error:
+                raise ModelUnavailable(f"a text cannot be read by {self.space.model_name}: {error}") from error
+            at = np.searchsorted(starts, window.places, "right") - 1
+            inside = (at >= 0) & (window.places < ends[np.maximum(at, 0)]) if len(spans) else np.zeros(len(at), bool)
+            np.add.at(found, at[inside], vectors[inside])
+        return found.astype(np.float32)
+
     def _each(
         self, read: Sequence[Read], run: Callable[[list[Read]], list[np.ndarray]], progress: OnCount | None
     ) -> Iterator[tuple[int, np.ndarray | TooMuch]]:
@@ -95,6 +112,10 @@ class LocalModel:
         found = self._forward(batch, prompt)["token_embeddings"]
         unit = _array(torch.nn.functional.normalize(found.float(), dim=-1))
         return [row[self.tokens.own(read, row.shape[0], prompt)] for row, read in zip(unit, batch, strict=True)]
+
+    def _raw_token_vectors(self, batch: list[Read], prompt: str) -> list[np.ndarray]:
+        found = _array(self._forward(batch, prompt)["token_embeddings"])
+        return [row[self.tokens.own(read, row.shape[0], prompt)] for row, read in zip(found, batch, strict=True)]
 
     def _forward(self, batch: list[Read], prompt: str) -> dict[str, Any]:
         import torch

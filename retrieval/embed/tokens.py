@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from outrider.state.errors import ModelUnavailable
+
 if TYPE_CHECKING:
     import numpy as np
     import torch
@@ -25,6 +27,15 @@ class Read:
     ids: np.ndarray
     tokens: int
     of: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """A part of a long text: `places` are the offsets of its tokens after the first `known`, which the part before it ended with."""
+
+    read: Read
+    places: np.ndarray
+    known: int
 
 
 class Tokens:
@@ -71,6 +82,38 @@ class Tokens:
         """Where the text's own tokens stand in a row of `padded` tokens: neither padding nor special nor of the prompt."""
         start = padded - len(read.ids) if self._left else 0
         return slice(start + self.prompt_length(prompt), start + len(read.ids) - len(self._after))
+
+    def windows(self, text: str, prompt: str = "") -> Iterator[Window]:
+        """The whole text in parts of the context length, each after the prompt; a quarter of each is the end of the one before.
+
+        Raises `ModelUnavailable` where the tokenizer does not say where its tokens stand.
+        """
+        import numpy as np
+
+        if not getattr(self._tokenizer, "is_fast", False):
+            raise ModelUnavailable("the model's tokenizer does not say where in the text its tokens stand")
+        before = self._ids([prompt])[0] if prompt else []
+        ids, places = self._placed(text)
+        room = self._context_length - len(self._before) - len(before) - len(self._after)
+        step = max(1, room - room // 4)
+        for start in range(0, max(1, len(ids) - room // 4), step):
+            part = ids[start : start + room]
+            known = room // 4 if start else 0
+            if len(part) > known:
+                read = Read(np.array([*self._before, *before, *part, *self._after], dtype=np.int64), len(part), len(ids))
+                yield Window(read, np.array(places[start + known : start + room], np.int64), known)
+
+    def _placed(self, text: str) -> tuple[list[int], list[int]]:
+        """Ids of the text and where in it each begins."""
+        ids: list[int] = []
+        places: list[int] = []
+        for at in range(0, len(text), PIECE_CHARS):
+            read = self._tokenizer(
+                text[at : at + PIECE_CHARS], add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False
+            )
+            ids += read["input_ids"]
+            places += [at + start for start, _ in read["offset_mapping"]]
+        return ids, places
 
     def _cut(self, ids: list[int], of: int, skipped: int) -> Read:
         import numpy as np

@@ -10,21 +10,31 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from outrider import __version__
+from outrider.serve.cli.analyze import analyze
+from outrider.serve.cli.calibrate import calibrate_distiller
 from outrider.serve.cli.config import config_app, doctor
+from outrider.serve.cli.dedup import dedup
+from outrider.serve.cli.distil import distill
 from outrider.serve.cli.export import export
 from outrider.serve.cli.ingest import ingest
 from outrider.serve.cli.library import library_app
+from outrider.serve.cli.library_dedup import dedup_library
+from outrider.serve.cli.library_identity import decisions, merge, split
+from outrider.serve.cli.mcp import mcp
 from outrider.serve.cli.neighbours import neighbours
 from outrider.serve.cli.probe import probe
 from outrider.serve.cli.reindex import reindex
 from outrider.serve.cli.search import search
-from outrider.serve.cli.server import serve
-from outrider.serve.cli.terminal import INTERRUPTED, note
+from outrider.serve.cli.server import serve_app
+from outrider.serve.cli.systematic import replay, systematic, verify
+from outrider.serve.cli.terminal import INTERRUPTED, complain, note
+from outrider.serve.cli.threads import threads_app
 from outrider.serve.cli.training import train_reranker
 from outrider.state.errors import SearchError
 
@@ -38,16 +48,29 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 app.command()(search)
+app.command()(systematic)
+app.command()(replay)
+app.command()(verify)
+app.command()(analyze)
 app.command()(ingest)
 library_app.command()(reindex)
 library_app.command()(neighbours)
 library_app.command()(probe)
 library_app.command()(train_reranker)
+library_app.command("dedup")(dedup_library)
+library_app.command()(split)
+library_app.command()(merge)
+library_app.command()(decisions)
+library_app.command()(calibrate_distiller)
 app.add_typer(library_app, name="library")
+app.command()(dedup)
+app.command()(distill)
 app.command()(export)
+app.add_typer(threads_app, name="threads")
 app.add_typer(config_app, name="config")
 app.command()(doctor)
-app.command()(serve)
+app.add_typer(serve_app, name="serve")
+app.command()(mcp)
 
 
 def _version(asked: bool) -> None:
@@ -59,8 +82,28 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell on standard error what is done, as lines of JSON with the run's id.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The settings file that is read instead of search_config.yaml in the working folder, and trusted; also OUTRIDER_CONFIG.",
+        ),
+    ] = None,
 ) -> None:
-    pass
+    if config is not None:
+        from outrider.settings.load import CONFIG_VARIABLE
+
+        os.environ[CONFIG_VARIABLE] = str(config)  # for whatever reads settings in this process, and in those that it starts
+    if verbose:
+        from outrider.serve.logs import verbose as tell
+        from outrider.settings.load import load
+        from outrider.settings.redact import Hiding
+
+        tell(Hiding.of(load().settings))
 
 
 def run(arguments: list[str]) -> int:
@@ -73,7 +116,7 @@ def run(arguments: list[str]) -> int:
         usage.show()
         return BAD_INPUT
     except SearchError as error:
-        note(f"Error: {error}")
+        complain(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         returned = INTERRUPTED
@@ -81,5 +124,5 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     if returned == INTERRUPTED:  # also what typer makes of Ctrl-C
-        note("Interrupted. What was done is kept; the same command goes on from there.")
+        note("Interrupted.")
     return abs(returned) if isinstance(returned, int) else 0

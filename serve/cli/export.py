@@ -38,7 +38,7 @@ def export(
     library: LibraryOption = None,
 ) -> None:
     """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
-    name = form.lower() if form else _by_suffix(output)
+    name = form.lower() if form else format_of(output)
     where = parse_filter(read_filters(filters) or {})
     if result is not None and where is not None:
         raise BadRequest("--filters narrows the library; an answer is exported as it is")
@@ -48,7 +48,7 @@ def export(
         note(f"{written:,} records written to {output}")
 
 
-def _by_suffix(output: Path | None) -> str:
+def format_of(output: Path | None) -> str:
     if output is None:
         return "ris"
     if output.suffix.lower() not in SUFFIXES:
@@ -60,7 +60,7 @@ async def _write(records: AsyncIterator[Record], name: str, output: Path | None)
     from outrider.ingest.export import writer as writer_of
 
     written = 0
-    with _target(output) as stream:
+    with complete_file(output) as stream:
         writer = writer_of(name, stream)
         writer.begin()
         async for record in records:
@@ -92,10 +92,10 @@ def _read_answer(path: Path) -> list[Record]:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
         raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
-    return [_record(hit) for hit in answer.hits]
+    return [record_of(hit) for hit in answer.hits]
 
 
-def _record(hit: Hit) -> Record:
+def record_of(hit: Hit) -> Record:
     """What a hit holds of its record: its own fields, and those that stand in its metadata."""
     from outrider.state.records import RECORD, BaseRecord, Paper, Repository
 
@@ -107,7 +107,7 @@ def _record(hit: Hit) -> Record:
 
 
 @contextlib.contextmanager
-def _target(output: Path | None) -> Iterator[TextIO]:
+def complete_file(output: Path | None) -> Iterator[TextIO]:
     """Standard output, or a file that takes its name only when it is complete."""
     if output is None:
         yield sys.stdout

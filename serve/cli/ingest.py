@@ -11,7 +11,7 @@ import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.serve.cli.progress import Progress
-from outrider.serve.cli.terminal import console, note, plain, table
+from outrider.serve.cli.terminal import console, going_on, note, plain, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 SHOWN_REASONS = 3
+STYLES = {"failed": "red", "skipped": "yellow", "partial": "yellow"}
 
 
 def ingest(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Files and folders to read.")] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET...",
+            help="Files and folders; doi:10.1000/x, arxiv:2101.00001, pmid:123, pmcid:PMC123, github:owner/name; links.",
+        ),
+    ] = None,
     installed: Annotated[
         bool, typer.Option("--installed", help="Also the Python packages installed in this environment, as repositories.")
     ] = False,
@@ -35,17 +42,23 @@ def ingest(
             "--map", metavar="FIELD=COLUMN,...", help="Columns of odd tables, for example title=Heading,abstract=Summary; may be repeated."
         ),
     ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no service: files and folders only.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Read papers, bibliographies, pages and packages into the library.
+    """Read papers, bibliographies, pages, repositories and packages into the library, from files or by name.
 
     PDF, JATS and PubMed XML, BibTeX, RIS, EndNote XML, CSV, TSV, XLSX, JSON, JSONL (also .gz), Markdown, text and HTML. Reading the
     same files again changes nothing; what was interrupted is completed by running it again.
+
+    An identifier is asked of the services that know it, also where a link holds one; any other link is fetched as a page. A path that
+    exists is a path, whatever it looks like.
     """
-    if not paths and not installed:
-        raise BadRequest("nothing to ingest: name files or folders, or give --installed")
-    report = wait_for(_ingest(services(library), paths or [], _columns(columns or []), installed=installed, quiet=as_json))
+    if not targets and not installed:
+        raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
+    with going_on():
+        made = services(library, offline=offline)
+        report = wait_for(_ingest(made, targets or [], columns_of(columns or []), installed=installed, quiet=as_json))
     if as_json:
         sys.stdout.write(report.model_dump_json() + "\n")
     else:
@@ -53,28 +66,14 @@ def ingest(
     return 0
 
 
-async def _ingest(made: Services, paths: list[Path], columns: Mapping[str, str], *, installed: bool, quiet: bool) -> IngestReport:
-    from outrider.ingest.entry import ReadOptions
-    from outrider.ingest.pipeline import ingest as run_ingest
+async def _ingest(made: Services, targets: list[str], columns: Mapping[str, str], *, installed: bool, quiet: bool) -> IngestReport:
+    from outrider.serve.ingesting import ingested
 
-    bounds = made.settings.ingest
-    options = ReadOptions(columns=columns, max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
-    library = await made.new_library()
     with Progress(size=True, quiet=quiet) as bar:
-        embedder, off = await made.embedder_at_hand(library)
-        return await run_ingest(
-            library,
-            paths,
-            options,
-            installed=installed,
-            progress=_drawn(bar),
-            batch_records=bounds.batch_records,
-            embedder=embedder,
-            off=off,
-        )
+        return await ingested(made, targets, columns=columns, installed=installed, progress=_drawn(bar))
 
 
-def _columns(texts: list[str]) -> dict[str, str]:
+def columns_of(texts: list[str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for part in (part for text in texts for part in text.split(",")):
         field, equals, column = (piece.strip() for piece in part.partition("="))
@@ -90,28 +89,37 @@ def _drawn(bar: Progress) -> Callable[[IngestProgress], None]:
 
     def draw(now: IngestProgress) -> None:
         rate = now.records / max(time.monotonic() - started, 0.001)
-        what = f"embedding {now.embedding[0]:,} of {now.embedding[1]:,}" if now.embedding else Path(now.current or "").name
+        reading = now.current.name if isinstance(now.current, Path) else now.current
+        what = f"embedding {now.embedding[0]:,} of {now.embedding[1]:,}" if now.embedding else reading
         bar.show(what or "reading", now.bytes_done, now.bytes_total, f"{now.records:,} records, {rate:,.0f}/s")
 
     return draw
 
 
 def _show(report: IngestReport) -> None:
-    odd = [file for file in report.files if file.status in ("failed", "skipped", "partial")]
+    odd = [file for file in report.files if file.status in STYLES or (file.target and file.reasons)]
     if odd:
-        listing = table("file", "status", "why")
+        listing = table("file or target", "status", "why")
         for file in odd:
             why = "; ".join(file.reasons[:SHOWN_REASONS]) + ("; ..." if len(file.reasons) > SHOWN_REASONS else "")
-            listing.add_row(plain(file.path), plain(file.status, "red" if file.status == "failed" else "yellow"), plain(why))
+            listing.add_row(plain(file.path), plain(file.status, STYLES.get(file.status, "")), plain(why))
         console().print(listing)
     counts = ", ".join(f"{getattr(report, name):,} {name}" for name in ("added", "updated", "unchanged", "skipped", "failed"))
     took = f"in {report.took_ms / 1000:.1f} s ({report.records_per_s:,.0f} records/s)"
-    console().print(plain(f"{counts} from {len(report.files):,} file{'s' * (len(report.files) != 1)} {took}", "bold"))
+    console().print(plain(f"{counts} from {_counted(report)} {took}", "bold"))
     _show_vectors(report.vectors)
     if not report.files:
         note("No file was found there; hidden files and folders are left out.")
     if report.failed:
-        note("What failed is listed above; the rest is in the library. Mend the files and run the same command again.")
+        note("What failed is listed above; the rest is in the library. Mend it and run the same command again.")
+
+
+def _counted(report: IngestReport) -> str:
+    """`2 files and 1 target`; without targets the files, be there any or none."""
+    targets = sum(file.target for file in report.files)
+    counts = [(len(report.files) - targets, "file"), (targets, "target")]
+    shown = [f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts if count or (what == "file" and not targets)]
+    return " and ".join(shown)
 
 
 def _show_vectors(vectors: VectorReport) -> None:

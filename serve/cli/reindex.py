@@ -11,7 +11,7 @@ import typer
 
 from outrider.serve.cli.options import JsonOption, LibraryOption, wait_for
 from outrider.serve.cli.progress import Progress
-from outrider.serve.cli.terminal import console, note, plain
+from outrider.serve.cli.terminal import console, going_on, note, plain
 
 if TYPE_CHECKING:
     from outrider.retrieval.reindex import Reindexed
@@ -36,7 +36,8 @@ def reindex(
 
     loaded = load({"library.uri": library})
     configured, where = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
-    done = wait_for(_reindex(services_with(library, model), quiet=as_json))
+    with going_on():
+        done = wait_for(_reindex(services_with(library, model), quiet=as_json))
     if as_json:
         sys.stdout.write(json.dumps(dataclasses.asdict(done), ensure_ascii=False) + "\n")
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +16,11 @@ from outrider.serve.cli.terminal import errors, exit_code, note, show_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from outrider.services import Services
     from outrider.state.pipeline import RunContext
+    from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
 
 
@@ -45,6 +50,10 @@ def search(
     after: Annotated[
         list[Path] | None,
         typer.Option("--after", metavar="FILE", help="An earlier answer, as --json printed it: the new searches differ. May be repeated."),
+    ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option("--thread", metavar="NAME", help="Keep each step under this name; the next search on it knows this one"),
     ] = None,
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", metavar="N", help="Calls of the model that this search may make; 0 leaves all to rules.")
@@ -77,8 +86,8 @@ def search(
         "user_feedback": feedback,
         "previous_strategies": [_strategy_in(path) for path in after or ()],
     }
-    context = _context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
-    answer, left_out = wait_for(_answer(asked, services(library, offline=offline), context, quiet=as_json))
+    context = context_of(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
+    answer, left_out = wait_for(_answer(asked, services(library, offline=offline), context, thread, quiet=as_json))
     if as_json:
         sys.stdout.write(answer.model_dump_json() + "\n")
     else:
@@ -88,15 +97,15 @@ def search(
 
 
 async def _answer(
-    asked: dict[str, Any], made: Services, context: RunContext, *, quiet: bool
+    asked: dict[str, Any], made: Services, context: RunContext, thread: str | None, *, quiet: bool
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
     """The answer, and (title, reason) of every work that a rule left out; shows which node is running meanwhile."""
-    from outrider.graph.pipeline import build
     from outrider.state.request import checked
     from outrider.state.response import SearchResponse
+    from outrider.state.tracing import RUN
 
     request = checked(asked)
-    graph = build(made)
+    RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
     state: dict[str, Any] = {}
     left_out: list[tuple[str, str]] = []
     status = errors().status("Opening the library and its model")
@@ -104,18 +113,35 @@ async def _answer(
         status.start()
     try:
         await made.warm()
-        async for kind, streamed in graph.astream(request, context=context, stream_mode=["custom", "updates", "values"]):
-            part: Any = streamed
-            if kind == "custom" and part.get("event") == "started":
-                status.update(f"Searching: {part['node']}")
-            elif kind == "updates":
-                for update in part.values():
-                    left_out.extend((row.title or row.doc_id, row.why) for row in update.get("rejected", ()))
-            elif kind == "values":
-                state = part
+        async with aclosing(_run(request, made, context, thread)) as parts:
+            async for kind, streamed in parts:
+                part: Any = streamed
+                if kind == "custom" and part.get("event") == "started":
+                    status.update(f"Searching: {part['node']}")
+                elif kind == "updates":
+                    for update in part.values():
+                        left_out.extend((row.title or row.doc_id, row.why) for row in update.get("rejected", ()))
+                elif kind == "values":
+                    state = part
     finally:
         status.stop()
     return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), left_out
+
+
+async def _run(request: SearchRequest, made: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
+    """What the graph streams; on a thread, each step is kept."""
+    if thread is None:
+        from outrider.graph.pipeline import build
+
+        parts: Any = build(made).astream(request, context=context, stream_mode=["custom", "updates", "values"])
+        async for kind, part in parts:
+            yield kind, part
+        return
+    from outrider.serve.threads import threads_of
+
+    async with threads_of(made) as threads, aclosing(threads.search(thread, request, context)) as found:
+        async for kind, part in found:
+            yield kind, part
 
 
 BOUNDS = {
@@ -125,7 +151,7 @@ BOUNDS = {
 }
 
 
-def _context(**given: float | None) -> RunContext:
+def context_of(**given: float | None) -> RunContext:
     from pydantic import ValidationError
 
     from outrider.state.pipeline import RunContext

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from outrider.state.errors import KeyRejected, NothingSearchable
+from outrider.boolean.errors import BooleanSyntaxError
+from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
 from outrider.text.control import without_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from outrider.state.hits import FoundBy, Hit
-    from outrider.state.response import SearchResponse, Usage
+    from outrider.state.response import ResultSet, SearchResponse, Usage
 
 
 INTERRUPTED = 130
 INTERRUPTED_AND_SAID = -INTERRUPTED
 """What a command returns that has said itself what an interruption left; it ends with `INTERRUPTED` all the same."""
+ENDING = ("translator", "scout", "systematic")
+"""Nodes without which a search has no answer."""
 MAX_PLACES = 3
 """Lists that a hit names; `--json` has all."""
 PIPED_WIDTH = 200
@@ -53,6 +59,24 @@ def note(text: str) -> None:
     sys.stderr.write(one_line(text) + "\n")
 
 
+def complain(error: SearchError) -> None:
+    """On standard error, on one line; a query's error with the line of the query and the caret below, which need their blanks."""
+    said, *pointed = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]
+    note(f"Error: {said}")
+    for line in pointed:
+        sys.stderr.write(without_control(line) + "\n")
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """For commands that keep what they did and go on from there: an interruption says so, and ends the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("Interrupted. What was done is kept; the same command goes on from there.")
+        raise typer.Exit(INTERRUPTED_AND_SAID) from None
+
+
 def table(*columns: str, title: str | None = None) -> Table:
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -67,6 +91,9 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         _show_hit(out, hit)
     for failure in answer.failures:
         note(f"Failed: {failure.node}: {failure.message}")
+    if answer.result_set is not None:
+        _show_result_set(out, answer.result_set)
+        return
     if exit_code(answer):
         return  # it ended early: no hits do not mean that there are none
     shown = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
@@ -94,6 +121,13 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         note("Not run: " + "; ".join(f"{', '.join(what)} ({why})" for why, what in whys.items()))
 
 
+def _show_result_set(out: Console, found: ResultSet) -> None:
+    out.print(plain(f"{found.total:,} hits, {'complete' if found.complete else 'NOT COMPLETE'}, in {found.path}", "bold"))
+    for said in found.missing:
+        out.print(plain(f"missing  {said}", "red"))
+    out.print(plain(f"check them with: outrider verify {found.manifest}", "dim"))
+
+
 def _spent(usage: Usage) -> str:
     """`12 model calls, 23,444 tokens in, 3,825 out, $0.0028`."""
     cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
@@ -105,7 +139,9 @@ def exit_code(answer: SearchResponse) -> int:
     """0 where something was searched, 3 where nothing could be, 4 where the model's key was rejected, which ends a run."""
     if any(failure.error == KeyRejected.__name__ for failure in answer.failures):
         return KeyRejected.exit_code
-    return NothingSearchable.exit_code if any(failure.node in ("translator", "scout") for failure in answer.failures) else 0
+    if answer.result_set is not None and not answer.result_set.complete:
+        return NothingSearchable.exit_code
+    return NothingSearchable.exit_code if any(failure.node in ENDING for failure in answer.failures) else 0
 
 
 def _place(found: FoundBy) -> str:
@@ -119,12 +155,17 @@ def _show_hit(out: Console, hit: Hit) -> None:
     facts = [str(hit.year) if hit.year else "", hit.venue or "", f"★ {hit.stars:,}" if hit.stars is not None else "", hit.kind]
     line = " · ".join(fact for fact in (*facts, f"score {hit.score:.2f} ({hit.scored_by})", hit.doc_id) if fact)
     out.print(Padding(plain(line, "dim"), (0, 0, 0, 5)))
-    if hit.url:
-        out.print(Padding(plain(hit.url, "blue"), (0, 0, 0, 5)))
+    if address := hit.url or " · ".join(f"{scheme}:{value}" for scheme, value in hit.identifiers.pairs()):
+        out.print(Padding(plain(address, "blue"), (0, 0, 0, 5)))
     places = ", ".join(dict.fromkeys(map(_place, hit.found_by[:MAX_PLACES])))
-    out.print(Padding(plain(f"why: {hit.reason} — found by {places}", "green"), (0, 0, 0, 5)))
+    seen = "" if hit.seen_in == "library-only" else f" ({hit.seen_in})"
+    out.print(Padding(plain(f"why: {hit.reason} — found by {places}{seen}", "green"), (0, 0, 0, 5)))
     for duplicate in hit.duplicates:
         out.print(Padding(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"), (0, 0, 0, 5)))
+    folded = {duplicate.doc_id for duplicate in hit.duplicates}
+    for related in (one for one in hit.related if one.doc_id not in folded):
+        said = f"{related.relation} {related.doc_id}" + (f": {related.title}" if related.title else "") + f" ({related.why})"
+        out.print(Padding(plain(said, "dim"), (0, 0, 0, 5)))
     pieces = [hit.original_text[start:end] for start, end in hit.spans]
     for piece in pieces:
         out.print(Padding(Text.assemble(("│ ", "cyan"), plain(piece)), (0, 0, 0, 5)))

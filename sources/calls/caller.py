@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+from urllib.parse import urlencode
 
 from outrider.sources.calls.cache import Answers, Kept, NoAnswers, kept_in, put_beside
 from outrider.sources.calls.exchange import Asked, Said, Unreachable, address, exchanged
@@ -25,11 +26,11 @@ from outrider.sources.calls.limits import Turn, turn_of
 from outrider.sources.calls.service import MOST_READ, Reply, Service
 from outrider.state.background import in_background
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
+from outrider.state.tracing import span
 
 Params = Mapping[str, str | int | float]
 FRESH_S = 3_600.0
 """How long metadata count as fresh."""
-TRIES = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 SECONDARY_S = 60.0
@@ -90,13 +91,29 @@ class Caller:
         asked = Asked(service, "POST", address(service, path, params or {}), {}, said, accept)
         return await in_background(self._answered(asked, within_s, fresh_s))
 
+    async def post_form(
+        self,
+        service: Service,
+        path: str,
+        fields: Params,
+        *,
+        within_s: float,
+        accept: frozenset[int] = frozenset({200}),
+        fresh_s: float | None = None,
+    ) -> Reply:
+        """The same with the fields of a form, for questions that are too long for an address (PubMed's E-utilities)."""
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        asked = Asked(service, "POST", address(service, path, {}), headers, urlencode(fields), accept)
+        return await in_background(self._answered(asked, within_s, fresh_s))
+
     async def _answered(self, asked: Asked, within_s: float, fresh_s: float | None) -> Reply:
         until = time.monotonic() + within_s
         kept = await kept_in(self.answers, asked.key, until)
         if kept and kept.age_s < (self.fresh_s if fresh_s is None else fresh_s):
             return _from_cache(asked, kept)
         try:
-            said = await self._tried(asked, until)
+            with span("service call", service=asked.service.name, method=asked.method):
+                said = await self._tried(asked, until)
         except _Passing as failure:
             if kept is None:
                 raise failure.error from None
@@ -110,15 +127,15 @@ class Caller:
     async def _tried(self, asked: Asked, until: float) -> Said:
         """Raises `_Passing` where it may go better another time."""
         turn = turn_of(asked.service)
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, asked.service.tries + 1):
             try:
                 return await self._in_turn(asked, turn, until)
             except _Passing as failure:
                 pause_s = max(failure.pause_s, self._pause_s(attempt))
-                if attempt == TRIES or not failure.again or time.monotonic() + pause_s >= until:
+                if attempt == asked.service.tries or not failure.again or time.monotonic() + pause_s >= until:
                     raise
             await asyncio.sleep(pause_s)
-        raise AssertionError("unreachable")
+        raise _Passing(SourceUnavailable(f"{asked.service.name} was not asked {asked}, and no answer is kept"))
 
     def _pause_s(self, attempt: int) -> float:
         """Exponential, with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015)."""
@@ -126,8 +143,8 @@ class Caller:
 
     async def _in_turn(self, asked: Asked, turn: Turn, until: float) -> Said:
         try:
-            async with turn.taken(asked.service, until - time.monotonic()):
-                said = await self._exchanged(asked, turn, until)
+            async with turn.taken(asked.service, until - time.monotonic()) as written:
+                said = await self._exchanged(asked, turn, until, written)
         except (RateLimited, SourceUnavailable) as error:
             raise _Passing(error, again=False) from None  # there is no turn
         now = self.clock()
@@ -143,10 +160,10 @@ class Caller:
             raise refusal
         return said
 
-    async def _exchanged(self, asked: Asked, turn: Turn, until: float) -> Said:
+    async def _exchanged(self, asked: Asked, turn: Turn, until: float, written: Callable[[], None]) -> Said:
         whole_s, within_s = asked.service.timeout_s, until - time.monotonic()
         try:
-            return await exchanged(asked, agent_of(self.contact), min(whole_s, within_s))
+            return await exchanged(asked, agent_of(self.contact), min(whole_s, within_s), written)
         except Malformed:
             turn.answered()
             raise

@@ -7,18 +7,18 @@ import atexit
 import hashlib
 import json
 import logging
-import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from outrider.sources.calls.body import ACCEPTED, whole
 from outrider.sources.calls.service import Service
 from outrider.state.addresses import without_password
 from outrider.state.background import run_in_background
-from outrider.state.errors import Malformed, SourceError, SourceTimeout, SourceUnavailable
+from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 KEPT_OPEN, KEPT_OPEN_S = 40, 30.0
 """Connections that wait for the next request, and for how long."""
 CLOSED_WITHIN_S = 1.0
+WRITTEN = "send_request_body.complete"
+"""An event of httpcore's (`trace`, www.encode.io/httpcore/extensions), of HTTP/1.1 and HTTP/2, also for a request without a body."""
 TALKATIVE = ("httpx", "hpack.hpack", "hpack.table")
 """Loggers that write whole addresses and headers, with keys in them."""
 
@@ -80,10 +82,11 @@ def address(service: Service, path: str, params: Mapping[str, str | int | float]
         raise SourceUnavailable(f"{service.name} cannot be asked this; ask with less or other words: {service.shown(error)}") from None
 
 
-async def exchanged(asked: Asked, agent: str, within_s: float) -> Said:
+async def exchanged(asked: Asked, agent: str, within_s: float, written: Callable[[], None]) -> Said:
     """Raises `SourceTimeout` and `SourceUnavailable` for what may be of the moment, and `Malformed`.
 
-    None of them holds the client's own error: that may show a key.
+    `written` is called when the request leaves this process, again where it does so on a second connection. No error raised holds
+    the client's own: that may show a key.
     """
     import httpx
 
@@ -91,7 +94,7 @@ async def exchanged(asked: Asked, agent: str, within_s: float) -> Said:
     failure: SourceError
     try:
         async with asyncio.timeout(max(within_s, 0.0)):
-            return await _sent(asked, agent)
+            return await _sent(asked, agent, written)
     except TimeoutError:
         failure = SourceTimeout(f"{asked.service.name} did not answer {asked} within {max(within_s, 0.0):.3g} s; try again later")
     except httpx.HTTPError as error:
@@ -103,40 +106,23 @@ async def exchanged(asked: Asked, agent: str, within_s: float) -> Said:
     raise failure
 
 
-async def _sent(asked: Asked, agent: str) -> Said:
+async def _sent(asked: Asked, agent: str, written: Callable[[], None]) -> Said:
     service = asked.service
+
+    async def trace(event: str, _: object) -> None:
+        if event.endswith(WRITTEN):
+            written()
+
     headers = {"User-Agent": agent, **asked.headers, **service.headers}
     if asked.body is not None:
         headers = {"Content-Type": "application/json", **headers}
     url = asked.url.copy_merge_params(service.params)
-    async with client().stream(asked.method, url, headers=headers, content=asked.body) as response:
-        said = Said(response.status_code, dict(response.headers), await _body(response, asked))
+    async with client().stream(asked.method, url, headers=headers, content=asked.body, extensions={"trace": trace}) as response:
+        what = f"{service.name} answered {asked} with"
+        body = await whole(response, service.most_bytes, what, service.shown)
+        said = Said(response.status_code, dict(response.headers), body)
     log.debug("%s %s: %d, %d bytes", asked.method, asked, said.status, len(said.body))
     return said
-
-
-async def _body(response: httpx.Response, asked: Asked) -> bytes:
-    """Unpacked here, bit by bit: the client would unpack a whole part, a thousand times its size, before it can be measured."""
-    import httpx
-
-    service = asked.service
-    what = f"{service.name} answered {asked} with"
-    packing = response.headers.get("content-encoding", "identity").lower()
-    if packing not in {"identity", "gzip"}:
-        raise Malformed(f"{what} what is packed with {service.shown(packing)}, which was not asked for")
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16) if packing == "gzip" else None
-    body, came = bytearray(), 0
-    async for part in response.aiter_raw():
-        came += len(part)
-        try:
-            body += unpacking.decompress(part, service.most_bytes - len(body) + 1) if unpacking else part
-        except zlib.error as error:
-            raise Malformed(f"{what} what cannot be unpacked: {error}") from None
-        if max(len(body), came) > service.most_bytes:
-            raise Malformed(f"{what} more than {service.most_bytes:,} bytes, which is all that is read; ask for less")
-    if unpacking and came and not unpacking.eof:
-        raise httpx.RemoteProtocolError("its answer was cut short")
-    return bytes(body)
 
 
 @cache
@@ -152,7 +138,7 @@ def client() -> httpx.AsyncClient:
         http2=True,
         timeout=None,  # noqa: S113 - each request brings its time
         follow_redirects=False,
-        headers={"Accept-Encoding": "gzip"},
+        headers={"Accept-Encoding": ACCEPTED},
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_OPEN, keepalive_expiry=KEPT_OPEN_S),
     )

@@ -26,7 +26,7 @@ PAUSE_S = 30.0
 
 class Window:
     """At most `most` requests arrive in any `per_s` seconds: a turn comes back `per_s` after its request was answered, or after it
-    went and `TRANSIT_S`, where the answer takes longer.
+    was written and `TRANSIT_S`, where the answer takes longer. What was never written counts until its turn was left.
 
     A leaky bucket such as aiolimiter's lets a burst go and refills at once: of 10 a minute, 19 in the first, which GitHub refuses.
     """
@@ -38,30 +38,34 @@ class Window:
         self._ahead = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Callable[[], None]]:
-        """Waits for a turn and gives what is to be called when the request goes; a turn that is left without that is free at once."""
-        loop = asyncio.get_running_loop()
-        have = False
-        back: asyncio.TimerHandle | None = None
-
-        def go() -> None:
-            nonlocal back
-            self._ahead -= 1
-            self._went.append(loop.time())
-            back = loop.call_later(TRANSIT_S + self.per_s, self._turns.release)
-
+    async def turn(self) -> AsyncIterator[Going]:
+        """Waits for a turn; one that is left before the request goes is free at once."""
         self._ahead += 1
         try:
-            have = await self._turns.acquire()
-            yield go
+            await self._turns.acquire()
+        except BaseException:
+            self._ahead -= 1
+            raise
+        going, answered = Going(self, asyncio.get_running_loop()), False
+        try:
+            yield going
+            answered = True
         finally:
-            if back is None:
-                self._ahead -= 1
-                if have:
-                    self._turns.release()
-        if back and back.when() > loop.time() + self.per_s:  # answered, hence it has arrived
-            back.cancel()
-            loop.call_later(self.per_s, self._turns.release)
+            going.left(answered=answered)
+
+    def went(self, at_s: float) -> None:
+        self._ahead -= 1
+        self._went.append(at_s)
+
+    def free(self, *, unused: bool = False) -> None:
+        """A turn is to be had again; `unused` where nothing went."""
+        self._ahead -= unused
+        self._turns.release()
+
+    def left(self) -> int:
+        """Turns that nobody has had or waits for."""
+        gone_by = asyncio.get_running_loop().time() - self.per_s
+        return max(0, self.most - self._ahead - sum(at > gone_by for at in self._went))
 
     def wait_s(self) -> float:
         """How long one who comes now waits at least, unless somebody before them gives up."""
@@ -71,6 +75,37 @@ class Window:
         now = asyncio.get_running_loop().time()
         first_s = max(0.0, self._went[behind] + self.per_s - now) if behind >= 0 else 0.0
         return first_s + (periods - 1) * self.per_s
+
+
+@dataclass(slots=True)
+class Going:
+    """One request on its way: when it goes, when it is written, when its turn is left."""
+
+    window: Window
+    loop: asyncio.AbstractEventLoop
+    gone: bool = False
+    _back: asyncio.TimerHandle | None = None
+
+    def go(self) -> None:
+        """It is about to be asked: from here on it counts."""
+        self.gone = True
+        self.window.went(self.loop.time())
+
+    def written(self) -> None:
+        """It leaves this process: on a busy machine later than it went, and a second time where the first connection was dead."""
+        self._comes_back(TRANSIT_S)
+
+    def left(self, *, answered: bool) -> None:
+        """What was answered has arrived. What was given up without being written may have been on its way out."""
+        if not self.gone:
+            self.window.free(unused=True)
+        elif self._back is None or (answered and self._back.when() > self.loop.time() + self.window.per_s):
+            self._comes_back(0.0 if answered else TRANSIT_S)
+
+    def _comes_back(self, arrives_in_s: float) -> None:
+        if self._back:
+            self._back.cancel()
+        self._back = self.loop.call_later(arrives_in_s + self.window.per_s, self.window.free)
 
 
 @dataclass(slots=True)
@@ -89,21 +124,23 @@ class Turn:
     _finding_out: bool = False
 
     @asynccontextmanager
-    async def taken(self, service: Service, within_s: float) -> AsyncIterator[None]:
-        """Waits its turn. Raises `RateLimited` as soon as it is clear that none comes within `within_s`, `SourceUnavailable` while the
-        service is left alone.
+    async def taken(self, service: Service, within_s: float) -> AsyncIterator[Callable[[], None]]:
+        """Waits its turn, and gives what is to be called when the request is written.
+
+        Raises `RateLimited` as soon as it is clear that none comes within `within_s`, `SourceUnavailable` while the service is left
+        alone.
         """
         until = self.now() + within_s
         self._closed_s(service, until)
         self._used_up(service, until)
         try:
-            async with asyncio.timeout(max(within_s, 0.0)) as limit, self.window.turn() as go, self.places:
+            async with asyncio.timeout(max(within_s, 0.0)) as limit, self.window.turn() as going, self.places:
                 while (wait_s := self._closed_s(service, until)) > 0:  # noqa: ASYNC110 - it may be closed again meanwhile
                     await asyncio.sleep(wait_s)
                 limit.reschedule(None)
                 with self._circuit():
-                    go()
-                    yield
+                    going.go()
+                    yield going.written
         except TimeoutError as error:
             if not limit.expired():
                 raise

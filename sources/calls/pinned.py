@@ -24,7 +24,7 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
         super().__init__(trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(trust_env=False),
-            max_connections=50,
+            max_connections=None,  # hosts that hang would hold up all others; whoever asks has a bound of its own
             max_keepalive_connections=10,
             keepalive_expiry=10.0,
             network_backend=PinnedNetwork(guard),

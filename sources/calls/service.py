@@ -83,6 +83,8 @@ class Service:
     """Of one answer, unpacked."""
     keeps: Callable[[Reply], bool] = is_whole
     """Which answers with status 200 are worth keeping: some services report a failure with that status."""
+    tries: int = 3
+    """Requests that one question may cost; with 0 only the cache is asked, whose answer is stale where it is not fresh."""
 
     @classmethod
     def of(

@@ -10,22 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Embedder", "Hit", "SearchRequest", "SearchResponse", "aexecute", "areindex", "asearch", "execute", "organize", "reindex", "score",
-    "search", "translate",
+    "Embedder", "Hit", "SearchRequest", "SearchResponse", "aadd_to_library", "aanalyze", "add_to_library", "adistill", "aexecute", "amerge",
+    "analyze", "areindex", "asearch", "asplit", "asystematic", "dedup", "distill", "execute", "iter_hits", "merge", "organize", "reindex",
+    "replay", "score", "search", "split", "systematic", "translate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
+    from outrider.serve.analyzing import aanalyze, analyze
+    from outrider.serve.distilling import adistill, distill
+    from outrider.serve.python import (
+        aadd_to_library,
+        add_to_library,
+        aexecute,
+        amerge,
+        asearch,
+        asplit,
+        dedup,
+        execute,
+        merge,
+        organize,
+        score,
+        search,
+        split,
+        translate,
+    )
     from outrider.serve.reindexing import areindex, reindex
-    from outrider.serve.python import aexecute, asearch, execute, organize, score, search, translate
+    from outrider.serve.systematic import asystematic, iter_hits, replay, systematic, verify
     from outrider.state.hits import Hit
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
 
 _HOMES = {
     "Embedder": "outrider.retrieval.embed.embedder",
+    **dict.fromkeys(("aanalyze", "analyze"), "outrider.serve.analyzing"),
+    **dict.fromkeys(("adistill", "distill"), "outrider.serve.distilling"),
     "areindex": "outrider.serve.reindexing",
     "reindex": "outrider.serve.reindexing",
+    **dict.fromkeys(("asystematic", "iter_hits", "replay", "systematic", "verify"), "outrider.serve.systematic"),
     "Hit": "outrider.state.hits",
     "SearchRequest": "outrider.state.request",
     "SearchResponse": "outrider.state.response",

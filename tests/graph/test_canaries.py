@@ -23,9 +23,10 @@ from outrider.graph.pipeline import SearchGraph, build
 from outrider.prompts import FENCE
 from outrider.services import Services
 from outrider.settings.model import OrganizerSettings, RunSettings, Settings
+from outrider.settings.sources import CacheSettings
 from outrider.state.filters import Filter
 from outrider.state.hits import Hit
-from outrider.state.records import Identifiers, Record, Repository
+from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
 from outrider.text.words import words
 
@@ -35,7 +36,7 @@ TRIAL = "Statins lower cholesterol in elderly patients"
 SAYS = "Statins and cholesterol. Grade {}."
 ANN: dict[str, Any] = {"authors": ["Smith, Ann"], "abstract": SAYS.format(0.9)}
 HONEST: tuple[Record, ...] = (
-    paper("pre", f"{TRIAL} (preprint)", identifiers=Identifiers(arxiv="2001.00001"), year=2020, **ANN),
+    paper("pre", f"{TRIAL}: a cohort study (preprint)", abstract=ANN["abstract"]),
     paper("pub", f"{TRIAL}: a cohort study", identifiers=doi("10.1000/x"), year=2021, **ANN),
     *(
         paper(f"w{at}", f"Statins in {of}", abstract=SAYS.format(0.5 + at / 10), year=2010)
@@ -210,7 +211,8 @@ def bench() -> Iterator[Bench]:
     shelf = Shelf()
     with ChatServer(honest) as server:
         llm = llm_settings(server, model="canaries", score_all=True, timeout_s=600.0)
-        settings = Settings(llm=llm, run=RunSettings(run_timeout_s=600.0), organizer=OrganizerSettings(themes=100))
+        asked_each_time = CacheSettings(translations_s=0.0)
+        settings = Settings(llm=llm, cache=asked_each_time, run=RunSettings(run_timeout_s=600.0), organizer=OrganizerSettings(themes=100))
         services = Services(settings, clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
         yield Bench(server, shelf, build(services))
 

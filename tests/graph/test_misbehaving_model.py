@@ -25,8 +25,9 @@ from outrider.retrieval.store import Library
 from outrider.serve.cli import run as command
 from outrider.services import Services
 from outrider.settings.model import RunSettings, Settings
+from outrider.settings.sources import CacheSettings
 from outrider.state.pipeline import RunContext
-from outrider.state.records import Identifiers, Record, Repository
+from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
 
 LATE_S = 0.5
@@ -37,7 +38,7 @@ TOPICS = ("migraine", "pregnancy", "stroke", "diabetes", "surgery", "asthma", "d
 GRADES = (0.8, 0.7, 0.7, 0.6, 0.6, 0.5, 0.5, 0.4, 0.4, 0.4, 0.1)
 """The last one is below the threshold."""
 RECORDS: tuple[Record, ...] = (
-    paper("pre", f"{LIVER} (preprint)", identifiers=Identifiers(arxiv="2001.00001"), year=2020, **ANN),
+    paper("pre", f"{LIVER}: a cohort study (preprint)", abstract=ANN["abstract"]),
     paper("pub", f"{LIVER}: a cohort study", identifiers=doi("10.1000/x"), year=2021, **ANN),
     *(
         paper(f"w{at}", f"Aspirin in {topic}", abstract=SAYS.format(grade), year=2000 + at)
@@ -226,7 +227,7 @@ async def searched(script: Script, context: RunContext | None = None, **llm: Any
         given = {"model": model, "prices": {model: "1/10"}, "score_all": True, "timeout_s": 600.0} | llm
         shelf = Shelf(list(RECORDS))
         services = Services(
-            Settings(llm=llm_settings(server, **given), run=RunSettings(run_timeout_s=600.0)),
+            Settings(llm=llm_settings(server, **given), cache=CacheSettings(translations_s=0.0), run=RunSettings(run_timeout_s=600.0)),
             clock=lambda: NOON,
             shelf=shelf,
             sources=(shelf,),

@@ -7,7 +7,7 @@ import pytest
 from fakes import doi, paper, services
 
 from outrider.graph.pipeline import DESCRIPTIONS, build
-from outrider.state.errors import BadRequest, LibraryCorrupt, NotBuilt
+from outrider.state.errors import BadRequest, LibraryCorrupt
 from outrider.state.records import Repository
 from outrider.state.response import SearchResponse
 
@@ -16,7 +16,7 @@ RECORDS = (
     paper("b", "Aspirin and the liver.", identifiers=doi("10.1000/x")),
     paper("c", "Statins", abstract="Nothing on livers.", year=2001),
 )
-NODES = list(DESCRIPTIONS)
+NODES = [name for name in DESCRIPTIONS if name != "systematic"]
 
 
 def answered(**request: Any) -> SearchResponse:
@@ -27,8 +27,8 @@ def test_one_line_from_request_to_evidence() -> None:
     answer = answered()
     first = answer.hits[0]
     assert (first.doc_id, [folded.doc_id for folded in first.duplicates]) == ("a", ["b"])
-    assert first.distilled_text == "Aspirin harms the liver."
-    assert first.original_text[slice(*first.spans[0])] == "Aspirin harms the liver."
+    assert first.distilled_text == first.original_text[slice(*first.spans[0])] == "Aspirin harms the liver. The weather was fine."
+    assert "short" in answer.context.bypassed
     assert (answer.total_candidates, answer.total_found, answer.snapshot) == (2, 2, "shelf@1")
     assert list(answer.timings_ms) == NODES
     assert [row.status for row in answer.sources] == ["ok"]
@@ -67,7 +67,7 @@ def test_progress_is_streamed_as_nodes_start_and_finish() -> None:
         ({"query": ""}, BadRequest),
         ({"quary": "x"}, BadRequest),
         ({"query": "x", "filter": {}}, BadRequest),
-        ({"query": {"title": "x"}}, NotBuilt),
+        ({"query": {"title": "x"}}, BadRequest),
     ],
 )
 def test_a_bad_request_is_refused_at_the_door(request_: dict[str, Any], error: type[Exception]) -> None:

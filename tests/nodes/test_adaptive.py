@@ -58,11 +58,11 @@ def test_only_the_number_of_rule_scores_counts(judged: list[float | None], unrea
     assert risk([0.5] * count, judged, top_k) == risk(rules(count), judged, top_k)
 
 
-@given(st.lists(SCORE, max_size=150), TOP_K, RISKS)
-def test_reading_ends_with_the_risk_as_allowed(scores: list[float], top_k: int, max_risk: float) -> None:
+@given(st.lists(SCORE, max_size=150), TOP_K, RISKS, st.sampled_from([10, WAVE]))
+def test_reading_ends_with_the_risk_as_allowed(scores: list[float], top_k: int, max_risk: float, first: int) -> None:
     """Whole batches until the last, never more than is left, no call beyond score-all's, and no stop while the risk is too high."""
     of, read, waves = rules(len(scores)), 0, []
-    while more := next_wave(of, scores[:read], top_k, max_risk):
+    while more := next_wave(of, scores[:read], top_k, max_risk, first=first):
         assert 0 < more <= len(scores) - read
         assert more % BATCH == 0 or read + more == len(scores)
         waves.append(more)
@@ -109,6 +109,8 @@ def test_what_could_not_be_scored_says_nothing() -> None:
 def test_the_first_wave_is_at_least_the_top_k() -> None:
     assert next_wave(rules(100), [], 10, 1.0) == WAVE
     assert next_wave(rules(100), [], 45, 1.0) == 50
+    assert next_wave(rules(100), [], 7, 1.0, first=10) == 10
+    assert next_wave(rules(100), [], 45, 1.0, first=10) == 50
     assert next_wave(rules(7), [], 10, 0.0) == 7
     assert next_wave([], [], 10, 0.0) == 0
 

@@ -74,6 +74,66 @@ def test_every_rule_can_be_tuned(record: Record, settings: dict[str, object], wh
     assert why_not(record, **settings) == why
 
 
+CROSSREF, PUBMED = {"type": "journal-article"}, {"publication_types": ["Journal Article", "Research Support, N.I.H., Extramural"]}
+REVIEW = {"publication_types": ["JournalArticle", "Review"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "why"),
+    [
+        ({}, "review", None),
+        ({"metadata": {"type": "Pdf"}}, "review", None),
+        ({"metadata": {"type": 7, "publication_types": [None, 3]}}, "review", None),
+        ({"metadata": REVIEW}, "review", None),
+        ({"metadata": REVIEW}, "article, dataset", None),
+        ({"metadata": CROSSREF}, "Journal Article", None),
+        ({"metadata": CROSSREF}, "review", None),
+        ({"metadata": PUBMED}, "review", "its type (article) is not review"),
+        ({"metadata": {"type": "article"}, "source": "openalex"}, "review, book", "its type (article) is not book or review"),
+        ({"metadata": CROSSREF}, "dissertation", "its type (article) is not dissertation"),
+        ({"metadata": {"type": "posted-content", "subtype": "preprint"}}, "article", "its type (preprint) is not article"),
+        ({"metadata": {"entry_type": "phdthesis"}}, "thesis", None),
+    ],
+)
+def test_papers_of_other_types_are_removed_where_their_type_is_said(fields: dict[str, object], wanted: str, why: str | None) -> None:
+    record = paper("a", year=2015, **fields)
+    assert why_not(record, paper_types=wanted) == why
+    assert why_not(record) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "wanted", "why"),
+    [
+        (None, "en", None),
+        ("und", "en", None),
+        ("gibberish", "en", None),
+        ("eng", "en", None),
+        ("en-GB", "English, ger", None),
+        ("deu", "English, ger", None),
+        ("fr", "English, ger", "its language (fr) is not de or en"),
+        ("grc", "la", "its language (grc) is not la"),
+    ],
+)
+def test_papers_in_other_languages_are_removed_where_their_language_is_said(language: str | None, wanted: str, why: str | None) -> None:
+    assert why_not(paper("a", year=2015, language=language), paper_languages=wanted) == why
+    assert why_not(paper("a", year=2015, language=language)) is None
+
+
+def test_what_says_neither_type_nor_language_is_unchecked() -> None:
+    rules = Rules(Constraints(), CoarseFilterSettings(paper_types="review", paper_languages="en"), NOW)
+    lacking, article = paper("a"), paper("b", metadata=CROSSREF, language="en")
+    (bare, known, code), _ = filtered([candidate(lacking), candidate(article), candidate(whole())], rules)
+    assert bare.unchecked == ("type", "language")
+    assert known.unchecked == ("type",)  # whoever calls it an article does not say that it is no review
+    assert code.unchecked == ()  # its language is one of programs
+
+
+@pytest.mark.parametrize(("field", "said"), [("paper_types", "reviev"), ("paper_languages", "en, Klingonese")])
+def test_a_type_or_language_that_nobody_knows_is_refused(field: str, said: str) -> None:
+    with pytest.raises(ValueError, match="unknown"):
+        CoarseFilterSettings.model_validate({field: said})
+
+
 def test_what_a_rule_cannot_look_at_is_told() -> None:
     rules = Rules(ASKED, CoarseFilterSettings(), NOW)
     (bare, known, undated), _ = filtered([candidate(repository()), candidate(whole()), candidate(paper("p"))], rules)

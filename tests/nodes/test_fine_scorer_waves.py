@@ -24,7 +24,7 @@ class Plan:
 
     max_risk: float = 0.05
 
-    def wave(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int) -> int:
+    def wave(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int, first: int) -> int:
         assert list(rules) == sorted(rules, reverse=True)
         self.seen.append(list(judged))
         return next(self.sizes, 0)

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 
 import pytest
 from fakes import NOON, Shelf, found, paper
 
-from outrider.nodes.scout import Scout, candidates, constraint_filter
+from outrider.nodes.scout import Scout, candidates, constraint_filter, records_of
 from outrider.retrieval.fusion import interleaved, reciprocal_rank_fusion
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.filters import Compare, Not, Or
-from outrider.state.hits import Ranked, RankedList
+from outrider.state.hits import Ranked, RankedList, Scored
 from outrider.state.intent import Constraints, NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState
+from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.request import RetrieverType
 
 STRATEGY = SearchStrategy(
@@ -53,6 +56,56 @@ async def test_nothing_searchable_names_every_reason() -> None:
 async def test_a_slow_source_is_cut_off_at_the_time_limit() -> None:
     update = await scouted(Shelf([paper("a", "liver")]), Shelf(name="shelf", delay_s=5), timeout_s=0.2)
     assert [row.status for row in update["sources"]] == ["ok", "timeout"]
+
+
+class Stubborn(Shelf):
+    """Goes on for a second when it is told to stop, and fails then."""
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        raise KeyError("nobody hears it")
+
+
+class Cancelled(Shelf):
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        raise asyncio.CancelledError
+
+
+async def test_a_source_that_does_not_stop_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    started = time.monotonic()
+    update = await scouted(Shelf([paper("a", "liver")]), Stubborn(name="shelf"), timeout_s=0.2)
+    assert time.monotonic() - started < 0.9
+    assert [row.status for row in update["sources"]] == ["ok", "timeout"]
+    await asyncio.sleep(1.1)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+async def test_a_source_that_cancels_itself_ends_no_search() -> None:
+    update = await scouted(Shelf([paper("a", "liver")]), Cancelled(name="shelf"))
+    assert [row.status for row in update["sources"]] == ["ok", "unavailable"]
+
+
+async def test_a_search_that_is_cancelled_is_cancelled() -> None:
+    asking = asyncio.ensure_future(scouted(Shelf(delay_s=5)))
+    await asyncio.sleep(0.05)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+class Generous(Shelf):
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        return SourceAnswer(tuple(Scored(paper(f"p{number}", "liver"), 1.0) for number in range(query.limit + 5)))
+
+
+async def test_no_more_is_taken_than_was_asked_for() -> None:
+    update = await scouted(Generous())
+    assert [(row.asked, row.returned) for row in update["sources"]] == [(100, 100)]
+    assert len(update["candidates"]) == 100  # type: ignore[arg-type]
 
 
 async def test_searches_run_at_once() -> None:
@@ -105,3 +158,14 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
     (one,) = candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
     assert one.found_by == (found(source="library"), found(source="shelf"))
     assert one.scores == {"lance_fts": 1.0, "fused": 1.0}
+
+
+def test_what_was_kept_of_a_service_fills_its_newer_answer_and_the_users_own_stands() -> None:
+    kept = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
+    own = paper("openalex:W2", "My livers", citations=1)
+    newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]
+    library = SourceAnswer((Scored(kept, 1.0), Scored(own, 0.5)))
+    answers = [("library", library), ("library", library), ("openalex", SourceAnswer(tuple(Scored(one, 1.0) for one in newer)))]
+    first, second = records_of(answers).values()
+    assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})
+    assert second is own

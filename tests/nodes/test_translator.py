@@ -84,3 +84,9 @@ async def test_a_query_that_is_cut_says_so() -> None:
     assert "rest of the query" in {step.step for step in long["bypassed"]}
     short = await translated(query="liver")
     assert "rest of the query" not in {step.step for step in short["bypassed"]}
+
+
+def test_the_words_of_the_asking_are_no_keywords() -> None:
+    intent, rest = understand("find me a popular C++ parser, or one for .NET", STARS, 2026)
+    (query,) = plan(SearchRequest(query="x"), intent, rest, ("library",), ()).queries
+    assert query.keywords == ("popular", "C++", "parser", ".NET")

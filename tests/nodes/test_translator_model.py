@@ -203,6 +203,7 @@ def test_PROP_2_there_is_always_a_query_that_can_be_searched(at_once: AtOnce, sa
         assert not CONTROL.search(query.text)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=80).filter(searchable), st.sampled_from(SearchMode))
 def test_PROP_3_the_fallback_is_deterministic(query: str, mode: SearchMode) -> None:
     node = translator(None)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.retrieval.store import Library
-from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryTooNew, LibraryTooOld
+from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, LibraryReadOnly, LibraryTooNew, LibraryTooOld
 from outrider.state.records import Paper
 
 
@@ -46,6 +46,21 @@ async def test_an_empty_folder_becomes_a_library(tmp_path: Path) -> None:
     assert (await library.info()).records == 0
     assert await library.check() == ()
     assert (await Library.open(f"file://{tmp_path}")).library_id == library.library_id
+
+
+@pytest.mark.parametrize("place", ["file/library", "file/deep/library", "link", "/proc/library", "/sys/library", "x" * 300])
+async def test_where_nothing_can_be_made_is_no_damage(tmp_path: Path, place: str) -> None:
+    """Below a file, where a link leads nowhere, in a file system that takes nothing, under a name too long."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    path = tmp_path / place
+    if path.parent in (Path("/proc"), Path("/sys")) and not path.parent.is_dir():
+        pytest.skip(f"{path.parent} is of Linux")
+    with pytest.raises(LibraryReadOnly, match=r"^no library can be made at .*: [A-Z].*; name another folder with --library$"):
+        await Library.open(path, create=True)
+    with pytest.raises(LibraryMissing, match="no library at"):
+        await Library.open(path)
+    assert sorted(contents(tmp_path)) == ["file", "link"]
 
 
 async def test_two_openings_at_once_make_one_library(tmp_path: Path) -> None:

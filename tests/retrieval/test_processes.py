@@ -7,12 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
+from filelock import FileLock
 from word_embedder import WordEmbedder
 
 from outrider.retrieval import edges
+from outrider.retrieval.place import LOCK
 from outrider.retrieval.store import Library
+from outrider.state.errors import LibraryBusy
 from outrider.state.records import Paper
 
 WRITER = """
@@ -197,3 +202,13 @@ async def test_a_killed_repair_of_the_edges_goes_on_where_it_stopped(library: Li
     assert await library.check() == (f"30 records have no edges: the graph does not find them; {edges.FIX}",)
     assert await library.mend_edges() == 30
     assert await library.check() == ()
+
+
+async def test_a_writer_may_give_up_waiting_for_another_one(tmp_path: Path) -> None:
+    library = await Library.open(tmp_path, create=True)
+    began = time.monotonic()
+    with FileLock(tmp_path / LOCK), pytest.raises(LibraryBusy, match=r"has been written by another process for 0\.2 s"):
+        await library.upsert([Paper(doc_id="a")], wait_s=0.2)
+    assert 0.2 <= time.monotonic() - began < 5
+    assert await library.count() == 0
+    library.close()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.state.errors import BadRequest, LibraryMissing, NotBuilt
+from outrider.state.errors import BadRequest, LibraryMissing
 
 
 def test_search_answers_from_a_real_library(shelved: Path) -> None:
     answer = outrider.search("does aspirin harm the liver", library=str(shelved))
     assert answer.hits[0].doc_id == "a"
-    assert answer.hits[0].distilled_text == "Aspirin harms the liver at high doses."
+    assert answer.hits[0].distilled_text == "Aspirin harms the liver at high doses. The weather was fine."
     assert answer.snapshot
     assert answer.provenance_hash == outrider.search("does aspirin harm the liver", library=str(shelved)).provenance_hash
 
@@ -62,22 +62,31 @@ def test_execute_is_the_engine_without_the_graph(shelved: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "ids"),
     [
-        "aspirin AND liver",
-        "aspirin NOT liver",
-        '"Aspirin"[Title] liver',
-        "aspirin [tiab]",
-        "hepatotoxicity[MeSH Terms]",
-        "liver[tiab:~3]",
-        "aspirin.ti,ab.",
-        "exp Liver/",
-        {"title": "aspirin"},
+        ("aspirin AND liver", ["a"]),
+        ("aspirin NOT liver", []),
+        ('"Aspirin"[Title] liver', ["a"]),
+        ("aspirin [tiab]", ["a"]),
+        ("hepatotoxicity[MeSH Terms]", None),
+        ("aspirin.ti,ab.", ["a"]),
+        ("exp Liver/", None),
+        ({"title": "aspirin"}, ["a"]),
     ],
 )
-def test_sparse_refuses_what_it_would_run_wrongly(shelved: Path, query: Any) -> None:
-    with pytest.raises(NotBuilt):
-        outrider.execute("SPARSE", query, library=str(shelved))
+def test_sparse_runs_a_boolean_query_exactly(shelved: Path, query: Any, ids: list[str] | None) -> None:
+    hits = outrider.execute("SPARSE", query, library=str(shelved))
+    assert ids is None or [hit.doc_id for hit in hits] == ids
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    assert all(hit.reason.startswith("matches exactly") for hit in hits)
+    assert outrider.execute("SPARSE", query, library=str(shelved), filters={"year": {"$lt": 1000}}) == []
+
+
+def test_what_is_wrong_in_a_boolean_query_is_said(shelved: Path) -> None:
+    with pytest.raises(BadRequest, match=r"\[tiabs\] is no field tag; did you mean 'tiab'"):
+        outrider.execute("SPARSE", "aspirin[tiabs] AND liver[ti]", library=str(shelved))
+    with pytest.raises(BadRequest, match="filter"):
+        outrider.execute("SPARSE", "aspirin AND liver", filters={"yaer": 1}, library=str(shelved))
 
 
 @pytest.mark.parametrize(

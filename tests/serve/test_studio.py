@@ -73,8 +73,10 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
     from langgraph_sdk import get_client
 
     async with get_client(url=studio) as client:
-        (assistant,) = await client.assistants.search()
-        assert (assistant["graph_id"], assistant["description"][:11]) == ("search", "One request")
+        assistants = {one["graph_id"]: one for one in await client.assistants.search()}
+        assert assistants["search"]["description"].startswith("One request")
+        assert assistants["analyze"]["description"].startswith("One repository")
+        assistant = assistants["search"]
         schemas = await client.assistants.get_schemas(assistant["assistant_id"])
         assert "filters" in schemas["input_schema"]["properties"]
         assert "run_timeout_s" in schemas["context_schema"]["properties"]
@@ -86,3 +88,25 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
         for query, first in (("aspirin liver", "a"), ("statins cholesterol", "b")):
             answer = await client.runs.wait(thread["thread_id"], "search", input={"query": query})
             assert (answer["hits"][0]["doc_id"], answer["failures"]) == (first, [])
+
+
+async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
+    """Offline it says whom it could not ask, which is an answer."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=studio) as client:
+        (assistant,) = await client.assistants.search(graph_id="analyze")
+        schemas = await client.assistants.get_schemas(assistant["assistant_id"])
+        assert "target" in schemas["input_schema"]["properties"]
+        assert "max_calls" in schemas["context_schema"]["properties"]
+        drawing = await client.assistants.get_graph(assistant["assistant_id"])
+        assert {"subject", "surroundings", "ratings", "evidence"} <= {node["id"] for node in drawing["nodes"]}
+        answer = await client.runs.wait(None, "analyze", input={"target": "a/b"}, context={"run_timeout_s": 10})
+        assert answer["failures"][0]["error"] == "NothingSearchable"
+
+
+async def test_the_rest_doors_stand_beside_the_graphs(studio: str) -> None:
+    async with httpx.AsyncClient(base_url=studio, timeout=60) as client:
+        assert (await client.get("/healthz")).status_code == 200
+        answer = await client.post("/api/search", json={"query": "aspirin liver"})
+        assert (answer.status_code, answer.json()["hits"][0]["doc_id"]) == (200, "a")

@@ -49,7 +49,7 @@ def test_the_file_holds_the_defaults_and_nothing_else(tmp_path: Path) -> None:
     loaded = load(environ={}, cwd=FILE.parent, user_dir=tmp_path)
     assert loaded.settings.model_dump() == Settings().model_dump()
     unset = {name for name, origin in loaded.origins.items() if origin == "default"}
-    assert unset == {COMPUTED, "library.storage_options", "llm.prices"}
+    assert unset == {COMPUTED, "library.storage_options", "llm.prices", "serve.api_keys", "sources.extra"}
     assert set(yaml.safe_load(FILE.read_text(encoding="utf-8"))) == set(Settings.model_fields)
 
 

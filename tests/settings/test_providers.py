@@ -31,6 +31,7 @@ def loaded(folder: Path, environ: dict[str, str], text: str = "") -> Loaded:
         (OPENAI, "llm: {base_url: 'https://api.openai.com/v1'}", ("https://api.openai.com/v1", "sk-open")),
         (OPENAI, "llm: {base_url: 'http://localhost:1/v1'}", ("http://localhost:1/v1", "")),
         (OPENAI | {"OPENAI_BASE_URL": "https://proxy/v1"}, "llm: {base_url: 'http://localhost:1/v1'}", ("http://localhost:1/v1", "")),
+        (OPENAI, "llm: {base_url: 'http://api.openai.com/v1'}", ("http://api.openai.com/v1", "")),
         (DEEPSEEK, "", ("https://api.deepseek.com", "sk-deep")),
         (OPENAI | DEEPSEEK, "", ("", "sk-open")),
         (OPENAI | DEEPSEEK, "llm: {model: deepseek-flash}", ("https://api.deepseek.com", "sk-deep")),

@@ -17,7 +17,7 @@ from serving import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
 from outrider.identity.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sources import ArxivSettings
 from outrider.sources.arxiv import NAME, Arxiv, answer_of, feed_of, matching, submitted, terms_of
-from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply
 from outrider.state.errors import Malformed, SearchError, SourceError

@@ -19,10 +19,10 @@ from serving import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, ser
 
 from outrider.identity.identifiers import normal_doi, normal_isbn
 from outrider.settings.sources import CrossrefSettings
-from outrider.sources import crossref_records
 from outrider.sources.calls.caller import Caller
 from outrider.sources.crossref import Crossref
-from outrider.sources.crossref_records import FIELDS, date_of, paper_of, work_of, works_of
+from outrider.sources.records import crossref as crossref_records
+from outrider.sources.records.crossref import FIELDS, date_of, paper_of, work_of, works_of
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery

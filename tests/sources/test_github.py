@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from serving import FAULTS, Answer, Asked, as_json, as_text, refusal, serving
+from serving import FAULTS, Answer, Asked, as_json, refusal, serving
 
 from outrider.settings.sources import GithubSettings
-from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import Caller
 from outrider.sources.github import Github
 from outrider.state.errors import (
@@ -161,6 +160,64 @@ async def test_a_failed_second_try_leaves_the_first_answer() -> None:
     assert "403" in answer.message
 
 
+def failing_once(fault: Answer) -> Callable[[Asked], Answer]:
+    """What asks for more than the bare words."""
+    return lambda asked: fault if "language:" in asked.query["q"] else page(item("a/b"))
+
+
+@pytest.mark.parametrize(("fault", "requests"), [("timeout", 2), ("slow drip", 2), ("500", 2), ("connection reset", 2), ("truncated", 2)])
+async def test_stars_ask_for_less_in_the_time_left_where_the_search_failed(fault: str, requests: int) -> None:
+    async with serving(failing_once(FAULTS[fault])) as server:
+        answer = await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(repositories=WISHED, within_s=1.0))
+    assert [scored.record.doc_id for scored in answer.results] == ["github:a/b"]
+    assert answer.status == "partial"
+    assert "'react animation archived:false'" in answer.message
+    assert len(server.requests) == requests
+    assert server.requests[-1].query["q"] == "react animation archived:false"
+    assert server.requests[-1].query["sort"] == "stars"
+
+
+@pytest.mark.parametrize("fault", ["401", "403", "403 limit", "429, Retry-After"])
+async def test_what_github_refuses_is_not_asked_for_again(fault: str) -> None:
+    async with serving(failing_once(FAULTS[fault])) as server:
+        with pytest.raises(SourceError) as caught:
+            await github(server).search(query(repositories=WISHED, within_s=1.0))
+    assert type(caught.value) is EXPECTED[fault]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("strategy", ["updated", EXPANDED])
+async def test_only_stars_ask_for_less_after_a_failure(strategy: str) -> None:
+    async with serving(failing_once(FAULTS["500"])) as server:
+        with pytest.raises(SourceUnavailable, match="500"):
+            await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(strategy, repositories=WISHED, widened=("x",)))
+    assert all("language:" in asked.query["q"] for asked in server.requests)
+
+
+async def test_a_search_that_fails_twice_says_why_it_failed_first() -> None:
+    answers = [refusal(502, "first"), refusal(503, "second"), refusal(503, "third")]
+    async with serving(lambda _: answers.pop(0)) as server:
+        with pytest.raises(SourceUnavailable, match="first"):
+            await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(repositories=WISHED))
+    assert answers == []
+
+
+async def test_searches_that_fail_stay_within_ten_a_minute() -> None:
+    async with serving(always(refusal(500))) as server:
+        source = Github.of(GithubSettings(base_url=server.base_url), Caller(jitter=lambda: 0.0))
+        for _ in range(5):
+            with pytest.raises(SourceError):
+                await source.search(query(repositories=WISHED, within_s=1.0))
+    assert len(server.requests) <= 10
+
+
+async def test_a_turn_that_comes_after_half_of_the_time_is_waited_for() -> None:
+    async with serving(always(page(item("a/b")))) as server:
+        source = Github.of(GithubSettings(base_url=server.base_url, requests=1, per_s=0.6), Caller())
+        assert (await source.search(query())).results
+        assert (await source.search(query(within_s=1.0))).results
+
+
 INVALID = as_json({"message": "Validation Failed", "errors": [{"resource": "Search", "message": "no such language"}]}, 422)
 
 
@@ -270,85 +327,6 @@ async def test_no_other_host_is_followed(location: str) -> None:
     assert len(server.requests) == 1
 
 
-def busy(asked: Asked) -> Answer:
-    """A repository in which much has happened."""
-    last = {"Link": f'<{asked.path}?per_page=1&page=2>; rel="next", <{asked.path}?per_page=1&page=41>; rel="last"'}
-    issue = {"number": 3, "created_at": "2025-12-01T00:00:00Z", "closed_at": "2025-12-30T00:00:00Z", "user": {"login": "asks"}}
-    comment = {"issue_url": "https://api.github.com/repos/a/b/issues/3", "created_at": "2025-12-03T00:00:00Z", "user": {"login": "helps"}}
-    answers = {
-        "/repos/a/b/readme": as_text("# B", "application/vnd.github.raw+json"),
-        "/repos/a/b/git/trees/HEAD": as_json({"tree": [{"path": "README.md", "type": "blob"}, {"path": "src", "type": "tree"}]}),
-        "/repos/a/b/releases": as_json([{"published_at": "2025-11-11T00:00:00Z"}], headers=last),
-        "/repos/a/b/commits": as_json([{}], headers=last),
-        "/repos/a/b/contributors": as_json([{}], headers=last),
-        "/repos/a/b/issues": as_json([{}], headers=last) if asked.query.get("per_page") == "1" else as_json([issue]),
-        "/repos/a/b/issues/comments": as_json([comment]),
-    }
-    return answers.get(asked.path, refusal(404))
-
-
-SHALLOW = {"tree": ["README.md", "src"], "releases": 41, "last_release_at": "2025-11-11T00:00:00Z"}
-DEEP = {**SHALLOW, "commits_90d": 41, "contributors": 41, "closed_issues": 41, "closed_90d": 1, "issue_response_days": 2.0}
-
-
-@pytest.mark.parametrize(("deep", "details", "requests"), [(False, SHALLOW, 2), (True, DEEP, 7)])
-async def test_details(deep: bool, details: dict[str, Any], requests: int) -> None:
-    async with serving(busy) as server:
-        assert await github(server).repositories.details("a/b", 2.0, deep=deep) == details
-    assert len(server.requests) == requests
-    since = {asked.query.get("since") for asked in server.requests} - {None}
-    assert since == ({"2025-10-03T00:00:00Z"} if deep else set())
-
-
-@pytest.mark.parametrize(
-    ("path", "missing"),
-    [
-        ("/git/trees/HEAD", {"tree"}), ("/releases", {"releases", "last_release_at"}), ("/commits", {"commits_90d"}),
-        ("/contributors", {"contributors"}), ("/issues", {"closed_issues", "closed_90d", "issue_response_days"}),
-        ("/issues/comments", {"issue_response_days"}),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("fault", ["403", "HTML", "JSON of another shape", "empty"])
-async def test_a_part_that_fails_is_missing(path: str, missing: set[str], fault: str) -> None:
-    async with serving(lambda asked: FAULTS[fault] if asked.path == f"/repos/a/b{path}" else busy(asked)) as server:
-        details = await github(server).repositories.details("a/b", 2.0, deep=True)
-    assert DEEP.keys() - details.keys() == missing
-    assert json.dumps(details)
-
-
-async def test_details_of_nothing_are_empty() -> None:
-    async with serving(always(refusal(404))) as server:
-        assert await github(server).repositories.details("a/b", 2.0, deep=True) == {}
-        assert await github(server).repositories.details("no name", 2.0, deep=True) == {}
-
-
-async def test_readme_tree_and_releases_of_their_own() -> None:
-    async with serving(busy) as server:
-        repositories = github(server).repositories
-        assert await repositories.readme("a/b", 2.0) == "# B"
-        assert await repositories.tree("a/b", 2.0) == ("README.md", "src")
-        assert (await repositories.releases("a/b", 2.0)).count == 41
-        assert await repositories.readme("x/y", 2.0) is None
-        assert await repositories.tree("x/y", 2.0) is None
-    assert server.requests[0].headers["accept"] == "application/vnd.github.raw+json"
-
-
-async def test_a_readme_is_kept_and_a_search_cut_short_is_not(tmp_path: Path) -> None:
-    async with serving(
-        lambda asked: page(item("a/b"), incomplete_results=True) if asked.path.startswith("/search") else busy(asked)
-    ) as server:
-        source = github(server, caller=Caller(answers=DiskAnswers(tmp_path)))
-        for _ in range(2):
-            assert await source.repositories.readme("a/b", 2.0) == "# B"
-            assert (await source.search(query())).status == "partial"
-    assert [asked.path for asked in server.requests] == ["/repos/a/b/readme", "/search/repositories", "/search/repositories"]
-
-
-async def test_an_empty_repository_has_an_empty_tree() -> None:
-    async with serving(always(refusal(409, "Git Repository is empty."))) as server:
-        assert await github(server).repositories.tree("a/b", 2.0) == ()
-
-
 async def test_a_spent_budget_of_one_kind_leaves_the_other() -> None:
     def spent(asked: Asked) -> Answer:
         headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time() + 600))}
@@ -358,5 +336,5 @@ async def test_a_spent_budget_of_one_kind_leaves_the_other() -> None:
         source = github(server, caller=Caller())
         assert await source.get("github", "a/b", 2.0)
         with pytest.raises(RateLimited):
-            await source.repositories.tree("a/b", 0.2)
+            await source.get("github", "a/b", 0.2)
         assert (await source.search(query())).results

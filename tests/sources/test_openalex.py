@@ -17,11 +17,11 @@ from serving import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, ser
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import OpenalexSettings
-from outrider.sources import openalex_records
-from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import Caller
 from outrider.sources.openalex import Openalex, search_words
-from outrider.sources.openalex_records import FIELDS, abstract_of, paper_of, works_of
+from outrider.sources.records import openalex as openalex_records
+from outrider.sources.records.openalex import FIELDS, abstract_of, paper_of, works_of
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -465,6 +465,19 @@ async def test_what_is_no_identifier_is_not_asked(scheme: str, value: str) -> No
 async def test_a_work_it_does_not_have_is_none() -> None:
     with serving(lambda _: as_text("<!doctype html><title>404 Not Found</title>", "text/html", 404)) as server:
         assert await openalex(server.base_url).get("doi", "10.1000/none", 5.0) is None
+
+
+async def test_many_works_by_their_identifiers_with_one_call() -> None:
+    """In the form that they were asked for; what a filter would read as its own, and what is no identifier, is left out."""
+    works = [{**WORK, "doi": "https://doi.org/10.1000/a"}, {**work(9), "doi": "https://doi.org/10.48550/arXiv.2108.04680"}]
+    with serving(lambda _: as_json({"meta": {"count": 2, "page": 1, "per_page": 100}, "results": works})) as server:
+        source = openalex(server.base_url)
+        by_doi = await source.get_many("doi", ["https://doi.org/10.1000/A", "10.1000/b,c", "no doi", "10.1000/d"], 5.0)
+        by_number = await source.get_many("arxiv", ["2108.04680v2"], 5.0)
+        assert await source.get_many("doi", ["10.1000/a|b"], 5.0) == {}
+    assert {asked: paper.doc_id for asked, paper in by_doi.items()} == {"https://doi.org/10.1000/A": "openalex:W7"}
+    assert {asked: paper.doc_id for asked, paper in by_number.items()} == {"2108.04680v2": "openalex:W9"}
+    assert [asked.query["filter"] for asked in server.requests] == ["doi:10.1000/a|10.1000/d", "doi:10.48550/arxiv.2108.04680"]
 
 
 async def test_a_merged_work_is_followed_to_its_id_and_nowhere_else() -> None:

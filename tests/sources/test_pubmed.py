@@ -164,10 +164,10 @@ async def test_nothing_to_ask_for_asks_nobody(text: str) -> None:
 
 
 def test_words_are_no_syntax() -> None:
-    assert words_of(query("COVID-19 OR (β-blocker[tw]) AND \"Crohn's\" NOT neuro* 心臓 100:200[dp]")) == (
+    assert words_of(query("COVID-19 OR (β-blocker[tw]) AND \"Crohn's\" NOT neuro* 心臓 100:200[dp]")) == [
         "covid-19", "β-blocker", "tw", "crohn's", "neuro", "心臓", "100", "200", "dp",
-    )  # fmt: skip
-    assert words_of(query("to be or not to be")) == ("to", "be", "or", "not")
+    ]  # fmt: skip
+    assert words_of(query("to be or not to be")) == ["to", "be", "or", "not"]
 
 
 async def test_the_key_raises_the_limit_and_is_never_shown() -> None:
@@ -333,6 +333,18 @@ async def test_get(scheme: str, value: str, term: str | None) -> None:
     assert found is not None
     assert found.doc_id == "pubmed:12"
     assert [asked.query["term"] for asked in server.requests if "term" in asked.query] == ([term] if term else [])
+
+
+async def test_many_with_one_search() -> None:
+    with serving(eutils("3", "12")) as server:
+        source = pubmed_at(server.base_url)
+        found = await source.get_many("doi", ["10.1000/own.12", "10.1000/OWN.3", "10.1000/none", "x"], 5.0)
+        by_number = await source.get_many("pmid", ["PMID: 12", "3"], 5.0)
+    assert {asked: paper.doc_id for asked, paper in found.items()} == {"10.1000/own.12": "pubmed:12", "10.1000/OWN.3": "pubmed:3"}
+    assert {asked: paper.doc_id for asked, paper in by_number.items()} == {"PMID: 12": "pubmed:12", "3": "pubmed:3"}
+    terms = [asked.query["term"] for asked in server.requests if "term" in asked.query]
+    assert terms == ['"10.1000/own.12"[doi] OR "10.1000/own.3"[doi] OR "10.1000/none"[doi]']
+    assert len(server.requests) == 3
 
 
 async def test_get_of_what_pubmed_has_not() -> None:

@@ -20,10 +20,10 @@ from serving import FAULTS, Answer, Asked, as_json, refusal, serving
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import SemanticScholarSettings
-from outrider.sources.calls.cache import DiskAnswers
+from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import Caller
+from outrider.sources.records.semantic_scholar import NAME, page_of, paper_of
 from outrider.sources.semantic_scholar import MOST, SemanticScholar, paper_id, searched_words, year_range
-from outrider.sources.semantic_scholar_records import NAME, page_of, paper_of
 from outrider.state.errors import Malformed, RateLimited, SearchError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -424,14 +424,14 @@ async def test_without_a_word_nobody_is_asked():
     ("text", "asked"),
     [
         ("a library for C++ that is fast", "library C++ fast"),
-        ("to be or not to be", "to be or not to be"),
+        ("to be or not to be", "to be or not"),
         ("COVID-19 (long-term)", "COVID 19 long term"),
         ("\u6df1\u5ea6\u5b66\u4e60 \u56fe\u50cf", "\u6df1\u5ea6\u5b66\u4e60 \u56fe\u50cf"),
         ("one two three four five six seven eight nine ten eleven", "two three four five six seven eight nine"),
     ],
 )
 def test_few_content_words_are_searched_without_hyphens(text: str, asked: str):
-    assert searched_words(text) == asked
+    assert searched_words(query(text)) == asked
 
 
 @pytest.mark.parametrize(
@@ -475,6 +475,14 @@ async def test_a_batch_is_cut_to_what_the_service_takes():
     assert [len(one.json["ids"]) for one in server.requests] == [500, 500, 1]
     assert {one.headers["content-type"] for one in server.requests} == {"application/json"}
     assert [one.identifiers.s2 for one in found if one] == [f"{number:040x}" for number in range(1, 1_002)]
+
+
+async def test_many_by_identifier():
+    async with serving(
+        lambda asked: as_json([None if one == "PMID:2" else {"paperId": f"{7:040x}"} for one in asked.json["ids"]])
+    ) as server:
+        found = await source(server.base_url).get_many("pmid", ["1", "2", "no number"], 5.0)
+    assert {asked: paper.identifiers.s2 for asked, paper in found.items()} == {"1": f"{7:040x}"}
 
 
 async def test_a_batch_that_does_not_answer_each_id_is_malformed():

@@ -118,7 +118,7 @@ async def test_what_stands_on_two_pages_counts_once() -> None:
 async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
     limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"})
     with serving(lambda asked: limited if asked.query["start"] == start else works(asked)) as server:
-        answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=0.5))
+        answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=5))
     assert (answer.status, len(answer.results)) == ("partial", 20)
     assert answer.message.startswith("1 of 2 pages failed: serpapi answered 429")
     assert answer.retry_at is not None

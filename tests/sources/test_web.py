@@ -1,4 +1,4 @@
-"""Web search: engines' pages, where their links lead, how an engine is asked, and the browser on a server of our own."""
+"""Web search: engines' pages, where their links lead, how an engine is asked."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import NEVER, Answer, Asked, as_text, refusal, serving
 
-from outrider.sources import browser as module
 from outrider.sources.answering import SPARE
-from outrider.sources.browser import Chromium, Opened, found_chromium, why_off
-from outrider.sources.browser_gate import Gate
 from outrider.sources.calls.cache import Kept, put_all
-from outrider.sources.calls.guard import Guard
-from outrider.sources.pages import Pages
+from outrider.sources.pages.browser_tab import Opened
+from outrider.sources.pages.engines import BING, DUCKDUCKGO, ENGINES, GOOGLE, Engine, Found, ResultPage, read, target_of
 from outrider.sources.web import Web
-from outrider.sources.web_engines import BING, DUCKDUCKGO, ENGINES, GOOGLE, Engine, Found, ResultPage, read, target_of
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 
@@ -317,158 +312,3 @@ async def test_challenges_and_broken_pages_are_not_kept() -> None:
         with pytest.raises(SourceError):
             await Web(Shown(Opened("", 200, whole(html))), (engine(),), answers=answers).search(query())
     assert answers.put_in == []
-
-
-def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OUTRIDER_CHROMIUM", str(tmp_path / "none"))
-    assert "OUTRIDER_CHROMIUM" in why_off()
-    monkeypatch.delenv("OUTRIDER_CHROMIUM")
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    assert "no Chromium" in why_off()
-    own = tmp_path / "chromium-1200/chrome-linux64/chrome"
-    own.parent.mkdir(parents=True)
-    own.write_text("#!/bin/sh\n")
-    own.chmod(0o755)
-    assert (found_chromium(), why_off()) == (own, "")
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert "outrider[browser]" in why_off()
-
-
-async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
-    with serving(lambda asked: as_text("ok")) as server:
-        host, port = server.base_url.removeprefix("http://").split(":")
-        guard = Guard(frozenset({f"{host}:{port}"}))
-        assert await _through(guard, None, host, int(port)) == (0, b"ok")
-        assert await _through(guard, frozenset({"engine.example"}), host, int(port)) == (2, b"")
-        assert await _through(Guard(), None, host, int(port)) == (4, b"")
-        assert await _through(guard, None, "localhost", int(port)) == (4, b"")
-        assert await _through(guard, None, host, int(port), command=2) == (7, b"")
-    assert len(server.requests) == 1
-
-
-async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: int, command: int = 1) -> tuple[int, bytes]:
-    """What a gate replies to one question, and the body that comes through it."""
-    async with Gate(guard, hosts) as gate:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
-        name = host.encode()
-        writer.write(b"\x05\x01\x00" + bytes((5, command, 0, 3, len(name))) + name + port.to_bytes(2, "big"))
-        assert await reader.readexactly(2) == b"\x05\x00"
-        said = (await reader.readexactly(10))[1]
-        body = b""
-        if said == 0:
-            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            body = (await reader.readuntil(b"ok"))[-2:]
-        writer.close()
-        return said, body
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
-)
-async def test_a_gate_survives_nonsense(sent: bytes) -> None:
-    async with Gate(Guard()) as gate:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
-        writer.write(sent)
-        writer.write_eof()
-        await reader.read()
-        writer.close()
-
-
-needs_chromium = pytest.mark.skipif(bool(why_off()), reason=why_off() or "a browser is there")
-
-SCRIPTED = """<html><body><div id="root"></div><script>
-fetch("{elsewhere}/stolen").catch(() => 0);
-new Image().src = "{elsewhere}/image";
-try {{ new WebSocket("{socket}/socket") }} catch (e) {{}}
-document.getElementById("root").innerHTML =
-'<div class="result"><a class="result__a" href="https://example.org/">Made by scripts</a></div>';
-</script><link rel="prefetch" href="{elsewhere}/prefetched"><iframe src="{elsewhere}/frame"></iframe></body></html>"""
-
-
-@pytest.fixture
-async def chromium_for() -> object:
-    """Browsers by the hosts that are allowed, closed in the end."""
-    made: list[Chromium] = []
-
-    def make(*base_urls: str) -> Chromium:
-        made.append(Chromium(Guard(frozenset(url.removeprefix("http://") for url in base_urls))))
-        return made[-1]
-
-    yield make
-    for chromium in made:
-        await chromium.close()
-
-
-@needs_chromium
-async def test_an_engine_in_the_browser(chromium_for: object) -> None:
-    """Its scripts run; what its page wants of other hosts is not asked, whichever way it tries."""
-    with serving(lambda asked: as_text("secret")) as other:
-        elsewhere = other.base_url.replace("127.0.0.1", "localhost")
-
-        def engine_page(asked: Asked) -> Answer:
-            return as_text(SCRIPTED.format(elsewhere=elsewhere, socket=elsewhere.replace("http", "ws")), "text/html")
-
-        with serving(engine_page) as server:
-            one = replace(DUCKDUCKGO, address=f"{server.base_url}/html/?q={{query}}")
-            chromium = chromium_for(server.base_url, elsewhere)  # type: ignore[operator]
-            answer = await Web(chromium, (one,), gap_s=0.0, timeout_s=60.0).search(query("phage", within_s=60.0))
-            await asyncio.sleep(0.3)
-            assert other.requests == []
-            assert [hit.record.title for hit in answer.results] == ["Made by scripts"]
-            assert server.requests[0].query == {"q": "phage"}
-            await chromium.opened(f"{server.base_url}/html/", 60.0)
-            assert {"/stolen", "/frame"} <= {asked.path for asked in other.requests}, "what was kept from it above"
-
-
-@needs_chromium
-@pytest.mark.parametrize("forced", ["", "1"])
-async def test_a_redirect_leads_the_browser_nowhere_else(chromium_for: object, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
-    monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)
-    with serving(lambda asked: as_text("<p>secret</p>", "text/html")) as inside:
-        for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
-            with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
-                chromium = chromium_for(server.base_url)  # type: ignore[operator]
-                with pytest.raises(Forbidden, match="may not be asked"):
-                    await chromium.opened(server.base_url, 60.0)
-                await chromium.close()
-        with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
-            chromium = chromium_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost"))  # type: ignore[operator]
-            with pytest.raises(Forbidden):
-                await chromium.opened(server.base_url, 60.0, frozenset({"127.0.0.1"}))
-    assert inside.requests == []
-
-
-@needs_chromium
-async def test_tabs_time_and_errors(chromium_for: object) -> None:
-    """Two tabs at a time; a page that never comes costs its time; a link that may not be asked starts no browser."""
-    answers = {"/slow": NEVER, "/gone": refusal(404)}
-    with serving(lambda asked: answers.get(asked.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
-        chromium = chromium_for(server.base_url)  # type: ignore[operator]
-        with pytest.raises(Forbidden):
-            await chromium.opened("http://127.0.0.1:1/", 60.0)
-        assert chromium._running is None
-        opened = await asyncio.gather(*(chromium.opened(f"{server.base_url}/{number}", 60.0) for number in range(5)))
-        assert all("here" in one.html for one in opened)
-        assert server.most <= 2
-        with pytest.raises(SourceUnavailable, match="404"):
-            await chromium.rendered(f"{server.base_url}/gone", 60.0)
-        began = time.monotonic()
-        with pytest.raises(SourceTimeout):
-            await chromium.opened(f"{server.base_url}/slow", 1.0)
-        assert time.monotonic() - began < 3.0
-        assert (await chromium.opened(f"{server.base_url}/again", 60.0)).status == 200
-
-
-@needs_chromium
-async def test_a_page_that_its_scripts_make_is_fetched(chromium_for: object) -> None:
-    text = "Sentence about the lysis of bacteria that a script has written into the page. " * 10
-    page = f"<html><head><title>App</title></head><body><div id=r></div><script>r.innerHTML='<p>{text}</p>'</script></body></html>"
-    with serving(lambda asked: refusal(404) if asked.path == "/robots.txt" else as_text(page, "text/html")) as server:
-        guard = Guard(frozenset({server.base_url.removeprefix("http://")}))
-        pages = Pages(guard, browser=chromium_for(server.base_url))  # type: ignore[operator]
-        found = await pages.fetch(f"{server.base_url}/app", 60.0)
-        await pages.close()
-    assert "lysis of bacteria" in found.page.text

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.state.errors import BadRequest, NotBuilt
+from outrider.state.errors import BadRequest
 from outrider.state.request import MAX_QUERY_CHARS, RetrieverType, SearchMode, SearchRequest, checked, searchable
 
 
@@ -44,12 +44,20 @@ def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> Non
     ("asked", "says"),
     [
         ({"query": {"title": "x"}}, "mapping"),
-        ({"query": "x", "mode": "systematic"}, "systematic"),
+        ({"query": "x" * 20_001}, "20,001 characters"),
+        ({"query": "x", "grey_literature": True}, "grey_literature"),
+        ({"query": "x", "mode": "systematic", "filters": {"year": 2020}}, "filters"),
+        ({"query": "x", "mode": "systematic", "strategies": ["dense"]}, "words exactly"),
     ],
 )
-def test_what_is_asked_for_by_name_and_not_built_is_refused(asked: dict[str, object], says: str) -> None:
-    with pytest.raises(NotBuilt, match=says):
+def test_what_the_mode_cannot_honour_is_refused(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
         checked(asked)
+
+
+@pytest.mark.parametrize("query", [{"title": "x"}, "x" * 20_001, "x[ti] AND y"])
+def test_the_systematic_mode_takes_mappings_and_long_protocols(query: object) -> None:
+    assert checked({"query": query, "mode": "systematic", "strategies": ["sparse"]}).query == query
 
 
 @pytest.mark.parametrize("query", ["liver \udcff", "\ud83d liver"])

@@ -69,7 +69,7 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
         (["search", "x", "--filters", '{"year": "1"}'], 2, "whole number"),
         (["search", "x", "--source", "githup"], 2, "githup"),
         (["search", "x", "--strategy", "dense"], 3, "outrider library reindex"),
-        (["search", "x", "--mode", "systematic"], 2, "not built yet"),
+        (["search", "x[tiabs]", "--mode", "systematic"], 2, "did you mean 'tiab'"),
         (["search", "x", "--timeout", "0"], 2, "--timeout"),
         (["search", "x", "--search-mode", "wide"], 2, "focused"),
         (["search"], 2, "Missing argument 'query'"),

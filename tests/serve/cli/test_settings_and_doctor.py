@@ -66,11 +66,25 @@ def test_help_and_version_load_nothing_heavy() -> None:
 
 
 def test_completion_is_offered() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "outrider", "--show-completion", "bash"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin"},
-    )
-    assert (done.returncode, "_outrider_completion" in done.stdout) == (0, True)
+    """For the shell that asks."""
+    asked = f"{sys.executable} -m outrider --show-completion; exit $?"
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, "_outrider_completion" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_named_file_may_say_what_the_folder_s_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--config` stands for the file of the working folder, for every command."""
+    (tmp_path / "search_config.yaml").write_text("llm: {base_url: 'https://mine.example/v1'}\n")
+    monkeypatch.setenv("OUTRIDER_CONFIG", "")  # so that it is as before after this test
+    monkeypatch.setenv("OUTRIDER_LLM__API_KEY", "s3cret")
+    for command in (["config", "check"], ["search", "x"], ["doctor"], ["library", "info"]):
+        assert run(command) == 2
+        err = capsys.readouterr().err
+        assert "OUTRIDER_LLM__BASE_URL with the address, or name the file with --config" in err
+        assert "s3cret" not in err
+    assert run(["--config", "search_config.yaml", "config", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["llm.base_url"]["value"] == "https://mine.example/v1"
+    assert run(["--config", "none.yaml", "config", "check"]) == 2
+    assert "none.yaml: no such file" in capsys.readouterr().err

@@ -1,0 +1,215 @@
+"""The distiller on SciFact's rationales: which sentences of an abstract answer a claim, as people marked them.
+
+Half of the claims were used to fit engines (`bench.train_distiller`); every figure here is of the other half, but for those of the splits,
+where threshold and test are drawn from all claims for engines that learn no case by heart.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
+
+from bench.data import Absent
+from bench.distil_speed import REPEATS, Speed, megabyte, speed, together
+from bench.model import KEPT, NAME, Remembering, model, model_folder
+from bench.rationales import Case, cases, halves
+from bench.report import Cell, Report, progress
+from outrider.retrieval.distil.calibration import removed_share
+from outrider.retrieval.distil.classifier import Classifier
+from outrider.retrieval.distil.conformal import KEEP_RATE, conformal_threshold
+from outrider.retrieval.distil.embedding import Embedding
+from outrider.retrieval.distil.engine import Engine, Scores, logit
+from outrider.retrieval.distil.ensemble import Weights, fit
+from outrider.retrieval.distil.lexical import Lexical
+from outrider.retrieval.distil.lifting import lifted
+from outrider.retrieval.distil.presets import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
+from outrider.retrieval.distil.rhetoric import Rhetoric
+from outrider.retrieval.probe import sign_flip_p
+
+SPLITS, FOLDS = 20, 5
+TRAINED = KEPT / "distiller"
+"""Where `python -m bench.train_distiller` puts the classifier."""
+NEEDS_UNSEEN = "classifier"
+"""An engine that knows the training claims by heart is calibrated and tested on the others only."""
+BY_WORDS: tuple[EngineName, ...] = ("lexical", "words")
+RANDOM, FIRST = "random", "first sentences"
+COLUMNS = (
+    "engine", "rationale sentences kept at half", "p against random", "p against first", "text removed, best threshold at 95 %",
+    "the same with what units refer to", "claims whole at 20 splits, mean", "least", "cases a split", "text removed there",
+    "seconds for five", "tokens a second", "to the model alone",
+)  # fmt: skip
+
+
+def run() -> Report:
+    try:
+        every = cases()
+        model_folder()
+    except Absent as absent:
+        return Report("distil", COLUMNS, (), (f"skipped: {absent}",))
+    train, held_out = halves(every)
+    speeds: dict[str, Speed] = {}
+    of: dict[str, dict[int, list[float]]] = {}
+    for engine in engines():
+        progress(f"distil: {engine.name}")
+        of[engine.name] = {at: engine.scores(case.labelled.query, [case.its])[0] for at, case in enumerate(every)}
+        speeds[engine.name] = speed(engine, every)
+    place = {id(case): at for at, case in enumerate(every)}
+    tested = [place[id(case)] for case in held_out]
+    ensembles(of, every, tested)
+    speeds |= of_ensembles(list(speeds.values()))
+    baselines = {RANDOM: _random(every), FIRST: _first(every)}
+    rows = [_row(name, values, every, tested, baselines, speeds.get(name)) for name, values in {**baselines, **of}.items()]
+    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)))
+
+
+def engines() -> Iterator[Engine]:
+    """Vectors of units are kept in `build/bench` between runs, and made again where speed is measured."""
+    yield Lexical()
+    yield Rhetoric()
+    yield Embedding(Remembering(model(), KEPT / "scifact-units.npz"))
+    if (TRAINED / "config.json").is_file():
+        yield Classifier(str(TRAINED), "cpu", downloads=False)
+
+
+def ensembles(of: dict[str, dict[int, list[float]]], every: Sequence[Case], tested: Sequence[int]) -> None:
+    """Adds them, with the weights that are shipped; those beside a classifier are fitted."""
+    lexical, rhetoric, embedding, *classifier = list(of)
+    of["words"] = weighted([lexical, rhetoric], OF_WORDS, of)
+    of["ensemble"] = weighted([lexical, rhetoric, embedding], OF_ALL, of)
+    if classifier:
+        of["classifier, half and half"] = weighted(["ensemble", *classifier], HALVES, of)
+        of["classifier+"] = cross_fitted([lexical, rhetoric, embedding, *classifier], every, tested, of)
+
+
+def of_ensembles(speeds: Sequence[Speed]) -> dict[str, Speed]:
+    """From those of lexical, rhetoric, embedding and, where there is one, the classifier."""
+    found = {"words": together(speeds[:2]), "ensemble": together(speeds[:3])}
+    return found | {name: together(speeds) for name in ("classifier, half and half", "classifier+") if len(speeds) > 3}
+
+
+def weighted(members: Sequence[str], weights: Weights, of: Mapping[str, Mapping[int, list[float]]]) -> dict[int, list[float]]:
+    return {at: weights.probabilities([of[name][at] for name in members]) for at in of[members[0]]}
+
+
+def cross_fitted(
+    members: Sequence[str], every: Sequence[Case], tested: Sequence[int], of: Mapping[str, Mapping[int, list[float]]]
+) -> dict[int, list[float]]:
+    """The held-out claims in `FOLDS` parts, each with weights that were fitted on the others; the training claims with 0."""
+    claims = sorted({every[at].claim for at in tested})
+    fold = {claim: number % FOLDS for number, claim in enumerate(random.Random(0).sample(claims, len(claims)))}
+    found = {at: [0.0] * len(case.its.units) for at, case in enumerate(every)}
+    for number in range(FOLDS):
+        others = [at for at in tested if fold[every[at].claim] != number]
+        weights = stacked([([of[name][at] for name in members], every[at].right) for at in others])
+        found |= {at: weights.probabilities([of[name][at] for name in members]) for at in tested if fold[every[at].claim] == number}
+    return found
+
+
+def stacked(cases: Sequence[tuple[Sequence[Sequence[float]], frozenset[int]]]) -> Weights:
+    """Of each engine's logit, and of how far the last one's is behind the best of its text: the others' hold that already."""
+    rows = [(one, unit in right) for scores, right in cases for unit, one in enumerate(_features(scores))]
+    made = fit([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
+    *each, behind = made.each
+    return Weights(tuple(each), made.intercept, (*(0.0,) * (len(each) - 1), behind))
+
+
+def _features(scores: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    logits = [[logit(one) for one in many] for many in scores]
+    best = max(logits[-1], default=0.0)
+    return [(*unit, unit[-1] - best) for unit in zip(*logits, strict=True)]
+
+
+def _row(
+    name: str,
+    values: Mapping[int, list[float]],
+    every: Sequence[Case],
+    tested: Sequence[int],
+    baselines: Mapping[str, Mapping[int, list[float]]],
+    fast: Speed | None,
+) -> tuple[Cell, ...]:
+    kept = [_kept_at_half(every[at], values[at]) for at in tested]
+    against = [None if name in baselines else _p(kept, [_kept_at_half(every[at], one[at]) for at in tested]) for one in baselines.values()]
+    cuts, own = [every[at].its for at in tested], [values[at] for at in tested]
+    worth = [lifted(its, one)[0] for its, one in zip(cuts, own, strict=True)]
+    drawn_from = tested if NEEDS_UNSEEN in name else range(len(every))
+    splits = [split_rate(every, values, drawn_from, seed) for seed in range(SPLITS)]
+    return (
+        name,
+        share_at_half(every, values, tested),
+        *against,
+        removed_share(cuts, own, best_threshold([every[at] for at in tested], own)),
+        removed_share(cuts, worth, best_threshold([every[at] for at in tested], worth)),
+        mean(rate for rate, _, _ in splits),
+        min(rate for rate, _, _ in splits),
+        splits[0][2],
+        mean(removed for _, removed, _ in splits),
+        *((fast.took, fast.tokens_a_second, fast.to_the_model_alone) if fast else (None, None, None)),
+    )
+
+
+def share_at_half(every: Sequence[Case], values: Mapping[int, list[float]], tested: Sequence[int]) -> float:
+    """Of all rationale sentences, those among the better half of their text's."""
+    return sum(len(_better_half(every[at], values[at]) & every[at].right) for at in tested) / sum(len(every[at].right) for at in tested)
+
+
+def _kept_at_half(case: Case, scores: Sequence[float]) -> float:
+    return len(_better_half(case, scores) & case.right) / len(case.right)
+
+
+def _better_half(case: Case, scores: Sequence[float]) -> set[int]:
+    return set(sorted(range(len(scores)), key=lambda at: (-scores[at], at))[: case.half])
+
+
+def _p(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return sign_flip_p([one - other for one, other in zip(ours, theirs, strict=True)])
+
+
+def weakest(case: Case, scores: Sequence[float]) -> float:
+    return min(scores[at] for at in case.right)
+
+
+def best_threshold(some: Sequence[Case], scores: Scores) -> float:
+    """The highest at which 95 % of just these cases are kept whole: nobody could know it beforehand."""
+    ordered = sorted(weakest(case, one) for case, one in zip(some, scores, strict=True))
+    return ordered[int(len(ordered) * (1 - KEEP_RATE) + 1e-9)]
+
+
+def split_rate(every: Sequence[Case], values: Mapping[int, list[float]], places: Sequence[int], seed: int) -> tuple[float, float, int]:
+    """Threshold from one random half of the claims; of the other half the share kept whole, the share of text removed, and how many."""
+    claims = sorted({every[at].claim for at in places})
+    first = set(random.Random(seed).sample(claims, len(claims) // 2))
+    worth = {at: lifted(every[at].its, values[at])[0] for at in places}
+    threshold = conformal_threshold([weakest(every[at], worth[at]) for at in places if every[at].claim in first], KEEP_RATE)
+    others = [at for at in places if every[at].claim not in first]
+    whole = mean(weakest(every[at], worth[at]) >= threshold for at in others)
+    return whole, removed_share([every[at].its for at in others], [worth[at] for at in others], threshold), len(others)
+
+
+def _random(every: Sequence[Case]) -> dict[int, list[float]]:
+    rng = random.Random(0)
+    return {at: [rng.random() for _ in case.its.units] for at, case in enumerate(every)}
+
+
+def _first(every: Sequence[Case]) -> dict[int, list[float]]:
+    return {at: [1 - unit / len(case.its.units) for unit in range(len(case.its.units))] for at, case in enumerate(every)}
+
+
+def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case]) -> tuple[str, ...]:
+    documents = [{case.labelled.reading.doc_id for case in some} for some in (train, held_out)]
+    both = len(documents[0] & documents[1])
+    return (
+        f"{len(every)} cases, {len(train)} to fit engines on, {len(held_out)} held out; {both} abstracts are on both sides.",
+        "Half: the better half of each abstract's units, rounded up. Text removed: share of characters. p: two-sided, paired by case.",
+        f"Best threshold: the highest that keeps {KEEP_RATE:.0%} of the tested cases whole, which nobody knows beforehand.",
+        f"Splits: threshold by split conformal prediction on a random half of the claims, promise {KEEP_RATE:.0%}.",
+        f"classifier+: its weights are fitted on held-out claims in {FOLDS} parts, each part scored with those of the others.",
+        f"The embedding model is {NAME}; the classifier was fine-tuned from it by `python -m bench.train_distiller`.",
+        "LLMLingua-2 has no weights that could be had here: its path is tested with random ones only.",
+    )
+
+
+def _megabyte(every: Sequence[Case]) -> str:
+    took = {name: megabyte(engine_of(name), every) for name in BY_WORDS}
+    said = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in took.items())
+    return f"A megabyte of abstracts as one text, cut, scored, chosen from and counted, median of {REPEATS}: {said}."

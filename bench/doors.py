@@ -1,0 +1,199 @@
+"""What the HTTP doors cost: LangServe against the graph alone, many searches at a time, memory over many, the first works on the wire.
+
+The server runs on a real port, in this process; the services that it asks run in another, each with the time that it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.answers import Project, Work
+from bench.library import library_of
+from bench.report import Report, percentiles, progress
+from bench.scout import RAISED, _shelf
+from bench.served import Server, served
+from bench.world import SERVICES, World, settings
+from outrider.graph.pipeline import SearchGraph, build
+from outrider.services import Services
+from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
+from outrider.settings.serving import ServeSettings
+from outrider.state.request import checked
+
+ANSWER_S, SLOW_S = 0.05, 1.0
+PAIRS, AT_ONCE, ALONE, RUNS, PARTIAL = 40, 50, 10, 500, 5
+MOST_OVERHEAD_MS, MOST_RATIO, MOST_FIRST, MOST_GROWTH = 15.0, 1.5, 1.1, 0.02
+COLUMNS = ("what", "measured", "unit", "asked for", "holds")
+LINES: dict[str, str] = {"Prefer": "respond-async"}
+
+
+def world(seconds: float) -> World:
+    """Each work has a topic of its own, so that an answer that was mixed up is seen."""
+    works = [Work(n, f"Liver injury topic{n}", f"Liver injury by drugs, topic{n}.", doi=f"10.1000/w{n}") for n in range(1, AT_ONCE + 1)]
+    projects = [Project(f"lab/topic{n}", f"Liver injury topic{n}", stars=100 + n) for n in range(1, AT_ONCE + 1)]
+    return World(works, projects, dict.fromkeys(SERVICES, seconds) | {"pubmed": seconds / 2})
+
+
+def run() -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_report(Path(folder)))
+
+
+async def _report(folder: Path) -> Report:
+    import httpx
+
+    (await library_of(_shelf(), folder / "library")).close()
+    limits = httpx.Limits(max_connections=AT_ONCE)
+    with served(world(ANSWER_S)) as server:
+        async with _door(server, folder) as (url, graph), httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
+            for number in range(3):
+                await _asked(client, number + 1)
+            rows = [await _overhead(client, graph), *await _many(client), await _memory(client)]
+    with served(world(SLOW_S)) as server:
+        async with _door(server, folder) as (url, _), httpx.AsyncClient(base_url=url, timeout=120) as client:
+            await _first_s(client, 1)
+            rows.append(_first(ratios=[await _first_s(client, number) for number in range(2, PARTIAL + 2)]))
+    note = (
+        f"Services answer after {ANSWER_S:g} s, for the first works after {SLOW_S:g} s; rules, no web, no enriching. "
+        f"{PAIRS} pairs in turn, {AT_ONCE} searches at a time of {AT_ONCE} topics, {RUNS} searches, {PARTIAL} followed."
+    )
+    return Report("doors", COLUMNS, tuple(rows), (note,))
+
+
+@asynccontextmanager
+async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, SearchGraph]]:
+    from outrider.serve.http.server import server_of
+
+    asked = settings(server, "doors", folder, keys=False, contact="", **RAISED)
+    off = asked.sources.web.model_copy(update={"enabled": False})
+    own = {
+        "sources": asked.sources.model_copy(update={"web": off}),
+        "library": LibrarySettings(uri=str(folder / "library")),
+        "llm": LlmSettings(model="none"),
+        "run": RunSettings(run_timeout_s=60.0),
+        "enrich": EnrichSettings(enabled=False),
+        "serve": ServeSettings(at_once=AT_ONCE),
+    }
+    services = Services(asked.model_copy(update=own))
+    made = server_of(services, "127.0.0.1", needs_key=False, log_level="error")
+    made.config.port = 0
+    serving = asyncio.create_task(made.serve())
+    while not made.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{made.servers[0].sockets[0].getsockname()[1]}", build(services)
+    finally:
+        made.should_exit = True
+        await serving
+
+
+def _query(number: int) -> dict[str, str]:
+    return {"query": f"liver injury topic{number}"}
+
+
+async def _asked(client: Any, number: int) -> bool:
+    """Whether the answer is that of this question: about its topic, found with its words."""
+    answer = (await client.post("/api/search", json=_query(number))).json()
+    return answer["query"] == _query(number)["query"] and any(hit["title"].endswith(f"topic{number}") for hit in answer["hits"])
+
+
+async def _overhead(client: Any, graph: SearchGraph) -> tuple[str, float, str, str, str]:
+    progress("doors: LangServe and the graph in turn")
+    took: dict[str, list[float]] = {"graph": [], "langserve": []}
+    for number in range(1, PAIRS + 1):
+        for door in sorted(took, reverse=number % 2 == 0):  # who comes second has warmer caches: each as often
+            began = time.perf_counter()
+            if door == "graph":
+                await graph.ainvoke(checked(_query(number)))
+            else:
+                (await client.post("/search/invoke", json={"input": _query(number)})).raise_for_status()
+            took[door].append(time.perf_counter() - began)
+    over_ms = 1_000 * (statistics.median(took["langserve"]) - statistics.median(took["graph"]))
+    what = f"LangServe's median over the graph's ({1_000 * statistics.median(took['graph']):.1f} ms)"
+    return what, over_ms, "ms", f"at most {MOST_OVERHEAD_MS:g}", _holds(over_ms <= MOST_OVERHEAD_MS)
+
+
+async def _many(client: Any) -> list[tuple[str, float, str, str, str]]:
+    progress(f"doors: {AT_ONCE} searches at a time")
+    alone_s, spent = [], time.process_time()
+    for number in range(1, ALONE + 1):
+        began = time.perf_counter()
+        await _asked(client, number)
+        alone_s.append(time.perf_counter() - began)
+    cpu_s = (time.process_time() - spent) / ALONE
+
+    async def one(number: int) -> tuple[bool, float]:
+        began = time.perf_counter()
+        right = await _asked(client, number)
+        return right, time.perf_counter() - began
+
+    answers = await asyncio.gather(*(one(number) for number in range(1, AT_ONCE + 1)))
+    wrong = sum(not right for right, _ in answers)
+    bound_s = MOST_RATIO * max(statistics.median(alone_s), AT_ONCE * cpu_s / (os.cpu_count() or 1))
+    p95_s = percentiles([took for _, took in answers])[1]
+    what = f"p95 of {AT_ONCE} at a time; one alone {statistics.median(alone_s):.3f} s, its CPU time {cpu_s:.3f} s"
+    return [
+        (f"lost or mixed up of {AT_ONCE} at a time", wrong, "answers", "0", _holds(not wrong)),
+        (what, p95_s, "s", f"at most {bound_s:.3f}", _holds(p95_s <= bound_s)),
+    ]
+
+
+async def _memory(client: Any) -> tuple[str, float, str, str, str]:
+    """Of this process, with the client in it; from the first fifth on, when everything is loaded and pools are full."""
+    progress(f"doors: {RUNS} searches")
+    turns, held = asyncio.Semaphore(8), []
+
+    async def one(number: int) -> None:
+        async with turns:
+            await _asked(client, 1 + number % AT_ONCE)
+
+    for _ in range(5):
+        await asyncio.gather(*(one(number) for number in range(RUNS // 5)))
+        held.append(_resident_mib())
+    growth = held[-1] / held[0] - 1
+    what = f"growth of memory from {RUNS // 5} to {RUNS} searches ({', '.join(f'{mib:.0f}' for mib in held)} MiB)"
+    return what, 100 * growth, "%", f"at most {100 * MOST_GROWTH:g}", _holds(growth <= MOST_GROWTH)
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+async def _first_s(client: Any, number: int) -> float:
+    """When the first works came, as a ratio to the time of the slowest node before them."""
+    began = time.perf_counter()
+    place = (await client.post("/api/search", json=_query(number), headers=LINES)).headers["location"]
+    name, slowest_ms, first_s = "", 0.0, 0.0
+    async with client.stream("GET", f"{place}/events") as events:
+        async for line in events.aiter_lines():
+            kind, _, said = line.partition(": ")
+            name = said if kind == "event" else name
+            if kind == "data" and name == "finished" and not first_s:
+                slowest_ms = max(slowest_ms, json.loads(said)["took_ms"])
+            elif kind == "data" and name == "hits" and not first_s:
+                first_s = time.perf_counter() - began
+    return first_s / (slowest_ms / 1_000)
+
+
+def _first(ratios: list[float]) -> tuple[str, float, str, str, str]:
+    ratio = statistics.median(ratios)
+    return (
+        "first works on the wire, to the slowest node before them",
+        ratio,
+        "times",
+        f"at most {MOST_FIRST:g}",
+        _holds(ratio <= MOST_FIRST),
+    )
+
+
+def _holds(so: bool) -> str:
+    return "yes" if so else "no"

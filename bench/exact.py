@@ -1,0 +1,235 @@
+"""Exact search over synthetic papers: every hit of nested queries, verified, beside the raw LanceDB query that returns the same rows.
+
+The raw query is what one would write who trusts the index: the same tree as `BooleanQuery`, with `MUST_NOT` and conditions, all rows, the
+columns that hold a whole record. It takes turns with the exact search, query by query. Truncation is measured beside a plain word, for each
+hit. With more than 100,000 records (`--records`), short ones, all of them are streamed by one query in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.data import Absent, collection, corpus_file
+from bench.process import apart, peak_mib
+from bench.report import Cell, Report, progress
+from bench.synthetic import Vocabulary
+from outrider.boolean.parsing import parse
+from outrider.retrieval import schema
+from outrider.retrieval.exact.candidates import query_of, sql
+from outrider.retrieval.exact.pinned import Pinned
+from outrider.retrieval.exact.plan import EVERY, planned
+from outrider.retrieval.store import Library
+from outrider.state.boolean import And, Dates, Node, Not
+from outrider.state.records import Paper
+
+if TYPE_CHECKING:
+    from lancedb.query import FullTextQuery
+
+RECORDS = 100_000
+BATCH = 10_000
+SHORT = 30
+"""Words of a record that is only streamed."""
+ROUNDS = 5
+ALL_ROWS = 2**31 - 1
+OVERHEAD, TRUNCATED = 5.0, 10.0
+STREAMED_MIB, FIRST_PAGE_S = 300.0, 2.0
+HEADINGS = ("Heart Failure", "Neoplasms", "Liver", "Hepatotoxicity", "Aspirin", "Mice", "Humans")
+KINDS = ("Review", "Randomized Controlled Trial", "Letter", "Journal Article")
+JOURNALS = ("The Lancet", "BMJ", "Nature", "Journal of Cardiac Failure")
+COLUMNS = ("query", "hits", "median ms", "raw median ms", "ratio to raw")
+QUERIES = (
+    "gene[ti] AND expression[ti]",
+    "(heart[tiab] OR cardiac[tiab]) AND (mice[tiab] OR rats[tiab])",
+    "(heart[tiab] OR cardiac[tiab]) AND (mice[tiab] OR rats[tiab]) NOT cancer[tiab]",
+    "((tumor[ti] OR cancer[ti] OR tumors[ti]) AND (gene[tiab] OR expression[tiab])) AND 2000:2010[dp]",
+    '("cell growth"[tiab] OR "gene expression"[tiab]) AND (human[tiab] OR patients[tiab])',
+    "(insulin[tiab] AND (glucose[tiab] OR diabetes[tiab])) NOT (mice[ti] OR rats[ti])",
+    "((dna[tiab] AND (damage[tiab] OR repair[tiab])) OR (rna[ti] AND protein[ti])) AND (cells[tiab] NOT yeast[tiab])",
+    "liver[mh] AND (protein[ti] OR receptor[ti])",
+    "review[pt] AND (stem[tiab] AND cell[tiab])",
+)
+PATTERNS = (
+    ("inflam*[tiab]", "inflammation[tiab]"),
+    ("immun*[tiab]", "immune[tiab]"),
+    ("gen{?}[ti]", "gene[ti]"),
+    ("*kinase[ti]", "kinase[ti]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    hits: int
+    first_page_s: float
+    took_s: float
+    grown_mib: float
+
+
+def run(records: int = RECORDS) -> Report:
+    try:
+        corpus_file("scifact")
+    except Absent as absent:
+        return Report("exact", COLUMNS, (), (f"skipped: {absent}",))
+    with tempfile.TemporaryDirectory() as folder:
+        apart(fill, folder, min(records, RECORDS), None)
+        rows, notes = apart(ask, folder)
+    if records > RECORDS:
+        with tempfile.TemporaryDirectory() as folder:
+            apart(fill, folder, records, SHORT)
+            notes += (_said(apart(stream, folder)),)
+    return Report("exact", COLUMNS, tuple(rows), notes)
+
+
+def fill(folder: str, records: int, words: int | None) -> None:
+    """A library of so many papers; with `words`, each of so many only. For a process of its own."""
+    asyncio.run(_fill(folder, records, words))
+
+
+async def _fill(folder: str, records: int, words: int | None) -> None:
+    import lancedb
+
+    vocabulary = Vocabulary.fitted(f"{record.title}\n{record.abstract}" for record in collection("scifact").documents)
+    if words:
+        vocabulary = replace(vocabulary, lengths=np.array([words]))
+    library = await Library.open(folder, create=True)
+    table = await (await lancedb.connect_async(folder)).open_table("records")
+    columns = await table.schema()
+    try:
+        for start in range(0, records, BATCH):
+            papers = [_described(paper) for paper in vocabulary.papers(start, min(start + BATCH, records))]
+            await table.add(pa.Table.from_pylist([schema.to_row(paper, paper.content_hash()) for paper in papers], schema=columns))
+            progress(f"exact: {start:,} of {records:,} papers")
+        await library.optimize(force=True)
+    finally:
+        library.close()
+
+
+def _described(paper: Paper) -> Paper:
+    """With headings, keywords, a journal, a kind and a language, by its number."""
+    number = int(paper.doc_id)
+    said = {
+        "mesh": (HEADINGS[number % 7], HEADINGS[number // 7 % 7]),
+        "tags": (f"topic {number % 100}",),
+        "venue": JOURNALS[number % 4],
+        "language": ("en", "en", "en", "de")[number // 3 % 4],
+        "metadata": {"publication_types": [KINDS[number // 5 % 4]]},
+    }
+    return paper.model_copy(update=said)
+
+
+def ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    """For a process of its own."""
+    return asyncio.run(_ask(folder))
+
+
+async def _ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    library = await Library.open(folder)
+    pinned = await library.pinned()
+    try:
+        rows = [await _compared(pinned, query) for query in QUERIES]
+        overhead = median(float(row[-1] or 0) for row in rows)
+        factors = [await _truncated(pinned, pattern, word) for pattern, word in PATTERNS]
+        asked = f"at most {OVERHEAD:.0f} times the raw query at the median {_held(overhead, OVERHEAD)} ({overhead:.2f})"
+        return rows, (
+            f"{await library.count():,} papers, {ROUNDS} rounds: {asked}",
+            *(f"{pattern}: {factor:.2f} times {word}, a hit" for (pattern, word), factor in zip(PATTERNS, factors, strict=True)),
+            f"truncation, at most {TRUNCATED:.0f} times a plain word for each hit {_held(max(factors), TRUNCATED)}",
+        )
+    finally:
+        pinned.close()
+        library.close()
+
+
+async def _compared(pinned: Pinned, query: str) -> tuple[Cell, ...]:
+    tree = parse(query).tree
+    ours, raw = [], []
+    for _ in range(ROUNDS + 1):
+        started = time.perf_counter()
+        found = await _ids(pinned, tree)
+        between = time.perf_counter()
+        rows = await _raw(pinned, tree)
+        ours.append(between - started)
+        raw.append(time.perf_counter() - between)
+        assert found == sorted(rows["doc_id"].to_pylist()), query
+    del ours[0], raw[0]
+    ratio = median(one / other for one, other in zip(ours, raw, strict=True))
+    return query, len(found), median(ours) * 1000, median(raw) * 1000, ratio
+
+
+async def _ids(pinned: Pinned, tree: Node) -> list[str]:
+    return [hit.record.doc_id async for page in pinned.pages(tree) for hit in page.hits]
+
+
+async def _raw(pinned: Pinned, tree: Node) -> pa.Table:
+    """The whole records by LanceDB alone."""
+    text, condition = _parted(tree)
+    query = pinned._table.query()  # noqa: SLF001 - the same version, past our code
+    query = query.nearest_to_text(text).select(["doc_id", *schema.FULL, "_score"]).limit(ALL_ROWS)
+    return await (query if condition is None else query.where(condition)).to_arrow()
+
+
+def _parted(tree: Node) -> tuple[FullTextQuery, str | None]:
+    """What is asked of words, and the condition on years beside it."""
+    parts = tree.parts if isinstance(tree, And) else (tree,)
+    years = [part for part in parts if isinstance(part, Dates)]
+    words = And(tuple(part for part in parts if not isinstance(part, Dates)))
+    return _typed(words), sql(planned(years[0])) if years else None
+
+
+def _typed(tree: Node) -> FullTextQuery:
+    from lancedb.query import BooleanQuery, Occur
+
+    if isinstance(tree, And):
+        signed = [(Occur.MUST_NOT, part.part) if isinstance(part, Not) else (Occur.MUST, part) for part in tree.parts]
+        return BooleanQuery([(occur, _typed(part)) for occur, part in signed])
+    plan = planned(tree)
+    assert plan != EVERY, tree
+    return query_of(plan)
+
+
+async def _truncated(pinned: Pinned, pattern: str, word: str) -> float:
+    """Time for each hit beside that of a plain word's; the dictionary is looked up each time."""
+    times: Mapping[str, list[float]] = {pattern: [], word: []}
+    for _ in range(ROUNDS):
+        for query, taken in times.items():
+            pinned._terms._known.clear()  # noqa: SLF001 - as if asked for the first time
+            started = time.perf_counter()
+            hits = len(await _ids(pinned, parse(query).tree))
+            taken.append((time.perf_counter() - started) / max(hits, 1))
+    return median(times[pattern]) / median(times[word])
+
+
+def stream(folder: str) -> Streamed:
+    """All records through one query; for a process of its own."""
+    return asyncio.run(_stream(folder))
+
+
+async def _stream(folder: str) -> Streamed:
+    library = await Library.open(folder)
+    pinned = await library.pinned()
+    tree = parse("1000:3000[dp] NOT xyzzy[ti]").tree
+    before, started, hits, first = peak_mib(), time.perf_counter(), 0, 0.0
+    async for page in pinned.pages(tree):
+        first = first or time.perf_counter() - started
+        hits += len(page.hits)
+    return Streamed(hits, first, time.perf_counter() - started, peak_mib() - before)
+
+
+def _said(streamed: Streamed) -> str:
+    return (
+        f"{streamed.hits:,} hits streamed in {streamed.took_s:,.0f} s: {streamed.grown_mib:,.0f} MiB above the process before "
+        f"(at most {STREAMED_MIB:.0f} {_held(streamed.grown_mib, STREAMED_MIB)}), first page after {streamed.first_page_s:.2f} s "
+        f"(at most {FIRST_PAGE_S:.0f} {_held(streamed.first_page_s, FIRST_PAGE_S)})"
+    )
+
+
+def _held(value: Any, bound: float) -> str:
+    return "holds" if value <= bound else "does not hold"

@@ -1,0 +1,94 @@
+"""GitHub on loopback: a search that matches every word as its own does, and what it tells of single repositories."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bench.answers import Project, as_json, github, repository
+from bench.served import Asked, Said
+
+QUALIFIER = re.compile(r'(\w+):("[^"]*"|\S+)')
+TERM = re.compile(r'"([^"]*)"|(\S+)')
+ORDER = {"stars": lambda one: -one.stars, "updated": lambda one: [-ord(letter) for letter in one.pushed_at]}
+TREE = ("src", "docs", "examples", "tests", "README.md", "LICENSE", "CHANGELOG.md")
+GONE = Said(b'{"message":"Not Found"}', status=404)
+
+
+def answered(asked: Asked, projects: Sequence[Project]) -> Said:
+    """Of `/search/repositories` or `/repos/{owner}/{name}/...`."""
+    first, *rest = asked.parts[2:]
+    if first == "search":
+        found = search(asked.query["q"], asked.query.get("sort", ""), projects)
+        return github(found[: int(asked.query.get("per_page", 30))], len(found))
+    named = "/".join(rest[:2])
+    one = next((project for project in projects if project.full_name == named), None)
+    return GONE if one is None else single(one, "/".join(rest[2:]), asked)
+
+
+def search(asked: str, sort: str, projects: Iterable[Project]) -> list[Project]:
+    """`a b OR c` is read as `(a b) OR c`; where nothing else is said, who has more of the words comes first."""
+    wishes = dict(QUALIFIER.findall(asked))
+    alternatives = [
+        [(quoted or word).lower() for quoted, word in TERM.findall(part)] for part in QUALIFIER.sub("", asked).split(" OR ") if part.strip()
+    ]
+    found = [one for one in projects if _wished(one, wishes) and any(_has(one, words) for words in alternatives)]
+    order = ORDER.get(sort) or (lambda one: -sum(_has(one, words) for words in alternatives))
+    return sorted(found, key=lambda one: (order(one), one.full_name))
+
+
+def _has(one: Project, words: Iterable[str]) -> bool:
+    text = f"{one.full_name} {one.description} {' '.join(one.topics)}".lower()
+    return all(word in text for word in words)
+
+
+def _wished(one: Project, wishes: dict[str, str]) -> bool:
+    low, high = _bounds(wishes.get("stars", ""))
+    return (
+        wishes.get("language", one.language).strip('"').lower() == one.language.lower()
+        and wishes.get("topic", "") in ("", *one.topics)
+        and low <= one.stars <= high
+        and wishes.get("created", "")[2:] <= one.created_at
+        and not (wishes.get("archived") == "false" and one.archived)
+    )
+
+
+def _bounds(said: str) -> tuple[float, float]:
+    low, _, high = said.partition("..")
+    if high:
+        return float(low), float(high)
+    number = float(said.lstrip("<>=") or 0)
+    return (0, number) if said.startswith("<") else (number, float("inf"))
+
+
+def single(one: Project, what: str, asked: Asked) -> Said:
+    """`what` is the rest of the address."""
+    if what == "readme":
+        return Said(one.readme.encode(), "application/vnd.github.raw+json; charset=utf-8") if one.readme else GONE
+    if what == "git/trees/HEAD":
+        return as_json({"tree": [{"path": name, "type": "blob"} for name in TREE]})
+    counts = {"releases": 24, "commits": 90, "contributors": 35, "issues": 140}
+    if what in counts and asked.query.get("per_page") == "1":
+        return _page([_event(one, 1)], counts[what], asked)
+    if what in ("issues", "issues/comments"):
+        return as_json([_event(one, number) for number in range(1, 41)])
+    return as_json(repository(one)) if not what else GONE
+
+
+def _page(rows: list[dict[str, Any]], count: int, asked: Asked) -> Said:
+    """One of so many pages."""
+    return as_json(rows, {"link": f'<http://127.0.0.1{asked.path}?per_page=1&page={count}>; rel="last"'})
+
+
+def _event(one: Project, number: int) -> dict[str, Any]:
+    """Fits issues, comments and releases alike."""
+    at = one.pushed_at
+    return {
+        "number": number,
+        "issue_url": f"https://api.github.com/repos/{one.full_name}/issues/{number}",
+        "created_at": at,
+        "closed_at": at if number % 2 else None,
+        "published_at": at,
+        "user": {"login": f"user{number}", "type": "User"},
+    }

@@ -1,0 +1,184 @@
+"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `identity/weights.py`.
+
+A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `identity/evidence.py`: each pair of
+candidates is an example, and every set counts alike. Each pair is also shown with fields taken away, as the answers of services lack them,
+so that no weight leans on company that may be missing. Tafenoquine is left out: it only says which records have a duplicate, and so tests
+what was fitted elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.identity.sets import LabelledSet, labelled
+from outrider.identity.blocking import blocked
+from outrider.identity.evidence import Said, compared
+from outrider.identity.judging import SET
+from outrider.identity.keys import Keys, keys_of
+
+FITTED_ON = ("asysd", "dblp_acm", "cora")
+WEIGHTS = Path(__file__).parents[2] / "identity" / "weights.py"
+RIDGE = 0.5
+"""Strength of the pull to 0, in examples."""
+STEPS = 30
+SETS_WEIGHT = 4_000
+"""Examples that each set counts as."""
+TAKEN_AWAY = (("abstract",), ("doi", "pages", "volume", "issue"), ("authors",), ("year", "venue"), ("doi", "abstract"))
+TAKEN_WEIGHT = 0.2
+PRIOR = -4.0
+"""Log-odds of a pair of which nothing is known. Given, not fitted: nobody counted the pairs that were never candidates."""
+PRECISE = 1e-4
+AGREES = frozenset({"equal", "first equal", "nearly equal", "same words", "all", "both", "the only one"})
+DIFFERS = frozenset({"differ", "other", "none", "some", "1 apart", "2 apart", "far apart"})
+LIMIT = 8.0
+"""No level weighs more, whatever few examples say."""
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Weights = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    said: tuple[Said, ...]
+    same: bool
+    weight: float
+    works: tuple[int, int]
+    whole: bool = True
+    """Whether nothing was taken away."""
+
+
+def examples(source: LabelledSet) -> list[Example]:
+    """The candidates among its distinct records, each counted so that the set has `SETS_WEIGHT`."""
+    assert source.works is not None
+    places: dict[Keys, int] = {}
+    for at, record in enumerate(source.records):
+        places.setdefault(keys_of(record), at)
+    keys = sorted(places)
+    works = [source.works[places[key]] for key in keys]
+    pairs = [(one, other) for one, other in blocked(keys).tolist() if source.judged(places[keys[one]], places[keys[other]])]
+    weight = SETS_WEIGHT / max(1, len(pairs))
+    found = (
+        Example(compared(keys[one], keys[other], all_fields=True), works[one] == works[other], weight, (works[one], works[other]))
+        for one, other in pairs
+    )
+    return [shown for example in found for shown in _shown(example)]
+
+
+def _shown(example: Example) -> Iterator[Example]:
+    yield example
+    for taken in TAKEN_AWAY:
+        said = tuple(one for one in example.said if one[0] not in taken)
+        if len(said) < len(example.said):
+            yield Example(said, example.same, example.weight * TAKEN_WEIGHT, example.works, whole=False)
+
+
+def without(found: Sequence[Example], works: Collection[int]) -> list[Example]:
+    """Those that say nothing of these works."""
+    return [example for example in found if not (example.works[0] in works or example.works[1] in works)]
+
+
+def fitted(found: Sequence[Example]) -> Weights:
+    """Field -> level -> log-odds; under "" the prior, the log-odds of a pair of which nothing is known.
+
+    What is set by hand (`judging.SET`) counts as it is. What agrees may not speak against, what differs not for: a level that would is
+    held at 0, and the others are fitted again.
+    """
+    held = set[Said]()
+    while True:
+        table = _fitted(found, held)
+        wrong = {(field, level) for field, levels in table.items() for level, weight in levels.items() if weight * _sign(field, level) < 0}
+        if not wrong:
+            return table
+        held |= wrong
+
+
+def _sign(field: str, level: str) -> int:
+    """1 for what may only speak for one work, -1 for what may only speak against, 0 for what the examples decide."""
+    bare = level.partition(",")[0]
+    return 0 if not field else 1 if bare in AGREES else -1 if bare in DIFFERS else 0
+
+
+def _fitted(found: Sequence[Example], held: Collection[Said]) -> dict[str, dict[str, float]]:
+    import numpy as np
+
+    by_hand = {(field, level): weight for field, levels in SET.items() for level, weight in levels.items()}
+    levels = sorted({said for example in found for said in example.said} - set(held) - set(by_hand))
+    place = {said: at for at, said in enumerate(levels)}
+    merged: dict[tuple[tuple[Said, ...], bool], float] = {}
+    for example in found:
+        merged[example.said, example.same] = merged.get((example.said, example.same), 0.0) + example.weight
+    features = np.zeros((len(merged), len(levels)))
+    for row, (said, _) in enumerate(merged):
+        features[row, [place[one] for one in said if one in place]] = 1
+    start = np.array([PRIOR + sum(by_hand.get(one, 0.0) for one in said) for said, _ in merged])
+    same = np.array([same for _, same in merged], float)
+    weights = _newton(features, start, same, np.array(list(merged.values())))
+    table: dict[str, dict[str, float]] = {"": {"": PRIOR}}
+    for field, level in sorted({*levels, *held}):
+        at = place.get((field, level))
+        table.setdefault(field, {})[level] = 0.0 if at is None else round(float(np.clip(weights[at], -LIMIT, LIMIT)), 2)
+    return table
+
+
+def _newton(features: np.ndarray, start: np.ndarray, same: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Weights of shape (columns,) that minimise the log loss of `counts` examples with a ridge, on top of `start`, of shape (rows,)."""
+    import numpy as np
+
+    def loss(weights: np.ndarray) -> float:
+        said = (2 * same - 1) * (start + features @ weights)
+        return float(counts @ np.logaddexp(0, -said) + RIDGE / 2 * weights @ weights)
+
+    weights = np.zeros(features.shape[1])
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(start + features @ weights, -30, 30)))
+        slope = features.T @ (counts * (chance - same)) + RIDGE * weights
+        curve = (features * (counts * chance * (1 - chance))[:, None]).T @ features + RIDGE * np.eye(len(weights))
+        step, before = np.linalg.solve(curve, slope), loss(weights)
+        while loss(weights - step) > before and abs(step).max() > PRECISE:
+            step /= 2
+        weights -= step
+        if abs(step).max() < PRECISE:
+            break
+    return weights
+
+
+TEMPLATE = '''"""What each level of evidence weighs, in log-odds: written by `python -m bench.identity.fitting`, do not edit.
+
+Fitted on {sets}: {pairs:,} pairs of candidates, of which {same:,} are one work.
+Under "" stands what a pair is worth of which nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WEIGHTS: Mapping[str, Mapping[str, float]] = {{
+{rows}
+}}
+'''
+
+
+def written(table: Weights, pairs: int, same: int, sets: Sequence[str]) -> str:
+    """The module that holds the table."""
+    rows: list[str] = []
+    for field, levels in table.items():
+        rows += [f'    "{field}": {{', *(f'        "{level}": {weight},' for level, weight in levels.items()), "    },"]
+    return TEMPLATE.format(sets=", ".join(sets), pairs=pairs, same=same, rows="\n".join(rows))
+
+
+def main() -> None:
+    sets = [labelled(name) for name in FITTED_ON]
+    found = [examples(one) for one in sets]
+    whole = [example for one in found for example in one if example.whole]
+    table = fitted([example for one in found for example in one])
+    WEIGHTS.write_text(written(table, len(whole), sum(example.same for example in whole), [one.name for one in sets]), encoding="utf-8")
+    print(f"{len(whole):,} pairs -> {WEIGHTS}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""One work, one record: how well works are told apart on the labelled sets, beside simpler rules and bib-dedupe, and how the time grows.
+
+**Sensitivity** is the share of superfluous records that are gone, **specificity** the share of works that are kept: a group keeps one
+record, and its work is the one that most of its records are of. A work of which no group keeps a record is **lost**. Precision, recall and
+F1 are of pairs. On Tafenoquine, whose sets are only marked, sensitivity is the share of marked records in a group with another, and lost is
+the number of unmarked ones in a group.
+
+"cross-validated": works are dealt into folds, and each fold's are judged by weights fitted without them (and on the other sets). "other
+sets only": by weights that were shown no record of this set. All else about the rules was made with every set in sight.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from bench.data import COLLECTIONS, Absent, collection
+from bench.identity.fitting import FITTED_ON, Example, examples, fitted, without
+from bench.identity.growth import grown
+from bench.identity.rules import RULES, outrider, outrider_on_disk
+from bench.identity.sets import SETS, LabelledSet, labelled
+from bench.report import Cell, Report, progress
+from outrider.identity.keys import keys_of
+from outrider.identity.resolving import resolved
+from outrider.state.records import Paper
+
+FOLDS = 5
+SIZES = (1_000, 10_000, 100_000)
+IN_MEMORY = 100_000
+"""Records that are resolved in memory, too; of more only with keys on disk."""
+COLUMNS = ("set", "rule", "records", "groups", "sensitivity", "specificity", "lost", "precision", "recall", "F1", "CPU s", "reaches")
+TARGETS: dict[str, Callable[[Counts], bool]] = {
+    "asysd": lambda counts: counts.sensitivity >= 0.999 and counts.specificity >= 0.999,
+    "dblp_acm": lambda counts: counts.f1 >= 0.99,
+    "cora": lambda counts: counts.f1 >= 0.90,
+    "tafenoquine": lambda counts: counts.sensitivity >= 0.99 and counts.lost == 0,
+}
+ON_DISK = "Outrider, keys on disk"
+GROWING = {"Outrider": outrider, ON_DISK: outrider_on_disk}
+TIMES_FASTER = 10
+"""Than bib-dedupe, on ASySD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sums, so that folds add up."""
+
+    superfluous: int = 0
+    gone: int = 0
+    works: int = 0
+    lost: int = 0
+    true_pairs: int = 0
+    found_pairs: int = 0
+    right_pairs: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in Counts.__slots__))
+
+    @property
+    def sensitivity(self) -> float:
+        return self.gone / max(1, self.superfluous)
+
+    @property
+    def specificity(self) -> float:
+        return 1 - self.lost / max(1, self.works)
+
+    @property
+    def precision(self) -> float:
+        return self.right_pairs / max(1, self.found_pairs)
+
+    @property
+    def recall(self) -> float:
+        return self.right_pairs / max(1, self.true_pairs)
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right_pairs / max(1, self.found_pairs + self.true_pairs)
+
+
+def run(records: int = SIZES[-1]) -> Report:
+    rows: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
+    try:
+        rows, notes = _sets()
+        rows += growth(sizes(records))
+    except Absent as absent:
+        notes.append(f"skipped: {absent}")
+    return Report("identity", COLUMNS, tuple(rows), tuple(notes))
+
+
+def _sets() -> tuple[list[tuple[Cell, ...]], list[str]]:
+    rows: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
+    seen = {name: examples(labelled(name)) for name in FITTED_ON}
+    for name in SETS:
+        source = labelled(name)
+        took = dict[str, float]()
+        for rule, work in RULES.items():
+            progress(f"{source.name}: {rule}")
+            try:
+                groups, took[rule] = timed(lambda work=work, source=source: work(source.records))
+            except Absent as absent:
+                notes.append(f"{rule} was skipped: {absent}")
+                continue
+            rows.append(row(name, source, rule, len(groups), counted(source, groups), took[rule]))
+        if name in seen:
+            rows.append(row(name, source, "cross-validated", None, cross_validated(name, source, seen), None))
+            rows.append(row(name, source, "other sets only", None, left_out(name, source, seen), None))
+        if name == "asysd" and "bib-dedupe" in took:
+            times = took["bib-dedupe"] / took["Outrider"]
+            notes.append(f"{source.name}: {times:.1f} times as fast as bib-dedupe (to reach: {TIMES_FASTER})")
+    return rows, list(dict.fromkeys(notes))
+
+
+def row(name: str, source: LabelledSet, rule: str, groups: int | None, counts: Counts, took_s: float | None) -> tuple[Cell, ...]:
+    reaches = "yes" if TARGETS[name](counts) else "no"
+    pairs = (counts.precision, counts.recall, counts.f1) if counts.true_pairs else (None, None, None)
+    specificity = counts.specificity if source.works is not None else None
+    return source.name, rule, len(source.records), groups, counts.sensitivity, specificity, counts.lost, *pairs, took_s, reaches
+
+
+def timed(work: Callable[[], Sequence[Sequence[int]]]) -> tuple[Sequence[Sequence[int]], float]:
+    """What it finds, and the processor time in seconds: other processes do not count."""
+    started = time.process_time()
+    found = work()
+    return found, time.process_time() - started
+
+
+def counted(source: LabelledSet, groups: Sequence[Sequence[int]], of: Collection[int] | None = None) -> Counts:
+    """Of all works, or of these: a group's loss is that of the works it swallows, a wrong pair that of its first record's work."""
+    if source.works is None:
+        return _marked(source, groups)
+    works = source.works
+    looked = set(works) if of is None else set(of)
+    group_of = {at: number for number, members in enumerate(groups) for at in members}
+    kept = Counter(_kept(source, members) for members in groups)
+    sizes = Counter(works)
+    true = [(one, other) for one, other in source.true_pairs() if works[one] in looked]
+    found = sum(
+        works[one] in looked and source.judged(one, other)
+        for members in groups
+        for place, one in enumerate(members)
+        for other in members[place + 1 :]
+    )
+    return Counts(
+        superfluous=sum(sizes[work] - 1 for work in looked),
+        gone=sum(sizes[work] - max(1, kept[work]) for work in looked),
+        works=len(looked),
+        lost=sum(not kept[work] for work in looked),
+        true_pairs=len(true),
+        found_pairs=found,
+        right_pairs=sum(group_of[one] == group_of[other] for one, other in true),
+    )
+
+
+def _kept(source: LabelledSet, members: Sequence[int]) -> int:
+    """The work that most are of, of equals the first."""
+    assert source.works is not None
+    counts = Counter(source.works[at] for at in members)
+    return min(counts, key=lambda work: (-counts[work], work))
+
+
+def _marked(source: LabelledSet, groups: Sequence[Sequence[int]]) -> Counts:
+    together = {at for members in groups if len(members) > 1 for at in members}
+    return Counts(
+        superfluous=len(source.marked),
+        gone=len(together & source.marked),
+        works=len(source.records) - len(source.marked),
+        lost=len(together - source.marked),
+    )
+
+
+def cross_validated(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
+    """All records are resolved together each time; of what is found only the fold's works count."""
+    assert source.works is not None
+    keys = [keys_of(record) for record in source.records]
+    works = sorted(set(source.works))
+    total = Counts()
+    for fold in range(FOLDS):
+        progress(f"{source.name}: fold {fold + 1} of {FOLDS}")
+        held = set(works[fold::FOLDS])
+        shown = [example for other, found in seen.items() for example in (without(found, held) if other == name else found)]
+        total += counted(source, resolved(keys, fitted(shown)).groups, held)
+    return total
+
+
+def left_out(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
+    progress(f"{source.name}: other sets only")
+    weights = fitted([example for other, found in seen.items() if other != name for example in found])
+    return counted(source, resolved([keys_of(record) for record in source.records], weights).groups)
+
+
+def sizes(records: int) -> tuple[int, ...]:
+    return (*(size for size in SIZES if size < records), records)
+
+
+def growth(of: Sequence[int]) -> list[tuple[Cell, ...]]:
+    """Outrider alone, on so many records made of real ones, in memory and on disk."""
+    real, titles = material()
+    rows: list[tuple[Cell, ...]] = []
+    for size in of:
+        source = grown(real, titles, size)
+        for rule, work in GROWING.items() if size <= IN_MEMORY else [(ON_DISK, outrider_on_disk)]:
+            progress(f"{size:,} grown records: {rule}")
+            groups, took_s = timed(lambda source=source, work=work: work(source.records))
+            counts = counted(source, groups)
+            pairs = counts.precision, counts.recall, counts.f1
+            rows.append((source.name, rule, size, len(groups), counts.sensitivity, counts.specificity, counts.lost, *pairs, took_s, None))
+    return rows
+
+
+def material() -> tuple[Sequence[Paper], Sequence[str]]:
+    """Real records with all that print gives them, and real titles of every collection at hand."""
+    sets = [labelled(name).records for name in ("asysd", "tafenoquine")]
+    texts = [labelled("dblp_acm").records, *(collection(name).documents for name in COLLECTIONS)]
+    real = [record for records in sets for record in records if record.pages]
+    return real, [record.title for records in (*sets, *texts) for record in records if len(record.title.split()) > 3]

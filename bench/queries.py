@@ -1,0 +1,308 @@
+"""The design's ten requests through the whole graph, over local counterparts of services and model with the times that real ones take.
+
+A request has the services to itself, under their real limits for who has keys: a new room of `bench.world` each. Papers and pages are
+CACM's, projects are made up (`bench.ten_requests`), and the model follows rules (`bench.chat`): the figures are of everything around it.
+
+The critical path is what no program could save: in each stage the calls that were made, each with its service's time, as many at once
+and as often as the service's limits let; waves of scoring one after another, since each is chosen by what the one before it said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+from pydantic import SecretStr
+
+from bench.answers import Project, Work
+from bench.data import Absent, collection
+from bench.github import search
+from bench.report import Cell, Report, progress
+from bench.served import Call, Server, served
+from bench.ten_requests import REQUESTS, Request, projects
+from bench.world import DETAILS, MODEL, PAGES, WEB, World, engine_at, settings
+from outrider.graph.pipeline import build
+from outrider.llm.meter import PRICES
+from outrider.nodes.scoring import Settled
+from outrider.services import Services
+from outrider.settings.model import LibrarySettings, LlmSettings
+from outrider.sources.pages.browser import why_off
+from outrider.sources.web import Web
+from outrider.state.response import SearchResponse
+
+LATENCY_S = {
+    "github": 0.8,
+    DETAILS: 0.3,
+    "openalex": 0.5,
+    "semantic_scholar": 0.9,
+    "arxiv": 1.5,
+    "pubmed": 0.4,
+    "crossref": 1.2,
+    "serpapi_scholar": 1.4,
+    "serpapi_google": 1.2,
+    WEB: 1.0,
+    PAGES: 0.5,
+    MODEL: 1.0,
+}
+"""Seconds that one call takes: assumed, since no service could be asked where this was written. PubMed's answer takes two calls."""
+PRICED = "gpt-6-luna"
+BOUND_S, PATH_BOUND, COST_USD = 12.0, 1.2, 0.01
+STAGES = ("translator", "scout", "dedup", "enrich", "fine_scorer")
+COLUMNS = (
+    "request", "wall s", "CPU s", *(f"{stage} s" for stage in STAGES), "critical path s", "ratio", "model calls", "other calls", "USD",
+    "relevant@10", "by stars alone",
+)  # fmt: skip
+TOP = 10
+ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `requests` in `per_s` seconds, `at_once` at a time."""
+
+    requests: float
+    per_s: float
+    at_once: int
+
+
+LIMITS = {
+    "github": Limit(30, 60, 25),
+    DETAILS: Limit(5_000, 3_600, 25),
+    "openalex": Limit(10, 1, 5),
+    "semantic_scholar": Limit(1, 1, 5),
+    "arxiv": Limit(1, 3, 1),
+    "pubmed": Limit(10, 1, 5),
+    "crossref": Limit(3, 1, 3),
+    "serpapi": Limit(5, 10, 5),
+    WEB: Limit(1, 2, 1),
+    PAGES: Limit(10_000, 1, 10_000),
+    MODEL: Limit(10_000, 1, 10),
+}
+"""Of who has keys and says who asks; single repositories are counted apart by GitHub."""
+CHAINS = {"pubmed": 2, PAGES: 2}
+"""Calls of which the second one needs the first: PMIDs before articles, robots.txt before a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One request answered: what it took, and which calls it made when."""
+
+    answer: SearchResponse
+    wall_s: float
+    cpu_s: float
+    """Of this process: what does not wait for services."""
+    began: Mapping[str, float]
+    """Of each stage, in seconds since the epoch."""
+    waves: Sequence[float] = ()
+    """When each wave of scoring was chosen."""
+    calls: Sequence[Call] = ()
+
+    def path_s(self) -> float:
+        return sum(floor_s(part) for stage in STAGES for part in self._parts(stage))
+
+    def _parts(self, stage: str) -> Iterator[list[Call]]:
+        """The calls of a stage, in parts that can only follow one another: all at once, but for waves of scoring."""
+        calls = [call for call in self.calls if self._stage(call) == stage]
+        cuts = (0.0, *self.waves, math.inf) if stage == "fine_scorer" else (0.0, math.inf)
+        for first, last in itertools.pairwise(cuts):
+            yield [call for call in calls if first <= call.began < last]
+
+    def _stage(self, call: Call) -> str:
+        service = service_of(call)
+        if service == MODEL:
+            return call.told["stage"] if call.told["stage"] in STAGES else "fine_scorer"
+        enriching = service in (DETAILS, PAGES) or call.began >= self.began.get("enrich", math.inf)
+        return "enrich" if enriching else "scout"
+
+
+def floor_s(calls: Sequence[Call]) -> float:
+    """The least that these calls can take at once: as the slowest service does."""
+    by_service: dict[str, list[float]] = {}
+    for call in calls:
+        by_service.setdefault(service_of(call), []).append(call.after_s)
+    return max((_least_s(name, took_s) for name, took_s in by_service.items()), default=0.0)
+
+
+def service_of(call: Call) -> str:
+    if len(call.parts) < 2:
+        return PAGES  # robots.txt
+    return DETAILS if call.parts[1:3] == ("github", "repos") else call.parts[1]
+
+
+def _least_s(service: str, took_s: Sequence[float]) -> float:
+    """Of the slowest so many calls the least that the service's limits let them take, for whatever number that is most."""
+    limit, chained = LIMITS[service], max(took_s) * min(CHAINS.get(service, 1), len(took_s))
+    slowest = enumerate(sorted(took_s, reverse=True))
+    each = (max(least * (at // limit.at_once + 1), least + at // limit.requests * limit.per_s) for at, least in slowest)
+    return max(chained, *each)
+
+
+def run(*, live: bool = False) -> Report:
+    if live:
+        return asyncio.run(_live())
+    try:
+        works = _works()
+    except Absent as absent:
+        return Report("queries", COLUMNS, (), (f"skipped: {absent}",))
+    made = {request.text: projects(request, time.time()) for request in REQUESTS}
+    every = [project for found, _ in made.values() for project in found]
+    truth = {text: answering for text, (_, answering) in made.items()}
+    with tempfile.TemporaryDirectory() as folder, served(World(works, every, LATENCY_S, shares=True)) as server:
+        runs = {
+            request: [asyncio.run(_asked(server, request, at, Path(folder))) for at in range(ROUNDS)] for request in map(_told, REQUESTS)
+        }
+    rows = [_row(request, found, truth[request.text], _by_stars(request, every)) for request, found in runs.items()]
+    return Report("queries", COLUMNS, tuple(rows), (*_notes(runs), *checks(rows)))
+
+
+def _told(request: Request) -> Request:
+    progress(f"queries: {request.text}")
+    return request
+
+
+def _works() -> list[Work]:
+    """CACM's with an abstract."""
+    papers = [paper for paper in collection("cacm").documents if paper.abstract]
+    return [Work(int(one.doc_id), one.title, one.abstract, 1970, f"10.1145/{one.doc_id}") for one in papers]
+
+
+@contextmanager
+def _services(server: Server, room: str, folder: Path) -> Iterator[Services]:
+    price = PRICES[PRICED]
+    llm = LlmSettings(
+        model=PRICED,
+        base_url=f"{server.base_url}/{room}/{MODEL}/v1",
+        api_key=SecretStr("none"),
+        prices={PRICED: f"{price.input}/{price.output}"},
+    )
+    own = {"llm": llm, "library": LibrarySettings(uri=str(folder / room))}
+    with engine_at(server, room):
+        services = Services(settings(server, room, folder).model_copy(update=own))
+        try:
+            yield services
+        finally:
+            services.close()
+
+
+async def _asked(server: Server, request: Request, at: int, folder: Path) -> Run:
+    room = f"{REQUESTS.index(request)}-{at}"
+    with _services(server, room, folder) as services:
+        await services.warm()
+        await _browser_started(services, f"{server.base_url}/warm/{WEB}/")
+        run = await _timed(services, request.text)
+    ended = run.began["organizer"]
+    robots = [call for call in server.log() if len(call.parts) == 1 and run.began["translator"] <= call.began < ended]
+    return replace(run, calls=[*server.log(room), *robots])
+
+
+async def _browser_started(services: Services, url: str) -> None:
+    """It takes as long as a search; a program that stays has it running."""
+    for source in services.sources:
+        if isinstance(source, Web):
+            await source.browser.opened(url, 60.0)
+
+
+async def _timed(services: Services, text: str) -> Run:
+    """The answer, with the times at which stages began and waves of scoring were chosen."""
+    began: dict[str, float] = {}
+    waves: list[float] = []
+    values: dict[str, Any] = {}
+    chosen = Settled.wave
+
+    def noted(self: Settled, *given: Any) -> int:
+        waves.append(time.time())
+        return chosen(self, *given)
+
+    started, worked = time.perf_counter(), time.process_time()
+    with patch.object(Settled, "wave", noted):
+        streamed = build(services).astream({"query": text}, stream_mode=["custom", "values"], output_keys=list(SearchResponse.model_fields))
+        async for kind, said in streamed:
+            if kind == "values":
+                values = said
+            elif said["event"] == "started":
+                began[said["node"]] = time.time()
+    return Run(SearchResponse.model_validate(values), time.perf_counter() - started, time.process_time() - worked, began, waves)
+
+
+def _row(request: Request, runs: Sequence[Run], answering: frozenset[str], by_stars: float) -> tuple[Cell, ...]:
+    """Medians."""
+    stages = [median(run.answer.timings_ms.get(stage, 0.0) / 1000 for run in runs) for stage in STAGES]
+    models = [sum(service_of(call) == MODEL for call in run.calls) for run in runs]
+    found = median(relevant(run.answer, answering) for run in runs)
+    path_s, ratio = median(run.path_s() for run in runs), median(run.wall_s / run.path_s() for run in runs)
+    costs = [run.answer.usage.cost_usd or 0.0 for run in runs]
+    others = median(len(run.calls) for run in runs) - median(models)
+    took = median(run.wall_s for run in runs), median(run.cpu_s for run in runs)
+    return (request.text, *took, *stages, path_s, ratio, median(models), others, max(costs), found, by_stars)
+
+
+def relevant(answer: SearchResponse, answering: frozenset[str]) -> float:
+    """The share of the first ten that answer the request; what is not a project of its own does not."""
+    return sum(hit.title in answering for hit in answer.hits[:TOP]) / TOP
+
+
+def _by_stars(request: Request, every: Sequence[Project]) -> float:
+    """The same of GitHub's own search for the usual words, most stars first."""
+    answering = projects(request, time.time())[1]
+    found = search(f"{request.first[0]} {request.second[0]} stars:>=50 archived:false", "stars", every)
+    return sum(project.full_name in answering for project in found[:TOP]) / TOP
+
+
+def _notes(runs: Mapping[Request, Sequence[Run]]) -> list[str]:
+    told = ", ".join(f"{name} {seconds:g}" for name, seconds in LATENCY_S.items())
+    statuses = Counter((row.source, row.status) for found in runs.values() for run in found for row in run.answer.sources)
+    odd = [f"{source} {status} {count}" for (source, status), count in sorted(statuses.items()) if status not in ("ok", "empty", "off")]
+    failed = Counter((one.node, one.error) for found in runs.values() for run in found for one in run.answer.failures)
+    first = next(iter(runs.values()))[0]
+    notes = [
+        f"Seconds of a call, assumed: {told}.",
+        f"Medians of {ROUNDS} runs each; USD is the most of them.",
+        f"The first run of the process took {first.wall_s:.1f} s, {first.cpu_s:.1f} of CPU.",
+    ]
+    notes += [f"not all came: {', '.join(odd)} (rows of {sum(statuses.values())})"] if odd else []
+    notes += [f"failures: {', '.join(f'{node} {error} {count}' for (node, error), count in sorted(failed.items()))}"] if failed else []
+    notes += [f"web was left out: {why_off()}"] if why_off() else []
+    return notes
+
+
+def checks(rows: Sequence[tuple[Cell, ...]]) -> list[str]:
+    """What is asked of a search, and whether it holds."""
+
+    def most(column: str) -> float:
+        return max(float(row[COLUMNS.index(column)] or 0) for row in rows)
+
+    asked = (("wall s", BOUND_S, "under {} s"), ("ratio", PATH_BOUND, "at most {} times the critical path"), ("USD", COST_USD, "under ${}"))
+    notes = []
+    for column, bound, said in asked:
+        held = "holds" if most(column) <= bound else "does not hold"
+        notes.append(f"{said.format(bound)} {held} ({most(column):.3g} where it is most)")
+    found = [float(row[COLUMNS.index("relevant@10")] or 0) for row in rows]
+    return [*notes, f"relevant@10: {sum(found) / len(found):.2f} on average, {min(found):.1f} where it is least"]
+
+
+async def _live() -> Report:
+    """The real services and model of this machine's settings; what is relevant is for a reader to judge."""
+    os.environ.pop("OUTRIDER_SOURCES__OFFLINE", None)
+    rows: list[tuple[Cell, ...]] = []
+    services = Services.from_file()
+    await services.warm()
+    for request in map(_told, REQUESTS):
+        run = await _timed(services, request.text)
+        stages = [run.answer.timings_ms.get(stage, 0.0) / 1000 for stage in STAGES]
+        usage = run.answer.usage
+        rows.append((request.text, run.wall_s, run.cpu_s, *stages, None, None, usage.calls, None, usage.cost_usd, None, None))
+        progress("\n".join(f"  {hit.rank}. {hit.title}" for hit in run.answer.hits[:TOP]))
+    services.close()
+    return Report("queries", COLUMNS, tuple(rows), ("The real services, one request after another.",))

@@ -1,0 +1,152 @@
+"""A server on loopback in a process of its own, so that its work is not taken for ours. It keeps a log of what it was asked and when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+from urllib.request import urlopen
+
+LOG = "/log"
+SITES = tuple(f"127.0.1.{number}" for number in range(1, 21))
+"""More addresses of loopback, for pages of different hosts; macOS has none of them unless told."""
+STARTED_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    path: str
+    query: Mapping[str, str]
+    body: bytes = b""
+    host: str = ""
+    """As the request names it, with its port."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.path.strip("/").split("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    body: bytes
+    kind: str = "application/json"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after_s: float = 0.0
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """For the log alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as the server saw it, times in seconds since the epoch."""
+
+    path: str
+    query: Mapping[str, str]
+    began: float
+    after_s: float
+    now: int
+    """How many were under way then, of those whose paths begin alike as far as the second name, this one among them."""
+    told: Mapping[str, Any]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.path.strip("/").split("/"))
+
+
+Handler = Callable[[Asked], Said]
+"""What is answered; it goes to another process, and must be a function of a module or hold plain data."""
+
+
+class Server(NamedTuple):
+    base_url: str
+    port: int
+    sites: tuple[str, ...]
+    """Hosts that it answers to beside its own."""
+
+    def log(self, below: str = "") -> list[Call]:
+        """What was asked so far of addresses that begin with `/below/`, in the order of its coming."""
+        with urlopen(f"{self.base_url}{LOG}", timeout=STARTED_WITHIN_S) as answer:
+            calls = [Call(**row) for row in json.load(answer)]
+        return [call for call in calls if call.path.startswith(f"/{below}/" if below else "/")]
+
+
+@contextmanager
+def served(handler: Handler) -> Iterator[Server]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(handler, theirs), daemon=True)
+    process.start()
+    try:
+        if not ours.poll(STARTED_WITHIN_S):
+            raise TimeoutError(f"the local server did not start within {STARTED_WITHIN_S:g} s")
+        port, sites = ours.recv()
+        yield Server(f"http://127.0.0.1:{port}", port, sites)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _run(handler: Handler, pipe: Connection) -> None:
+    import uvicorn
+
+    first = socket.create_server(("127.0.0.1", 0), backlog=1_024)
+    port, sockets, sites = first.getsockname()[1], [first], []
+    for site in SITES:
+        with suppress(OSError):
+            sockets.append(socket.create_server((site, port)))
+            sites.append(site)
+    pipe.send((port, tuple(sites)))
+    uvicorn.Server(uvicorn.Config(App(handler), log_level="error", lifespan="off", timeout_keep_alive=600)).run(sockets=sockets)
+
+
+@dataclass
+class App:
+    """ASGI."""
+
+    handler: Handler
+    calls: list[Call] = field(default_factory=list)
+    under_way: dict[str, int] = field(default_factory=dict)
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        if scope["path"] == LOG:
+            await _sent(send, Said(json.dumps([asdict(call) for call in self.calls]).encode()))
+            return
+        began, body = time.time(), await _body(receive)
+        query = dict(parse_qsl(scope["query_string"].decode(), keep_blank_values=True))
+        asked = Asked(scope["path"], query, body, dict(scope["headers"]).get(b"host", b"").decode())
+        group = "/".join(asked.parts[:2])
+        said = self.handler(asked)
+        now = self.under_way[group] = self.under_way.get(group, 0) + 1
+        self.calls.append(Call(asked.path, asked.query, began, said.after_s, now, said.told))
+        try:
+            gone = asyncio.ensure_future(receive())  # hears when who asked has left
+            await asyncio.wait([gone], timeout=max(0.0, began + said.after_s - time.time()))
+            gone.cancel()
+        finally:
+            self.under_way[group] -= 1
+        await _sent(send, said)
+
+
+async def _body(receive: Callable[[], Any]) -> bytes:
+    parts, more = [], True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _sent(send: Callable[[Any], Any], said: Said) -> None:
+    headers = {"content-type": said.kind, "content-length": str(len(said.body)), **said.headers}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": said.status, "headers": raw})
+    await send({"type": "http.response.body", "body": said.body})

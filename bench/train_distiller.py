@@ -1,0 +1,102 @@
+"""`python -m bench.train_distiller`: fit what the distiller ships, and fine-tune a classifier from MiniLM, on half of SciFact's claims.
+
+Prints the weights of the engines as they stand in their modules; writes the calibrations that are shipped to
+`retrieval/distil/defaults`, and the classifier, with a calibration of its own, to `build/bench/distiller`. Thresholds are fitted on
+claims that no engine was fitted on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from bench import distil
+from bench.model import KEPT, Remembering, model, model_folder
+from bench.rationales import Case, cases, halves
+from outrider.retrieval.distil import embedding, lexical, rhetoric
+from outrider.retrieval.distil.calibration import Calibration, fitted, write
+from outrider.retrieval.distil.classifier import Classifier
+from outrider.retrieval.distil.embedding import Embedding
+from outrider.retrieval.distil.engine import Engine, logit
+from outrider.retrieval.distil.ensemble import Weights, fit
+from outrider.retrieval.distil.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
+from outrider.retrieval.distil.training import Recipe, train
+
+FITTED_ON = "SciFact: scientific claims and the abstracts that support or refute them, half of the claims"
+
+Features = Callable[[Case], list[tuple[float, ...]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.train_distiller", description="Fit the distiller on SciFact's rationales.")
+    parser.add_argument("--classifier", action="store_true", help="fine-tune the classifier as well (about half an hour on two cores)")
+    parser.add_argument("--epochs", type=int, default=Recipe().epochs)
+    asked = parser.parse_args()
+    training, held_out = halves(cases())
+    remembering = Remembering(model(), KEPT / "scifact-units.npz")
+    embedder = Embedding(remembering)
+    print("lexical.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(_lexical(case), lexical.LEAST_BEST))))
+    print("rhetoric: PER_UNIT, PLACE, INTERCEPT", shown(fitted_weights(training, lambda case: rhetoric.features(case.its))))
+    cosines = {id(case): embedder.cosines(case.labelled.query, [case.its])[0] for case in training}
+    print("embedding.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.LEAST_BEST))))
+    words = (lexical.Lexical(), rhetoric.Rhetoric())
+    print("presets.OF_WORDS", shown(fitted_weights(training, lambda case: _logits(words, case))))
+    print("presets.OF_ALL", shown(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
+    engines: list[Engine] = [engine_of("lexical"), engine_of("words"), embedder, engine_of("ensemble", remembering)]
+    for engine in engines:
+        write(found := calibration(engine, held_out), SHIPPED / file_name(engine))
+        print(f"{engine.name}: threshold {found.threshold:.3f}, {found.removed:.1%} of the text removed")
+    if asked.classifier:
+        made = train(model_folder(), [case.labelled for case in training], distil.TRAINED, Recipe(epochs=asked.epochs), _epoch)
+        print(f"classifier: {made.cases} cases, {made.steps} steps, {made.seconds:.0f} s")
+        write(calibration(Classifier(str(distil.TRAINED), "cpu"), held_out), distil.TRAINED / OWN)
+    if (distil.TRAINED / "config.json").is_file():
+        _stack([*words, embedder, Classifier(str(distil.TRAINED), "cpu", downloads=False)], held_out)
+
+
+def _stack(engines: Sequence[Engine], cases: Sequence[Case]) -> None:
+    """Weights of the classifier beside the others, into its folder: on claims that it was not trained on."""
+    scored = [([engine.scores(case.labelled.query, [case.its])[0] for engine in engines], case.right) for case in cases]
+    weights = distil.stacked(scored)
+    (distil.TRAINED / OWN_WEIGHTS).write_text(json.dumps(asdict(weights), indent=2) + "\n", encoding="utf-8")
+    print("classifier+:", shown(weights), "behind", weights.behind)
+
+
+def calibration(engine: Engine, cases: Sequence[Case]) -> Calibration:
+    cuts = [case.its for case in cases]
+    scores = [engine.scores(case.labelled.query, [case.its])[0] for case in cases]
+    return fitted(engine, [case.labelled for case in cases], cuts, scores, FITTED_ON)
+
+
+def fitted_weights(cases: Sequence[Case], features: Features) -> Weights:
+    rows = [(one, unit in case.right) for case in cases for unit, one in enumerate(features(case))]
+    return fit([one for one, _ in rows], [right for _, right in rows], ridge=0.1)
+
+
+def shown(weights: Weights) -> str:
+    return f"{tuple(round(one, 3) for one in weights.each)}, {weights.intercept:.3f}"
+
+
+def _lexical(case: Case) -> list[float]:
+    return lexical.raw_scores(case.labelled.query, [case.its])[0]
+
+
+def _logits(engines: Sequence[Engine], case: Case) -> list[tuple[float, ...]]:
+    """Of each unit one of each engine."""
+    of_each = [engine.scores(case.labelled.query, [case.its])[0] for engine in engines]
+    return [tuple(map(logit, unit)) for unit in zip(*of_each, strict=True)]
+
+
+def _beside_best(raw: Sequence[float], least_best: float) -> list[tuple[float, ...]]:
+    best = max([least_best, *raw])
+    return [(one, one - best) for one in raw]
+
+
+def _epoch(epoch: int, loss: float) -> None:
+    print(f"epoch {epoch + 1}: loss {loss:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What is wrong with a query, and where."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from outrider.state.errors import BadRequest
+
+SHOWN = 60
+"""How many characters of a line stand on each side of the place that is pointed at."""
+
+
+class BooleanSyntaxError(BadRequest):
+    """A query that cannot be read. `line` and `column` count from 1; the message shows the place with a caret under it."""
+
+    def __init__(self, problem: str, text: str, at: int, expected: Sequence[str] = ()) -> None:
+        self.problem, self.expected = problem, tuple(expected)
+        self.line, self.column = place(text, at)
+        wanted = f"; expected {_listed(self.expected)}" if expected else ""
+        super().__init__(f"line {self.line}, column {self.column}: {problem}{wanted}\n{pointed(text, at)}")
+
+
+def place(text: str, at: int) -> tuple[int, int]:
+    """Line and column of an offset, both from 1."""
+    starts = [0, *(end + 1 for end, char in enumerate(text) if char == "\n")]
+    line = bisect_right(starts, at)
+    return line, at - starts[line - 1] + 1
+
+
+def pointed(text: str, at: int) -> str:
+    """The line around the offset, and below it a caret."""
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    column = at - start
+    first, last = max(0, column - SHOWN), column + SHOWN
+    before = ("…" if first else "") + line[first:column]
+    after = line[column:last] + ("…" if last < len(line) else "")
+    shown = "".join(char if char.isprintable() else " " for char in before + after)
+    return f"  {shown}\n  {' ' * len(before)}^"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

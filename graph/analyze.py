@@ -1,0 +1,155 @@
+"""The analysis of one repository or paper on one page.
+
+::
+
+    START -> subject -> surroundings -> ratings -> evidence -> END
+                |
+               END      where it was not found, or analysed of late
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+
+from outrider.nodes.runtime import run_setting
+from outrider.services import Services
+from outrider.services.analysis import evidence_of, kept_analyses, named_of, ratings_of, subject_of, surroundings_of
+from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, checked_analysis
+from outrider.state.background import run_in_background
+from outrider.state.chat import Budget
+from outrider.state.errors import SearchError
+from outrider.state.pipeline import RunContext
+from outrider.state.ports import Clock
+from outrider.state.response import Failure, Usage
+from outrider.state.tracing import span
+
+log = logging.getLogger(__name__)
+
+AnalysisGraph = CompiledStateGraph[AnalysisState, RunContext, Any, Any]
+Node = Callable[[AnalysisState, Runtime[RunContext], float], Awaitable[AnalysisUpdate]]
+
+DESCRIPTIONS = {
+    "subject": "The work by its identifier, all that its source tells of it, its dependencies, and its full text where that is open.",
+    "surroundings": "Alternatives to a repository; of a paper what it cites, what cites it, and code.",
+    "ratings": "Six dimensions of a repository, each with what it follows from.",
+    "evidence": "The sentences of its own text that answer, verbatim.",
+}
+GRACE_S = 1.0
+LEAST_S = 0.1
+
+
+class Step(Runnable[AnalysisState, AnalysisUpdate]):
+    """A node with a name, its time, progress, and expected errors as failures; both synchronous and not."""
+
+    def __init__(self, name: str, node: Node, clock: Clock, timeout_s: float) -> None:
+        self.name = name
+        self._node, self._clock, self._timeout_s = node, clock, timeout_s
+
+    def invoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> AnalysisUpdate:  # noqa: A002
+        return run_in_background(self._run(input, get_runtime(RunContext)))
+
+    async def ainvoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> AnalysisUpdate:  # noqa: A002
+        return await self._run(input, get_runtime(RunContext))
+
+    async def _run(self, state: AnalysisState, runtime: Runtime[RunContext]) -> AnalysisUpdate:
+        runtime.stream_writer({"node": self.name, "event": "started"})
+        started = time.perf_counter()
+        began = state.started_at or self._clock()
+        limit_s = run_setting(runtime, "run_timeout_s", self._timeout_s)
+        left_s = max(LEAST_S, limit_s - (self._clock() - began))
+        try:
+            async with asyncio.timeout(left_s + GRACE_S):
+                with span(f"node {self.name}", node=str(self.name)):
+                    update = {**(await self._node(state, runtime, left_s))}
+        except (SearchError, TimeoutError) as error:
+            message = str(error) or f"{self.name} was not done when the {limit_s:g} s of the analysis were over"
+            update = {"failures": (*state.failures, Failure(node=self.name, error=type(error).__name__, message=message))}
+        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        runtime.stream_writer({"node": self.name, "event": "finished", "took_ms": took_ms})
+        log.info("node finished", extra={"said": {"node": self.name, "took_ms": took_ms}})
+        spent_ms = round((self._clock() - began) * 1000, 3)
+        return {**update, "started_at": began, "timings_ms": {**state.timings_ms, self.name: took_ms}, "execution_time_ms": spent_ms}  # type: ignore[typeddict-item]
+
+
+class Route(Runnable[AnalysisState, str]):
+    name = "found"
+
+    def invoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
+        return "go on" if input.record is not None else "done"
+
+    async def ainvoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
+        return self.invoke(input)
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The stages as the graph calls them."""
+
+    services: Services
+
+    def of(self) -> Mapping[str, Node]:
+        subject, beside = subject_of(self.services), surroundings_of(self.services)
+        ratings, evidence = ratings_of(self.services), evidence_of(self.services)
+        most, tokens = self.services.settings.analyze.max_calls, self.services.settings.analyze.max_context_tokens
+
+        async def rated(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
+            dearest = run_setting(runtime, "max_cost_usd", self.services.settings.llm.max_cost_usd)
+            return await ratings(state, Budget(run_setting(runtime, "max_calls", most), dearest, Usage()))
+
+        async def proved(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
+            update = await evidence(state, run_setting(runtime, "max_context_tokens", tokens))
+            if kept := kept_analyses(self.services):
+                await kept.put(state.asked, state.model_copy(update=dict(update)))
+            return update
+
+        return {
+            "subject": lambda state, runtime, left_s: subject(state, left_s),
+            "surroundings": lambda state, runtime, left_s: beside(state, left_s),
+            "ratings": rated,
+            "evidence": proved,
+        }
+
+
+def build_analysis(services: Services) -> AnalysisGraph:
+    """The compiled graph over these services; loads no model and opens no file."""
+    graph = StateGraph(AnalysisState, context_schema=RunContext, input_schema=AnalyzeRequest, output_schema=Analysis)
+    for name, node in Nodes(services).of().items():
+        step = Step(name, node, services.clock, services.settings.analyze.timeout_s)
+        graph.add_node(name, step, input_schema=AnalysisState, metadata={"description": DESCRIPTIONS[name]})
+    graph.add_edge(START, "subject")
+    graph.add_conditional_edges("subject", Route(), {"go on": "surroundings", "done": END})
+    graph.add_edge("surroundings", "ratings")
+    graph.add_edge("ratings", "evidence")
+    graph.add_edge("evidence", END)
+    return _with_a_door(graph.compile(name="analyze"))
+
+
+def _with_a_door(graph: AnalysisGraph) -> AnalysisGraph:
+    """Inputs are checked before the first node, and what a thread held before is forgotten."""
+
+    def door(asked: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
+        request = checked_analysis(asked)
+        named_of(request.target)
+        clean = AnalysisState(target=request.target, question=request.question, asked=request.question, fresh=request.fresh)
+        return dict(clean)
+
+    graph.nodes[START].mapper = door
+    return graph
+
+
+def analysis_of(state: Mapping[str, Any]) -> Analysis:
+    return Analysis.model_validate({name: value for name, value in state.items() if name in Analysis.model_fields})
+
+
+analyze_graph = build_analysis(Services.from_file())
+"""The graph over the settings of this process, for `langgraph.json` and for scripts."""

@@ -1,0 +1,233 @@
+"""A record as identity sees it: every field in one normal form, small enough to hold a library's worth of them.
+
+Nothing is guessed: what a field does not say in a form that is understood is unknown (None or empty), and unknown never agrees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from html import unescape
+from typing import NamedTuple
+from zlib import crc32
+
+from outrider.identity.identifiers import (
+    canonical_url,
+    normal_arxiv,
+    normal_distribution,
+    normal_doi,
+    normal_isbn,
+    normal_openalex,
+    normal_pmcid,
+    normal_pmid,
+    normal_repository,
+    normal_s2,
+)
+from outrider.identity.names import Name, name_of
+from outrider.identity.titles import MAX_TITLE_CHARS, NUMBER, TAG, Title, normal_title, notice_of, title_of
+from outrider.state.records import Paper, Record
+from outrider.text.words import PARTED
+
+MAX_ABSTRACT_CHARS, MAX_SKETCHED_CHARS = 3_000, 1_500
+SKETCH = 40
+"""Hashes kept of an abstract."""
+MAX_AUTHORS = 60
+YEARS = range(1400, 2101)
+
+MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+"""A spreadsheet's reading of pages: 10-Jun was 6-10, and is unknown."""
+DASH = re.compile(r"\s*[-‐‑‒–—−/]+\s*")
+PAGE = re.compile(r"([a-z]*?)\.?\s*0*(\d+)([a-z]?\d*)", re.IGNORECASE)
+
+
+class Pages(NamedTuple):
+    first: str
+    last: str
+    """Empty where only the first is known."""
+    digits: str
+    """All digits in a row: "4150" is 41-50 without its dash."""
+
+
+class Keys(NamedTuple):
+    """Equal keys cannot be told apart; they sort, so that no order of input matters."""
+
+    kind: str
+    identifiers: tuple[tuple[str, str], ...]
+    """(scheme, value), sorted."""
+    title: Title
+    authors: tuple[Name, ...]
+    year: int
+    """0 where it is unknown."""
+    pages: Pages
+    volume: str
+    issue: str
+    venue: str
+    abstract: tuple[int, ...]
+    """The smallest hashes of its word triples, ascending (bottom-k sketch, Broder 1997): what two share estimates what the texts share."""
+    server: str
+    """Preprint server that it is of, "" for none."""
+    notice: str
+    """What a notice does to what: `corrects / thetitle`; "" for what is none."""
+    links: tuple[tuple[str, str, str], ...]
+    """(relation, scheme, value) of what the record itself says it belongs to: `corrects` a DOI, or that DOI `corrects this`."""
+
+    def identifier(self, scheme: str) -> str:
+        return next((value for name, value in self.identifiers if name == scheme), "")
+
+
+NO_PAGES = Pages("", "", "")
+
+
+def keys_of(record: Record) -> Keys:
+    identifiers = identifiers_of(record)
+    paper = record if isinstance(record, Paper) else None
+    year = record.year if record.year in YEARS else 0
+    volume = number_of(paper.volume) if paper else ""
+    return Keys(
+        kind=record.kind,
+        identifiers=identifiers,
+        title=title_of(record.title[: 2 * MAX_TITLE_CHARS]),
+        authors=authors_of(record.authors),
+        year=year or 0,
+        pages=pages_of(paper.pages) if paper else NO_PAGES,
+        volume="" if volume == str(year) else volume,
+        issue=number_of(paper.issue) if paper else "",
+        venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
+        abstract=sketch_of(record.abstract),
+        server=server_of(dict(identifiers)),
+        notice=notice_of(record.title[: 2 * MAX_TITLE_CHARS]),
+        links=links_of(record),
+    )
+
+
+# identifiers
+
+PREPRINT_DOI = re.compile(
+    r"""10\.(?: 48550/arxiv\.                                # arXiv
+      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 are journals'
+      | 2139/ssrn\. | 21203/rs\. | 26434/chemrxiv | 20944/preprints | 36227/techrxiv | 22541/au\. | 7287/peerj\.preprints
+      | 31(?:219|234|235|222|223|224)/ )                     # OSF, PsyArXiv, SocArXiv, MetaArXiv, EarthArXiv, engrXiv
+    """,
+    re.VERBOSE,
+)
+ARXIV_DOI = "10.48550/arxiv."
+LIBRARY = "library"
+MAX_IDENTIFIER_CHARS = 500
+
+
+NORMAL: Mapping[str, Callable[[str], str | None]] = {
+    "doi": normal_doi,
+    "pmid": normal_pmid,
+    "pmcid": normal_pmcid,
+    "arxiv": normal_arxiv,
+    "openalex": normal_openalex,
+    "s2": normal_s2,
+    "isbn": normal_isbn,
+    "github": normal_repository,
+    "pypi": normal_distribution,
+}
+
+
+def identifiers_of(record: Record) -> tuple[tuple[str, str], ...]:
+    """What the record says itself, its DOI on a preprint server as that server's number too, its address, and its number at its source."""
+    found = dict[str, str]()
+    for scheme, said in record.identifiers.pairs():
+        if value := NORMAL[scheme](said[:MAX_IDENTIFIER_CHARS]):
+            found[scheme] = value
+    doi = found.get("doi", "")
+    if doi.startswith(ARXIV_DOI) and "arxiv" not in found and (number := normal_arxiv(doi.removeprefix(ARXIV_DOI))):
+        found["arxiv"] = number
+    if record.url and (address := canonical_url(record.url[: 4 * MAX_IDENTIFIER_CHARS])):
+        found["url"] = address
+    if record.source != LIBRARY and record.doc_id:
+        found["own"] = f"{record.source} {record.doc_id}"
+    return tuple(sorted(found.items()))
+
+
+def server_of(identifiers: Mapping[str, str]) -> str:
+    """The server that the record's own DOI is of, `arxiv` for a record of arXiv without DOI, else ""."""
+    doi = identifiers.get("doi")
+    if doi is None:
+        return "arxiv" if "arxiv" in identifiers else ""
+    if doi.startswith(ARXIV_DOI):
+        return "arxiv"
+    return doi.partition("/")[0] if PREPRINT_DOI.match(doi) else ""
+
+
+CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECASE)
+RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
+
+
+def links_of(record: Record) -> tuple[tuple[str, str, str], ...]:
+    """Crossref's updates in both directions, and the repositories that a paper names."""
+    found = set[tuple[str, str, str]]()
+    for name, forward in (("update_to", True), ("updated_by", False)):
+        said = record.metadata.get(name)
+        for update in said if isinstance(said, list) else ():
+            if isinstance(update, dict) and (doi := normal_doi(str(update.get("doi") or ""))):
+                kind = "retracts" if str(update.get("type")) in RETRACTS else "corrects"
+                found.add((kind if forward else f"{kind} this", "doi", doi))
+    if record.kind != "repository" and "github.com/" in (text := record.abstract[: 2 * MAX_ABSTRACT_CHARS]):
+        found.update(("code of this", "github", place.lower().removesuffix(".git")) for place in CODE.findall(text))
+    return tuple(sorted(found))
+
+
+# people, places in print, texts
+
+
+def authors_of(said: Iterable[str]) -> tuple[Name, ...]:
+    names = (name_of(one) for one, _ in zip(said, range(MAX_AUTHORS), strict=False))
+    return tuple(name for name in names if name)
+
+
+@lru_cache(maxsize=32_768)
+def pages_of(said: str | None) -> Pages:
+    """Of `pp. 123-9`, `123–129`, `S12-S15`, `e0227919`; none of "no pagination" and of dates."""
+    if not said or MONTH.search(said):
+        return NO_PAGES
+    parts = [found for part in DASH.split(said[:60])[:2] if (found := PAGE.search(part))]
+    if not parts:
+        return NO_PAGES
+    first, last = (f"{found.group(2)}" for found in (parts[0], parts[-1]))
+    prefix = parts[0].group(1).lower()[-1:] if parts[0].group(1).lower() not in {"p", "pp", "page", "pages"} else ""
+    if len(parts) == 1:
+        return Pages(prefix + first, "", first)
+    digits = first + last
+    if len(last) < len(first):
+        last = first[: len(first) - len(last)] + last
+    return Pages(prefix + first, prefix + last, digits if len(digits) > len(first + last) else first + last)
+
+
+@lru_cache(maxsize=8_192)
+def number_of(said: str | None) -> str:
+    """The leading number of a volume or issue, with `s` before a supplement's; nothing of "1)", which is a broken "(Suppl. 1)"."""
+    if not said or MONTH.search(said) or (")" in said and "(" not in said):
+        return ""
+    found = NUMBER.search(said)
+    number = found.group().lstrip("0") if found else ""
+    return f"s{number}" if found and re.match(r"\W*s(?:\b|up)", said, re.IGNORECASE) else number
+
+
+@lru_cache(maxsize=1_024)
+def sketch_of(text: str) -> tuple[int, ...]:
+    """Triples of words are hashed where the first has 4, 8, ... letters: a quarter of them, and the same quarter in every copy."""
+    if not text:
+        return ()
+    text = text[:MAX_SKETCHED_CHARS]
+    if "<" in text or "&" in text:
+        text = TAG.sub(" ", unescape(text))
+    said = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).split()
+    hashes = {
+        crc32(b" ".join((one, two, three)))
+        for one, two, three in zip(said, said[1:], said[2:], strict=False)
+        if len(one) % 4 == 0
+    }  # fmt: skip
+    return tuple(sorted(hashes)[:SKETCH])
+
+
+def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """How much of the shorter text the longer one has, by their sketches; in [0, 1]. Both must have one."""
+    least = min(one[-1] if len(one) == SKETCH else 2**32, other[-1] if len(other) == SKETCH else 2**32)
+    first, second = ({value for value in sketch if value <= least} for sketch in (one, other))
+    return len(first & second) / max(1, min(len(first), len(second)))

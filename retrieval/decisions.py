@@ -1,0 +1,45 @@
+"""What people decided about works, `merge` and `split`: a table of its own beside the records, which no decision changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from outrider.retrieval.opening import opened
+from outrider.retrieval.search import ALL_ROWS
+from outrider.retrieval.upkeep import KEEP_BESIDE
+from outrider.state.decisions import Decision
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+
+NAME = "decisions"
+"""The table is made by the first decision."""
+
+
+def schema() -> pa.Schema:
+    import pyarrow as pa
+
+    fields = [pa.field("at", pa.string(), nullable=False), pa.field("number", pa.int64(), nullable=False)]
+    return pa.schema([*fields, pa.field("decision", pa.string(), nullable=False)])
+
+
+async def remember(connection: AsyncConnection, decisions: Sequence[Decision]) -> None:
+    """Behind all that are there, in one commit."""
+    import pyarrow as pa
+
+    table = await connection.create_table(NAME, schema=schema(), exist_ok=True)
+    first = await table.count_rows()
+    rows = [{"at": one.at, "number": number, "decision": one.model_dump_json()} for number, one in enumerate(decisions, start=first)]
+    await table.add(pa.Table.from_pylist(rows, schema=schema()))
+    await table.optimize(cleanup_older_than=KEEP_BESIDE)
+
+
+async def every(connection: AsyncConnection) -> tuple[Decision, ...]:
+    """From the first to the last."""
+    table = await opened(connection, NAME)
+    if table is None:
+        return ()
+    rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+    return tuple(Decision.model_validate_json(row["decision"]) for row in sorted(rows, key=lambda row: (row["number"], row["at"])))

@@ -1,0 +1,246 @@
+"""Which rows may match a tree: typed queries of the exact indexes and SQL, whose answer holds every match and seldom much more.
+
+Why nothing is lost: a leaf becomes what every text that fulfils it must hold (its words, in its columns), AND and OR join such necessary
+conditions to one, and NOT gives up what is not decided exactly. Where nothing can be asked for, all rows are candidates. Rows whose words
+the index may cut otherwise than the evaluator are candidates always, which is left to whoever runs the plan (`other_words.ODD`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from outrider.boolean.documents import Document, normal_doi, qualifier_words
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.occurrences import Matcher, matchers
+from outrider.retrieval.exact.other_words import irregular
+from outrider.retrieval.schema import EXACT_FIELDS, OTHER, TAGS
+from outrider.retrieval.sql import any_of, literal
+from outrider.state.boolean import (
+    LACKING,
+    And,
+    Dates,
+    Either,
+    Everything,
+    Field,
+    Heading,
+    Near,
+    Node,
+    Not,
+    Or,
+    Pattern,
+    Text,
+    Words,
+    children,
+)
+from outrider.state.records import Paper
+from outrider.text.tokens import CONTINUOUS, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Rows with any of the words in the column."""
+
+    column: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Rows with the words next to each other."""
+
+    column: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wild:
+    """Rows with a word that the pattern matches as a whole; a dictionary says which words those are."""
+
+    column: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Rows for which the condition holds. A `weak` one leaves so many that it is worth asking only where nothing else is."""
+
+    sql: str
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    parts: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    parts: tuple[Plan, ...]
+
+
+Plan = Match | Phrase | Wild | Where | AllOf | AnyOf
+EVERY = AllOf(())
+NOTHING = AnyOf(())
+
+TITLE, ABSTRACT, KEYWORDS, BODY = (EXACT_FIELDS[name] for name in ("title", "abstract", "keywords", "text"))
+COLUMNS = {
+    Field.TITLE: (TITLE,),
+    Field.ABSTRACT: (ABSTRACT,),
+    Field.KEYWORDS: (TAGS,),
+    Field.MESH: (KEYWORDS,),
+    Field.BODY: (BODY,),
+    Field.ALL: (TITLE, ABSTRACT, KEYWORDS, BODY, OTHER),
+}
+"""Where the words of a field stand; those of all others in `OTHER`."""
+MOST_LANGUAGES = 200
+"""Different ones in a library; with more, every row that names one is a candidate."""
+
+
+def planned(tree: Node, languages: Sequence[str] = ()) -> Plan:
+    """`languages` are those of the records, where the tree asks for one (`asks_for_language`)."""
+    return _Planner(languages).of(tree, positive=True)
+
+
+def asks_for_language(tree: Node) -> bool:
+    return (isinstance(tree, Text) and Field.LANGUAGE in tree.fields) or any(map(asks_for_language, children(tree)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    languages: Sequence[str]
+
+    def of(self, node: Node, *, positive: bool) -> Plan:
+        match node:
+            case Not(part):
+                return self.of(part, positive=not positive)
+            case And(parts) | Or(parts):
+                below = [self.of(part, positive=positive) for part in parts]
+                return every(below) if isinstance(node, And) is positive else either(below)
+            case Everything():
+                return EVERY if positive else NOTHING
+            case Dates():
+                return _signed(_years(node), positive)
+            case Text(_, (Field.LANGUAGE,)):
+                return _signed(self._language(node), positive) if len(self.languages) <= MOST_LANGUAGES else EVERY
+            case Text(pattern, fields) if positive:
+                return either([self._field(pattern, field) for field in fields])
+            case Heading() if positive:
+                return either([_heading(node, column) for column in (KEYWORDS, OTHER)])
+        return EVERY
+
+    def _field(self, pattern: Pattern, field: Field) -> Plan:
+        if field in LACKING:
+            return NOTHING
+        if field is Field.LANGUAGE:
+            return Where(self._language(Text(pattern, (field,)))) if len(self.languages) <= MOST_LANGUAGES else EVERY
+        if field in (Field.AUTHOR, Field.PMID, Field.DOI):
+            return _name(pattern, field)
+        return either([_pattern(pattern, column) for column in COLUMNS.get(field, (OTHER,))])
+
+    def _language(self, leaf: Text) -> str:
+        """Decided exactly: each language that there is was asked."""
+        asked = Evaluator(leaf)
+        return any_of("language", [said for said in self.languages if asked.matches(Document(Paper(doc_id="", language=said)))])
+
+
+def every(parts: Iterable[Plan]) -> Plan:
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
+    if NOTHING in flat:
+        return NOTHING
+    flat = [part for part in flat if not (isinstance(part, Where) and part.weak)] or flat
+    return flat[0] if len(flat) == 1 else AllOf(tuple(dict.fromkeys(flat)))
+
+
+def either(parts: Iterable[Plan]) -> Plan:
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
+    if EVERY in flat:
+        return EVERY
+    return flat[0] if len(flat) == 1 else AnyOf(tuple(dict.fromkeys(flat)))
+
+
+def safe(word: str) -> bool:
+    """Whether the index finds this word of the evaluator's in every regular text that holds it."""
+    return (word.isascii() or not (irregular(word) or CONTINUOUS.search(word))) and tokens(word) == [word]
+
+
+def not_ascii(column: str) -> Where:
+    """Rows whose text may hold a word that is not ASCII."""
+    return Where(f"regexp_like({column}, '[^\\x00-\\x7F]')", weak=True)
+
+
+def _signed(sql: str, positive: bool) -> Where:
+    return Where(sql if positive else f"({sql}) IS NOT TRUE")
+
+
+def _years(dates: Dates) -> str:
+    ends = [f"year >= {int(dates.start[:4])}"] if dates.start else []
+    ends += [f"year <= {int(dates.end[:4])}"] if dates.end else []
+    return " AND ".join(ends) or "year IS NOT NULL"
+
+
+def _pattern(pattern: Pattern, column: str) -> Plan:
+    match pattern:
+        case Words(words):
+            return _next_to_each_other([matcher for word in words for matcher in matchers(word)], column)
+        case Either(parts):
+            return either([_pattern(part, column) for part in parts])
+        case Near(parts):
+            return every([_pattern(part, column) for part in parts])
+
+
+def _next_to_each_other(asked: Sequence[Matcher], column: str) -> Plan:
+    """A run of words that the index knows as they stand is a phrase."""
+    parts: list[Plan] = []
+    for known, run in groupby(asked, key=lambda one: isinstance(one, str) and safe(one)):
+        words = list(run)
+        parts += [_plain(words, column)] if known else [word_plan(word, column) for word in words]
+    return every(parts)
+
+
+def _plain(words: Sequence[Matcher], column: str) -> Plan:
+    said = tuple(word for word in words if isinstance(word, str))
+    return Phrase(column, said) if len(said) > 1 else Match(column, said)
+
+
+def word_plan(asked: Matcher, column: str) -> Plan:
+    """Rows that hold one word of the evaluator's in the column, or one that its pattern matches."""
+    if not isinstance(asked, str):
+        return Wild(column, asked)
+    if safe(asked):
+        return Match(column, (asked,))
+    if len(asked) == 1 and CONTINUOUS.match(asked):
+        return Where(f"contains({column}, {literal(asked)})")
+    return not_ascii(column)
+
+
+def _name(pattern: Pattern, field: Field) -> Plan:
+    """An author, a PMID or a DOI: its words, in any order. `OTHER` holds them in the forms that the evaluator compares."""
+    if not isinstance(pattern, Words):
+        return NOTHING
+    match field:
+        case Field.AUTHOR:
+            return every([word_plan(one, OTHER) for word in pattern.words for one in matchers(word)])
+        case Field.PMID:
+            return either([every([word_plan(one, OTHER) for one in tokens(word.lstrip("0"))]) for word in pattern.words])
+    return every([word_plan(one, OTHER) for one in _whole_words(normal_doi(" ".join(pattern.words)))])
+
+
+def _whole_words(doi: str) -> list[str]:
+    """Without those that a `*` may go on in."""
+    first, *rest = doi.split("*")
+    if not rest:
+        return tokens(doi)
+    found = tokens(first)[:-1]
+    for part in rest[:-1]:
+        found += tokens(part)[1:-1]
+    return found + tokens(rest[-1])[1:]
+
+
+def _heading(heading: Heading, column: str) -> Plan:
+    name = [matcher for word in heading.name.split() for matcher in matchers(word)]
+    qualifier = [matcher for word in heading.qualifier.split() for matcher in matchers(word)]
+    kept = [one for one in qualifier if not isinstance(one, str) or qualifier_words(one)]
+    return every([_next_to_each_other(name, column), *(word_plan(one, column) for one in kept)])

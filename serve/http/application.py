@@ -1,0 +1,131 @@
+"""The application: routes inside, and around them, from the outside in, what every request goes through.
+
+::
+
+    envelope     a number, security headers, the end of every error
+    cors         only where settings name other pages
+    origins      the Host header, and who may send
+    authenticated
+    arrival      the body, whole and in time; work stops when the asker has gone
+    admitted     LangServe's requests count for the queue
+    routes       the page, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from outrider import __version__
+from outrider.graph.analyze import build_analysis
+from outrider.graph.pipeline import build
+from outrider.serve.http import exact, problems, rest, wellbeing
+from outrider.serve.http.arrival import Arrival
+from outrider.serve.http.auth import Authenticated
+from outrider.serve.http.envelope import Envelope
+from outrider.serve.http.limits import Gate
+from outrider.serve.http.metrics import Metrics
+from outrider.serve.http.openapi import describe
+from outrider.serve.http.origin import Origins
+from outrider.serve.http.remote import add_remote, admitted
+from outrider.serve.http.runs import Runs
+from outrider.serve.http.searching import Searching
+from outrider.serve.page import routes as page
+from outrider.state.errors import SearchError
+
+if TYPE_CHECKING:
+    from outrider.services import Services
+
+log = logging.getLogger(__name__)
+
+ABOUT = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The application, and what stops it."""
+
+    app: FastAPI
+    gate: Gate
+    runs: Runs
+
+    def stop(self) -> None:
+        """Take no more searches; those under way go on."""
+        self.gate.stopping = True
+
+
+def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> Doors:
+    """Everything that a server on `host` offers. Raises nothing: settings were checked when they were read."""
+    settings = services.settings.serve
+    gate, metrics = Gate(settings.at_once, settings.queue, settings.queue_s), Metrics()
+    metrics.watch(gate)
+    searching = Searching(services, build(services), build_analysis(services))
+    runs = Runs(searching, gate, metrics, settings.keep_runs, settings.keep_s)
+    well = wellbeing.Wellbeing(services, gate, metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_warmed(services, well))
+        try:
+            yield
+        finally:
+            gate.stopping = True
+            warming.cancel()
+            if late := await runs.drained(settings.shutdown_s):
+                log.warning("%d searches were not done within %g s and were stopped", late, settings.shutdown_s)
+            await asyncio.gather(warming, return_exceptions=True)
+            await searching.close()
+            services.close()
+
+    app = FastAPI(
+        title="Outrider", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
+        middleware=_layers(services, gate, metrics, host, needs_key=needs_key),
+    )  # fmt: skip
+    for kind, handler in (
+        (problems.Refusal, problems.refused),
+        (SearchError, problems.failed),
+        (RequestValidationError, problems.invalid),
+        (HTTPException, problems.of_http),
+    ):
+        app.add_exception_handler(kind, handler)
+    app.include_router(wellbeing.routes_of(well))
+    app.include_router(rest.routes_of(rest.Rest(services, runs)))
+    app.include_router(exact.routes_of(exact.Exact(services, gate)))
+    app.include_router(page.routes_of(services, runs, gate))
+    add_remote(app, searching, gate, metrics, settings.batch)
+    describe(app)
+    return Doors(app, gate, runs)
+
+
+def _layers(services: Services, gate: Gate, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
+    settings = services.settings.serve
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["Authorization", "X-API-Key", "Content-Type", "Prefer", "Last-Event-ID", "X-Thread-Id"],
+        expose_headers=["Location", "Retry-After", "X-Request-Id"],
+    )
+    return [
+        Middleware(Envelope, metrics=metrics),
+        *([cors] if settings.origins else []),
+        Middleware(Origins, hosts=frozenset({*settings.hosts, host.lower()}), pages=frozenset(settings.origins)),
+        Middleware(Authenticated, keys=settings.api_keys, required=needs_key),
+        Middleware(Arrival, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s),
+        admitted(gate),
+    ]
+
+
+async def _warmed(services: Services, well: wellbeing.Wellbeing) -> None:
+    await services.warm()
+    well.warm = True

@@ -1,0 +1,73 @@
+// The frame: which view is shown, dark or light, the key, and what the server can do.
+
+import { json, keyGiven } from "./api.js";
+import { byId } from "./dom.js";
+import { begin as beginScoring } from "./scoring.js";
+import { begin as beginSearch } from "./search.js";
+import { begin as beginSystematic } from "./systematic.js";
+
+const VIEWS = ["search", "systematic", "scoring"];
+const THEME = "outrider.theme";
+
+function shown() {
+  const named = location.hash.replace("#/", "");
+  if (location.hash && !location.hash.startsWith("#/")) return;
+  const view = VIEWS.includes(named) ? named : "search";
+  for (const one of VIEWS) byId(`view-${one}`).hidden = one !== view;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("href") === `#/${view}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${byId(`${view}-title`).textContent} - Outrider`;
+  if (view === "scoring") beginScoring();
+}
+
+function themed(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  byId("theme-button").textContent = dark ? "Light" : "Dark";
+  return dark;
+}
+
+function controls() {
+  themed(localStorage.getItem(THEME));
+  byId("theme-button").addEventListener("click", () => {
+    const next = themed(document.documentElement.dataset.theme) ? "light" : "dark";
+    localStorage.setItem(THEME, next);
+    themed(next);
+  });
+  byId("key-button").addEventListener("click", async () => (await keyGiven("")) && told());
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, dialog");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      (byId("view-systematic").hidden ? byId("query") : byId("boolean")).focus();
+    }
+  });
+}
+
+let ready = false;
+
+async function told() {
+  try {
+    const about = await json("api/about");
+    byId("about").textContent = `Outrider ${about.version} - model: ${about.model}`;
+    if (!ready) {
+      ready = true;
+      beginSearch(about);
+      beginSystematic(about);
+    }
+    document.documentElement.dataset.ready = "yes";
+  } catch (error) {
+    byId("about").textContent = `Not ready: ${error.message}`;
+    byId("about").setAttribute("role", "alert");
+  }
+}
+
+addEventListener("hashchange", () => {
+  shown();
+  byId("main").focus({ preventScroll: true });
+});
+controls();
+shown();
+told();

@@ -1,0 +1,75 @@
+// Elements out of data. What came from outside is a text node or an attribute, and never HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element; attributes that are functions listen to the event of their name, false and null ones are left out. */
+export function el(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name, value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** A link that leaves the page, or its text where the address is no web address. */
+export function link(address, ...children) {
+  const href = webAddress(address);
+  if (!href) return el("span", { dir: "auto" }, ...children);
+  return el("a", { href, rel: "noopener noreferrer", target: "_blank", dir: "auto" }, ...children);
+}
+
+export function webAddress(address) {
+  try {
+    const parsed = new URL(address);
+    return ["http:", "https:"].includes(parsed.protocol) ? parsed.href : "";
+  } catch {
+    return "";
+  }
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function fill(node, ...children) {
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+}
+
+const NUMBERS = new Intl.NumberFormat("en");
+export const count = (number) => NUMBERS.format(number);
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+/** `ease_of_use` as people write it. */
+export const words = (name) => String(name).replaceAll("_", " ");
+
+export function table(heads, rows, caption) {
+  return el(
+    "table",
+    {},
+    caption ? el("caption", {}, caption) : null,
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { dir: "auto" }, cell))))),
+  );
+}
+
+/** Check boxes of one name; gives what is checked. */
+export function choices(into, name, values) {
+  fill(into, values.map((value) => el("label", {}, el("input", { type: "checkbox", name, value }), ` ${words(value)}`)));
+}
+
+export const chosen = (form, name) => new FormData(form).getAll(name).map(String);
+
+/** Text that a browser saves as a file. */
+export async function save(response, fallback) {
+  const named = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "");
+  const address = URL.createObjectURL(await response.blob());
+  el("a", { href: address, download: named ? named[1] : fallback }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

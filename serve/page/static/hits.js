@@ -1,0 +1,120 @@
+// A hit as a card: who found it, why it stands here, what of its text answers.
+
+import { count, el, link, plural, words } from "./dom.js";
+import { radar } from "./radar.js";
+
+const AROUND = 160;
+const SHOWN_AUTHORS = 4;
+const SHOWN_TEXT = 420;
+const WHOLE_TEXT = 50_000;
+
+/** `compare(checked)` is told of the check box; a card of a work that is still on its way has none. */
+export function card(hit, compare) {
+  const id = `hit-${hit.rank}`;
+  return el(
+    "li",
+    { class: "hit", "data-id": hit.doc_id },
+    el(
+      "article",
+      { "aria-labelledby": id },
+      el("header", {}, el("span", { class: "rank" }, `${hit.rank}.`), el("h3", { id }, link(hit.url ?? place(hit), hit.title || hit.doc_id))),
+      el("p", { class: "meta" }, meta(hit)),
+      el("p", { class: "score" }, el("b", {}, Number(hit.score).toFixed(2)), ` by ${words(hit.scored_by)}`, hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
+      compare ? whole(hit, compare) : el("p", { class: "chips" }, (hit.found_by ?? []).map((name) => el("span", { class: "chip" }, name))),
+    ),
+  );
+}
+
+function whole(hit, compare) {
+  const check = el("input", { type: "checkbox", change: (event) => compare(event.target) });
+  return [
+    hit.flags.length ? el("p", { class: "flag" }, `Its text speaks to a model instead of a reader: ${hit.flags.join(", ")}. That was ignored.`) : null,
+    el("div", { class: "body" }, el("div", {}, passages(hit), foundBy(hit), folded(hit), related(hit)), hit.radar.length ? radar([hit.radar], `Dimensions of ${hit.title}`) : null),
+    el("label", { class: "compare" }, check, " Compare", el("span", { class: "hidden" }, ` ${hit.title}`)),
+  ];
+}
+
+function place({ identifiers }) {
+  if (identifiers?.doi) return `https://doi.org/${identifiers.doi}`;
+  if (identifiers?.pmid) return `https://pubmed.ncbi.nlm.nih.gov/${identifiers.pmid}/`;
+  return identifiers?.arxiv ? `https://arxiv.org/abs/${identifiers.arxiv}` : "";
+}
+
+export function meta(hit) {
+  const authors = hit.authors ?? [];
+  const more = authors.length - SHOWN_AUTHORS;
+  const by = authors.slice(0, SHOWN_AUTHORS).join("; ") + (more > 0 ? ` and ${count(more)} more` : "");
+  const figures = [
+    hit.citations !== null && hit.citations !== undefined ? plural(hit.citations, "citation") : "",
+    hit.stars !== null && hit.stars !== undefined ? plural(hit.stars, "star") : "",
+  ];
+  return [words(hit.kind), by, hit.venue, hit.year, ...figures, hit.language]
+    .filter(Boolean)
+    .map((part) => el("span", { dir: "auto" }, String(part)));
+}
+
+/** The kept sentences where they stand; offsets count code points, which JavaScript's strings do not. */
+export function passages(hit) {
+  const chars = Array.from(hit.original_text);
+  if (!hit.spans.length) {
+    const text = hit.content || hit.original_text;
+    return text ? el("p", { class: "passage", dir: "auto" }, text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)} ...` : text) : null;
+  }
+  const windows = joined(hit.spans.map(([start, end]) => [Math.max(0, start - AROUND), Math.min(chars.length, end + AROUND)]));
+  const shown = windows.map(([start, end]) => el("p", { class: "passage", dir: "auto" }, start ? "... " : null, marked(chars, hit.spans, start, end), end < chars.length ? " ..." : null));
+  const complete = windows.length === 1 && windows[0][0] === 0 && windows[0][1] === chars.length;
+  return [...shown, complete ? null : wholeText(chars, hit.spans)];
+}
+
+function wholeText(chars, spans) {
+  const text = el("p", { class: "passage", dir: "auto" });
+  const end = Math.min(chars.length, WHOLE_TEXT);
+  const open = (event) => event.target.open && !text.hasChildNodes() && text.append(...marked(chars, spans, 0, end), end < chars.length ? " ..." : "");
+  return el("details", { toggle: open }, el("summary", {}, `The whole text, ${plural(chars.length, "character")}`), text);
+}
+
+function joined(spans) {
+  const made = [];
+  for (const [start, end] of spans) {
+    const last = made.at(-1);
+    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+    else made.push([start, end]);
+  }
+  return made;
+}
+
+function marked(chars, spans, start, end) {
+  const parts = [];
+  let at = start;
+  const cut = (from, to) => chars.slice(from, to).join("");
+  for (const [first, last] of spans) {
+    if (last <= start || first >= end) continue;
+    parts.push(cut(at, Math.max(at, first)), el("mark", {}, cut(Math.max(at, first), Math.min(last, end))));
+    at = Math.min(last, end);
+  }
+  return [...parts, cut(at, end)];
+}
+
+/** Each source and search once, with the best rank that it gave over all queries. */
+function foundBy(hit) {
+  const places = new Map();
+  for (const one of hit.found_by) {
+    const name = `${words(one.source)} / ${words(one.strategy)}`;
+    const before = places.get(name) ?? { rank: Infinity, said: [] };
+    before.said.push([`rank ${one.rank} for "${one.query}"`, one.why].filter(Boolean).join(" - "));
+    places.set(name, { rank: Math.min(before.rank, one.rank), said: before.said });
+  }
+  const chips = [...places].map(([name, { rank, said }]) => el("span", { class: "chip", title: said.join("\n") }, `${name}, rank ${rank}`));
+  return chips.length ? el("p", { class: "chips" }, el("span", { class: "chips-name" }, "Found by "), chips) : null;
+}
+
+function folded(hit) {
+  if (!hit.duplicates.length) return null;
+  const rows = hit.duplicates.map((one) => el("li", {}, el("b", {}, one.source), ` ${one.doc_id}`, one.why ? ` - ${one.why}` : ""));
+  return el("details", { class: "folded" }, el("summary", {}, `${plural(hit.duplicates.length, "duplicate")} folded into it`), el("ul", {}, rows));
+}
+
+function related(hit) {
+  if (!hit.related.length) return null;
+  return el("ul", { class: "related" }, hit.related.map((one) => el("li", { title: one.why }, el("b", {}, one.relation), ` ${one.title || one.doc_id}`)));
+}

@@ -1,0 +1,1 @@
+"""What a service answered -> `Record`: only what it said. No network here."""

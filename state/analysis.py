@@ -1,0 +1,156 @@
+"""One repository or paper in depth: what is asked, what is known on the way, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pydantic import Field, JsonValue, ValidationError, field_validator
+from typing_extensions import TypedDict
+
+from outrider.state.errors import BadRequest
+from outrider.state.model import Model
+from outrider.state.ports import SourceAnswer
+from outrider.state.records import Kind, Record
+from outrider.state.response import DistilledContext, Failure, Usage
+
+MAX_TARGET_CHARS, MAX_QUESTION_CHARS = 500, 1_000
+
+
+class AnalyzeRequest(Model):
+    """What to look at, and what for."""
+
+    target: str = Field(
+        min_length=1,
+        max_length=MAX_TARGET_CHARS,
+        description="owner/name of a repository, a DOI, arxiv:2101.00001, pmid:123, or a link to one of them.",
+    )
+    question: str = Field("", max_length=MAX_QUESTION_CHARS, description="What it is judged against; by default what it says of itself.")
+    fresh: bool = Field(False, description="Look again, whatever was found of late.")
+
+    @field_validator("target")
+    @classmethod
+    def _says_something(cls, target: str) -> str:
+        if not target.strip().isprintable() or not target.strip():
+            raise ValueError("names nothing: write owner/name, a DOI, arxiv:2101.00001 or pmid:123")
+        return target.strip()
+
+
+class Rating(Model):
+    """One dimension, 0 to 10."""
+
+    dimension: str
+    score: float | None = Field(description="None where nothing is known of it.")
+    because: tuple[str, ...] = Field((), description="What it follows from: each figure with its part in [0, 1], or a model's reason.")
+    missing: tuple[str, ...] = Field((), description="Figures that nobody told.")
+    by: str = Field("rules", description="Who says so: `rules` from metadata, or `model`.")
+
+
+class Neighbour(Model):
+    """A work beside it."""
+
+    doc_id: str
+    title: str
+    url: str | None = None
+    kind: Kind
+    year: int | None = None
+    stars: int | None = None
+    citations: int | None = None
+    description: str = ""
+    why: str = Field(description="How it was come upon.")
+
+
+class Analysis(Model):
+    """The answer."""
+
+    target: str
+    question: str = ""
+    kind: Kind | None = Field(None, description="None where the target was not found; `failures` says why.")
+    doc_id: str = ""
+    title: str = ""
+    url: str | None = None
+    description: str = ""
+    facts: dict[str, JsonValue] = Field(default_factory=dict, description="What sources say of it, by name.")
+    ratings: tuple[Rating, ...] = Field((), description="Of a repository its six dimensions, in alphabetical order.")
+    relevance: float | None = Field(None, description="How well it answers the question, 0 to 1, where a model judged.")
+    dependencies: tuple[str, ...] = Field((), description="Packages that it is made with, as `ecosystem:name`, sorted.")
+    alternatives: tuple[Neighbour, ...] = ()
+    references: tuple[Neighbour, ...] = ()
+    citations: tuple[Neighbour, ...] = ()
+    related_code: tuple[Neighbour, ...] = ()
+    retraction: str = Field("", description="What is said of a retraction; empty where nothing is.")
+    full_text: str = Field("", description="Where the text that was read comes from, or why there is none.")
+    context: DistilledContext = Field(DistilledContext(), description="The sentences that answer, verbatim.")
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = Field((), description="What was left out, and why.")
+    usage: Usage = Usage()
+    timings_ms: dict[str, float] = Field(default_factory=dict)
+    execution_time_ms: float = 0.0
+    age_s: float | None = Field(None, description="How old the analysis is, where it was kept from before.")
+
+
+class AnalysisState(Analysis):
+    """Everything that one analysis knows."""
+
+    fresh: bool = False
+    asked: str = Field("", description="The question as it was put.")
+    started_at: float = 0.0
+    record: Record | None = None
+
+
+class AnalysisUpdate(TypedDict, total=False):
+    """What a node may write."""
+
+    question: str
+    kind: Kind | None
+    doc_id: str
+    title: str
+    url: str | None
+    description: str
+    facts: dict[str, JsonValue]
+    ratings: tuple[Rating, ...]
+    relevance: float | None
+    dependencies: tuple[str, ...]
+    alternatives: tuple[Neighbour, ...]
+    references: tuple[Neighbour, ...]
+    citations: tuple[Neighbour, ...]
+    related_code: tuple[Neighbour, ...]
+    retraction: str
+    full_text: str
+    context: DistilledContext
+    failures: tuple[Failure, ...]
+    notes: tuple[str, ...]
+    usage: Usage
+    timings_ms: dict[str, float]
+    execution_time_ms: float
+    age_s: float | None
+    started_at: float
+    record: Record | None
+
+
+class Citing(Protocol):
+    """A source that knows who cites whom."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer: ...
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int) -> SourceAnswer: ...
+
+
+class Depending(Protocol):
+    """A service that knows what a repository is made with. Raises `SourceError`."""
+
+    async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
+        """As `ecosystem:name`, sorted; None where it does not say."""
+        ...
+
+
+def checked_analysis(asked: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
+    """The request, or `BadRequest` that names what is wrong."""
+    try:
+        return AnalyzeRequest.model_validate(asked)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise BadRequest(f"{wrong['loc'][0] if wrong['loc'] else 'target'}: {wrong['msg'].removeprefix('Value error, ')}") from error

@@ -1,0 +1,170 @@
+"""A Boolean query as a tree: what every match must fulfil, and nothing of how it was written.
+
+Two layers. A **pattern** (`Words`, `Either`, `Near`) says which words stand where in one text; a **node** says which records match.
+`Text` puts a pattern into fields; `Heading`, `Dates` and `Everything` are the other leaves; `And`, `Or`, `Not` join nodes.
+
+Words stand as they were written. Four signs inside a word stand for characters: `*` any number of them, `{*3}` at most three,
+`{?}` one or none, `{#}` exactly one. `at` is where a node stood in the query; it takes no part in comparisons, so that a query that was
+printed and parsed again is equal to the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+
+class Span(NamedTuple):
+    """Offsets into the query, in characters; `end` is exclusive."""
+
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+class Field(StrEnum):
+    """What of a record a text is looked for in. The order is that of a printed query."""
+
+    TITLE = "title"
+    ABSTRACT = "abstract"
+    KEYWORDS = "keywords"
+    MESH = "mesh"
+    BODY = "text"
+    ALL = "all"
+    AUTHOR = "author"
+    JOURNAL = "journal"
+    JOURNAL_WORDS = "journal_words"
+    LANGUAGE = "language"
+    PUBLICATION_TYPE = "publication_type"
+    PMID = "pmid"
+    DOI = "doi"
+    VOLUME = "volume"
+    ISSUE = "issue"
+    PAGES = "pages"
+    SUBSTANCE = "substance"
+    PHARMACOLOGICAL_ACTION = "pharmacological_action"
+    AFFILIATION = "affiliation"
+    GRANT = "grant"
+    SUBSET = "subset"
+    ORIGINAL_TITLE = "original_title"
+
+
+WORD_FIELDS = frozenset((Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.ALL, Field.JOURNAL_WORDS))
+"""Fields in which words are looked for; the others are compared as a whole."""
+LACKING = frozenset(
+    (Field.SUBSTANCE, Field.PHARMACOLOGICAL_ACTION, Field.AFFILIATION, Field.GRANT, Field.SUBSET, Field.ORIGINAL_TITLE),
+)
+"""Fields that PubMed has and a library has not: nothing in it matches them."""
+
+MAX_DISTANCE = 1_000
+"""The most words that may be allowed between two patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One word, or several next to each other in this order."""
+
+    words: tuple[str, ...]
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Any of the patterns."""
+
+    parts: tuple[Pattern, ...]
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """One occurrence of each pattern, no word used twice, with at most `distance` words among them that belong to none of them.
+
+    `ordered` asks for the order given, too. What stands between the words of one pattern belongs to that pattern.
+    """
+
+    parts: tuple[Pattern, ...]
+    distance: int
+    ordered: bool = False
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+Pattern = Words | Either | Near
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Records with the pattern inside one text of at least one of the fields."""
+
+    pattern: Pattern
+    fields: tuple[Field, ...]
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Records indexed under a MeSH heading, with the qualifier where one is named.
+
+    An empty `name` means any heading, an empty `qualifier` with or without one.
+    """
+
+    name: str
+    qualifier: str = ""
+    explode: bool = True
+    major: bool = False
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """Records of a time, both ends included: `2019`, `2019/06` or `2019/06/30`; None is open.
+
+    `entry` means the date on which PubMed took a record in, which a library does not know.
+    """
+
+    start: str | None
+    end: str | None
+    kind: Literal["publication", "entry"] = "publication"
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Every record."""
+
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Node, ...]
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Node, ...]
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Node
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+Leaf = Text | Heading | Dates | Everything
+Node = Leaf | And | Or | Not
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """What a node joins; empty for a leaf."""
+    match node:
+        case And(parts) | Or(parts):
+            return parts
+        case Not(part):
+            return (part,)
+    return ()

@@ -1,0 +1,169 @@
+"""What each leaf of a tree means on a record, and patterns inside patterns against every choice of places."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.boolean.documents import Document
+from outrider.boolean.evaluator import Evaluator, matches
+from outrider.boolean.occurrences import Column, occurrences
+from outrider.boolean.parsing import parse
+from outrider.state.boolean import Either, Field, Near, Pattern, Text, Words
+from outrider.state.records import Identifiers, Paper, Repository
+
+PAPER = Paper(
+    doc_id="1",
+    title="Post-mortem hepatotoxicity of Aspirin: a naïve β-lactam study",
+    abstract="Hip joint pain and the head of the hip. 東京大学 on COVID-19.",
+    description="A second summary",
+    text="The whole body of it",
+    authors=("Smith, John A", "Łódź, Ørsted", "Mei-Ling van der Ng"),
+    year=2019,
+    venue="The Lancet",
+    language="en",
+    tags=("drug safety", "liver disease"),
+    mesh=("Liver", "Neoplasms, Multiple Primary", "Kidney/surgery*"),
+    volume="12",
+    pages="101-9",
+    metadata={
+        "mesh_qualified": ["Liver/drug effects", "Liver/prevention & control"],
+        "publication_types": ["Randomized Controlled Trial"],
+        "journal_abbreviation": "Lancet",
+        "issn": "0140-6736",
+    },
+    identifiers=Identifiers(doi="10.1000/x-y", pmid="123"),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        # words, wherever a hyphen or an accent stands
+        ("ASPIRIN[ti]", True), ("aspiri[ti]", False), ("post mortem[ti]", True), ("postmortem[ti]", False), ("post-mortem[ti]", True),
+        ("naive[ti]", True), ("naïve[ti]", True), ("β-lactam[ti]", True), ("covid-19[ab]", True), ("covid[ab]", True), ("19[ab]", True),
+        ("東京[ab]", True), ("京大[ab]", True), ("東大[ab]", False),
+        # truncation and the signs inside a word
+        ("hepat*[ti]", True), ("hepato*y[ti]", True), ("*toxicity[ti]", True), ("post-mort*[ti]", True), ("post*[ti]", True),
+        ("asp{#}rin[ti]", True), ("asp{#}irin[ti]", False), ("asp{?}irin[ti]", True), ("aspir{*2}[ti]", True), ("aspi{*2}[ti]", False),
+        # a pattern stays within one text
+        ("study hip[tiab]", False), ("safety liver[ot]", False), ("19 A second[ab]", False), ("second summary[ab]", True),
+        # proximity: words between, in any order, none used twice
+        ('"hip pain"[ab:~1]', True), ('"pain hip"[ab:~1]', True), ('"hip pain"[ab:~0]', False), ('"hip hip"[ab:~99]', True),
+        ('"pain pain"[ab:~99]', False),
+        ('"hip joint pain"[ab:~0]', True), ('"head joint hip"[ab:~3]', True), ('"head joint hip"[ab:~2]', False),
+        ("(hip ADJ joint)[ab]", True), ("(joint ADJ hip)[ab]", False),
+        ("(joint ADJ1 hip)[ab]", True), ('((hip ADJ3 pain) ADJ1 joint)[ab]', True), ('((hip OR head) ADJ3 "the hip")[ab]', True),
+        # fields
+        ("aspirin[ab]", False), ("aspirin[tiab]", True), ("safety[tiab]", True), ("safety[ti,ab]", False),
+        ("liver[tw]", True), ("body[Body]", True),
+        ("body[tiab]", False), ("body[all]", True), ("lancet[all]", True), ("lodz[all]", True), ("123[all]", True),
+        ("multiple[hw]", True),
+        # headings: as a whole, with qualifiers
+        ("liver[mh]", True), ("LIVER[majr]", True), ("Neoplasms[mh]", False), ('"Neoplasms, Multiple Primary"[mh]', True),
+        ("neoplasms*[mh]", True),
+        ("Liver/drug effects[mh]", True), ("Liver/surgery[mh]", False), ("Kidney/surgery[mh]", True), ("surgery[sh]", True),
+        ("toxicity[sh]", False),
+        ('"prevention and control"[sh]', True), ("prevention & control[sh]", True), ("drug*[sh]", True),
+        # authors
+        ("smith[au]", True), ("smith j[au]", True), ("smith ja[au]", True), ("smith a[au]", False),
+        ("smith jab[au]", False), ("John Smith[au]", True),
+        ("Smith, John[au]", True), ("smi*[au]", True), ("ng ml[au]", True), ("ng l[au]", False), ("van der Ng[au]", True),
+        ("ng mei[au]", True), ("lodz o[au]", True),
+        # values that are compared as a whole
+        ("the lancet[ta]", True), ("lancet[ta]", True), ("lan*[jour]", True), ("the*[jour]", True), ("0140-6736[ta]", True),
+        ("lancet oncology[ta]", False),
+        ("english[la]", True), ("eng[la]", True), ("french[la]", False), ("randomized controlled trial[pt]", True), ("trial[pt]", False),
+        ("12[vi]", True), ("101-9[pg]", True), ("1[ip]", False), ("123[pmid]", True), ("0123[uid]", True), ("12[pmid]", False),
+        ("10.1000/X-Y[doi]", True), ("https://doi.org/10.1000/x-y[doi]", True), ("10.1000/x.y[doi]", False), ("10.1000/*[doi]", True),
+        # dates, by years
+        ("2019[dp]", True), ("2018:2019[dp]", True), ("2020:3000[dp]", False), ("2019/12/31[dp]", True),
+        ("1000:2018[dp]", False), ("2019[edat]", True),
+        # what a library lacks, and everything
+        ("aspirin[nm]", False), ("NOT aspirin[nm]", True), ("all[sb]", True), ("medline[sb]", False), ("NOT all[sb]", False),
+        ("NOT aspirin[ti]", False), ("aspirin[ti] NOT liver[ti]", True),
+    ],
+)  # fmt: skip
+def test_what_a_query_matches(query: str, wanted: bool) -> None:
+    assert matches(parse(query, "pubmed").tree, PAPER) is wanted
+
+
+def test_what_a_record_does_not_say_is_false_and_its_negation_true() -> None:
+    bare = Repository(doc_id="2")
+    for query in (
+        "2019[dp]",
+        "a[ti]",
+        "liver[mh]",
+        "x[sh]",
+        "smith[au]",
+        "nature[ta]",
+        "english[la]",
+        "1[pmid]",
+        "10.1000/a[doi]",
+        "review[pt]",
+        "1[vi]",
+        "a*[all]",
+    ):
+        assert not matches(parse(query).tree, bare), query
+        assert matches(parse(f"NOT {query}").tree, bare), query
+
+
+def test_words_are_cut_once_for_several_trees_and_only_where_they_are_asked_for() -> None:
+    document = Document(PAPER)
+    assert Evaluator(parse("aspirin[ti] OR liver[mh]").tree).matches(document)
+    assert set(document._columns) == {Field.TITLE}
+    assert document.column(Field.TITLE) is document.column(Field.TITLE)
+
+
+words = st.sampled_from("abc").map(lambda word: Words((word,))) | st.just(Words(("a", "b"))) | st.just(Words(("b*",)))
+
+
+def _nested(parts: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
+    either = st.lists(parts, min_size=2, max_size=3).map(lambda every: Either(tuple(every)))
+    return either | st.builds(
+        lambda every, most, order: Near(tuple(every), most, order),
+        st.lists(parts, min_size=2, max_size=3),
+        st.integers(0, 3),
+        st.booleans(),
+    )
+
+
+patterns = st.recursive(words, _nested, max_leaves=5)
+
+
+@settings(max_examples=500, deadline=None)
+@given(patterns, st.lists(st.sampled_from(["a", "b", "bb", "c", "x"]), max_size=8))
+def test_patterns_occur_where_every_choice_of_places_says(pattern: Pattern, text: list[str]) -> None:
+    column = Column.of([" ".join(text)])
+    found = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in occurrences(pattern, column)}
+    assert found == {used for used, _ in _every(pattern, text)}
+    record = Paper(doc_id="1", title=" ".join(text))
+    assert matches(Text(pattern, (Field.TITLE,)), record) is bool(found)
+
+
+def _every(pattern: Pattern, text: list[str]) -> set[tuple[frozenset[int], frozenset[int]]]:
+    """Of each occurrence the places that it uses, and those that it spans."""
+    if isinstance(pattern, Words):
+        asked = pattern.words
+        starts = [at for at in range(len(text) - len(asked) + 1) if all(_spelt(one, text[at + step]) for step, one in enumerate(asked))]
+        return {(frozenset(range(at, at + len(asked))),) * 2 for at in starts}  # type: ignore[misc]
+    if isinstance(pattern, Either):
+        return set().union(*(_every(part, text) for part in pattern.parts))
+    found = set()
+    for chosen in itertools.product(*(_every(part, text) for part in pattern.parts)):
+        used = frozenset().union(*(places for places, _ in chosen))
+        if len(used) != sum(len(places) for places, _ in chosen):
+            continue
+        if pattern.ordered and any(max(one) >= min(other) for (one, _), (other, _) in itertools.pairwise(chosen)):
+            continue
+        spanned = set().union(*(places for _, places in chosen))
+        if len(set(range(min(used), max(used) + 1)) - spanned) <= pattern.distance:
+            found.add((used, frozenset(range(min(used), max(used) + 1))))
+    return found
+
+
+def _spelt(asked: str, word: str) -> bool:
+    return word.startswith(asked[:-1]) if asked.endswith("*") else word == asked

@@ -1,0 +1,73 @@
+"""The evaluator against an oracle that was written apart from it: the same records for every query, none more, none less."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from boolean_oracle import cut, truth
+from boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
+
+from outrider.boolean.documents import Document
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.parsing import parse
+from outrider.boolean.printing import printed
+from outrider.text.tokens import tokens
+
+QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT", "300x1000").split("x"))
+SHARES = 10
+SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Document]:
+    chance = random.Random(SEED)
+    return [Document(record_of(chance, number)) for number in range(DOCUMENTS)]
+
+
+@pytest.fixture(scope="module")
+def documents(records: list[Document]) -> list[dict[str, list[str]]]:
+    return [plain_of(one.record) for one in records]
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_every_match_and_nothing_else(share: int, records: list[Document], documents: list[dict[str, list[str]]]) -> None:
+    """Random trees over random records, from the text of the query on; and the printed query finds the same."""
+    for number in range(share, QUERIES, SHARES):
+        chance = random.Random(f"{SEED}/{number}")
+        query = query_of(chance)
+        said = written(query, chance)
+        tree = parse(said, "pubmed").tree
+        evaluator = Evaluator(tree)
+        found = {place for place, record in enumerate(records) if evaluator.matches(record)}
+        wanted = truth(query, documents, {})
+        assert found == wanted, (said, sorted(found - wanted)[:3], sorted(wanted - found)[:3])
+        assert parse(printed(tree), "pubmed").tree == tree, said
+
+
+def test_the_random_queries_are_worth_their_while(documents: list[dict[str, list[str]]]) -> None:
+    """Most of them match some records and not others; every kind of leaf decides something somewhere."""
+    shares, kinds = [], set()
+    for number in range(240):
+        query = query_of(random.Random(f"{SEED}/{number}"), depth=2)
+        share = len(truth(query, documents[:200], {})) / min(200, len(documents))
+        shares.append(share)
+        if 0 < share < 1:
+            kinds |= _kinds(query)
+    assert sum(0 < share < 1 for share in shares) > 80
+    assert kinds == {"chain", "not", "term", "near", "adj", "years", "whole", "everything"}
+
+
+def _kinds(query: tuple) -> set[str]:
+    below = [part for _, part in query[1]] if query[0] == "chain" else [query[1]] if query[0] == "not" else []
+    return {query[0]}.union(*map(_kinds, below)) if below else {query[0]}
+
+
+def test_the_oracle_cuts_words_alike() -> None:
+    """Over the words that the random records are made of."""
+    chance = random.Random(SEED)
+    for _ in range(500):
+        text = text_of(chance, 20)
+        assert cut(text) == tokens(text)
+    assert all(cut(word) == tokens(word) for word in WORDS)

@@ -1,0 +1,162 @@
+"""Queries and records by chance, small enough to meet: a few words in many dresses, every operator, every kind of leaf."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from boolean_oracle import TAGS, Query
+
+from outrider.state.records import Document, Identifiers, Paper, Record
+
+WORDS = [
+    "heart", "Heart", "hearts", "heartbeat", "failure", "FAILURE", "the", "of", "and", "not", "naïve", "naive", "Straße",
+    "strasse", "co-op",
+    "post-mortem", "postmortem", "mortem", "β-lactam", "IL-2", "il2", "h2o", "x²", "2", "covid", "COVID-19", "東京大学", "京大",
+    "œdema", "oedema",
+    "μm", "vitamin", "A", "a", "tumor", "tumour", "tumours", "ﬁne", "fine", "O'Brien", "don’t", "Ångström",
+]  # fmt: skip
+TRUNCATED = [
+    "heart*",
+    "hea*",
+    "tumo{?}r",
+    "tumo{?}r*",
+    "tumor{#}",
+    "wom{#}n",
+    "post-mort*",
+    "co-o*",
+    "h*t",
+    "fail{*2}",
+    "*ure",
+    "IL-*",
+    "京*",
+    "strass*",
+    "a*",
+]
+GAPS = [" ", " ", " ", "  ", ", ", ". ", "-", "; ", " (", ") ", "/", "\n"]
+KEYWORDS = ["heart failure", "Failure, Heart", "tumour", "vitamin A", "naïve", "drug safety"]
+HEADINGS = ["Heart Failure", "Neoplasms", "Liver", "Vitamin A", "Heart"]
+JOURNALS = ["The Lancet", "Lancet", "Journal of Cardiac Failure", "BMJ"]
+KINDS = ["Review", "Randomized Controlled Trial", "Letter", "Systematic Review"]
+LANGUAGES = {"en": ["english", "eng", "en"], "de": ["german", "ger"], "fr": ["French", "fre"]}
+YEARS = range(1990, 2025)
+
+
+def text_of(chance: random.Random, most: int) -> str:
+    words = [chance.choice(WORDS) for _ in range(chance.randint(0, most))]
+    return "".join(word + chance.choice(GAPS) for word in words).strip()
+
+
+def record_of(chance: random.Random, number: int) -> Record:
+    common: dict[str, Any] = {
+        "doc_id": f"d{number}",
+        "title": text_of(chance, 5),
+        "abstract": text_of(chance, 9) if chance.random() < 0.8 else "",
+        "description": text_of(chance, 5) if chance.random() < 0.2 else "",
+        "text": text_of(chance, 6) if chance.random() < 0.3 else "",
+        "tags": tuple(chance.sample(KEYWORDS, chance.randint(0, 3))),
+        "year": chance.choice(YEARS) if chance.random() < 0.9 else None,
+        "venue": chance.choice(JOURNALS) if chance.random() < 0.7 else None,
+        "language": chance.choice(list(LANGUAGES)) if chance.random() < 0.8 else None,
+        "authors": tuple(chance.sample(["Smith, John A", "Ng, Mei", "O'Brien, Seán"], chance.randint(0, 2))),
+        "identifiers": Identifiers(pmid=str(1000 + number), doi=f"10.1000/x{number}"),
+        "metadata": {"publication_types": chance.sample(KINDS, chance.randint(0, 2))},
+    }
+    if chance.random() < 0.7:
+        return Paper(**common, mesh=tuple(chance.sample(HEADINGS, chance.randint(0, 3))))
+    return Document(**common)
+
+
+def plain_of(record: Record) -> dict[str, list[str]]:
+    """The record as the oracle reads it."""
+    kinds = record.metadata["publication_types"]
+    assert isinstance(kinds, list)
+    return {
+        "title": [record.title], "abstract": [record.abstract, record.description], "keywords": list(record.tags), "body": [record.text],
+        "mesh": list(getattr(record, "mesh", ())), "author": list(record.authors), "journal": [record.venue or ""],
+        "type": [str(kind) for kind in kinds], "language": [record.language or ""], "year": [str(record.year)] if record.year else [],
+        "pmid": [record.identifiers.pmid or ""], "doi": [record.identifiers.doi or ""],
+    }  # fmt: skip
+
+
+def query_of(chance: random.Random, depth: int = 5) -> Query:
+    """`("chain", ((None, operand), ("OR", operand), ...))`, `("not", operand)` or a leaf."""
+    if depth == 0 or chance.random() < 0.55:
+        return leaf_of(chance)
+    if chance.random() < 0.1:
+        return ("not", query_of(chance, depth - 1))
+    operators = chance.choice([["AND"], ["OR"], ["OR", "AND", "NOT"], ["AND", "NOT"]])
+    operands = tuple((chance.choice(operators), query_of(chance, depth - 1)) for _ in range(chance.choice([2, 2, 3, 4])))
+    return ("chain", operands)
+
+
+def leaf_of(chance: random.Random) -> Query:
+    tag = chance.choice(list(TAGS))
+    match chance.choices(["term", "phrase", "near", "adj", "years", "whole", "everything"], [40, 20, 10, 12, 8, 10, 1])[0]:
+        case "term":
+            return ("term", chance.choice(WORDS + TRUNCATED), tag)
+        case "phrase":
+            return ("term", " ".join(chance.choice(WORDS + TRUNCATED) for _ in range(2)), tag)
+        case "near":
+            return ("near", tuple(chance.choice(WORDS + TRUNCATED) for _ in range(chance.randint(2, 3))), chance.randint(0, 4), tag)
+        case "adj":
+            groups = tuple(
+                tuple(" ".join(chance.choices(WORDS + TRUNCATED, k=chance.choice([1, 1, 2]))) for _ in range(chance.randint(1, 3)))
+                for _ in range(2)
+            )
+            ordered = chance.random() < 0.3
+            return ("adj", groups, 0 if ordered else chance.randint(0, 5), ordered, tag)
+        case "years":
+            first = chance.choice(YEARS)
+            return ("years", first, first + chance.randint(0, 10))
+        case "whole":
+            field, values = chance.choice([("mesh", HEADINGS), ("journal", JOURNALS), ("type", KINDS)])
+            return ("whole", field, chance.choice(values))
+    return ("everything",)
+
+
+WHOLE_TAGS = {"mesh": ["MeSH", "mh", "MeSH Terms", "mh:noexp"], "journal": ["ta", "jour", "Journal"], "type": ["pt", "Publication Type"]}
+SPELT = {
+    "ti": ["ti", "Title", "TI"], "ab": ["ab", "Abstract"], "tiab": ["tiab", "Title/Abstract"], "tw": ["tw", "Text Word"],
+    "ot": ["ot", "Other Term"],
+    "body": ["Body"], "all": ["all", "All Fields"], "ti, ab": ["ti,ab", "Title, Abstract"],
+}  # fmt: skip
+
+
+def written(query: Query, chance: random.Random) -> str:
+    """The query as PubMed's users write it: tags in any spelling, quotes straight or curly or left out,
+    needless parentheses."""
+    match query:
+        case ("chain", operands):
+            (_, first), *rest = operands
+            said = _operand(first, chance)
+            for operator, operand in rest:
+                said += f" {chance.choice([operator, operator, operator.lower()])} {_operand(operand, chance)}"
+            return said
+        case ("not", part):
+            return f"NOT {_operand(part, chance)}"
+        case ("term", term, tag):
+            return f"{_quoted(term, chance)}[{chance.choice(SPELT[tag])}]"
+        case ("near", terms, between, tag):
+            return f'"{" ".join(terms)}"[{chance.choice(SPELT[tag])}:~{between}]'
+        case ("adj", groups, between, ordered, tag):
+            operator = "ADJ" if ordered else f"ADJ{between + 1}"
+            sides = [" OR ".join(f'"{term}"' for term in group) for group in groups]
+            return f"(({sides[0]}) {operator} ({sides[1]}))[{chance.choice(SPELT[tag])}]"
+        case ("years", first, last):
+            return chance.choice([f"{first}:{last}[dp]", f'"{first}/01/01"[Date - Publication] : "{last}/12/31"[Date - Publication]'])
+        case ("whole", field, value):
+            return f'"{value}"[{chance.choice(WHOLE_TAGS[field])}]'
+    return "all[sb]"
+
+
+def _operand(query: Query, chance: random.Random) -> str:
+    said = written(query, chance)
+    return f"({said})" if query[0] in ("chain", "not") or chance.random() < 0.1 else said
+
+
+def _quoted(term: str, chance: random.Random) -> str:
+    if chance.random() < 0.2 and not {"and", "not"} & set(term.lower().split()):
+        return term
+    opening, closing = chance.choice(['""', "“”", "““", '”"'])
+    return f"{opening}{term}{closing}"

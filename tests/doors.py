@@ -1,0 +1,84 @@
+"""The server for tests: over services in memory without a socket, or for real on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import fakes
+import httpx
+from fakes import Shelf, paper
+
+from outrider.services import Services
+from outrider.settings.model import Settings
+from outrider.settings.serving import ServeSettings
+
+BASE = "http://127.0.0.1"
+ASPIRIN = paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver at high doses.", year=2020)
+STATINS = paper("b", "Statins in practice", abstract="Statins lower cholesterol.", year=2001)
+
+
+def services(*records: Any, shelf: Shelf | None = None, **serve: Any) -> Services:
+    """A library in memory, and settings of the server."""
+    held = shelf or Shelf(list(records or (ASPIRIN, STATINS)))
+    settings = Settings(serve=ServeSettings(**serve))
+    return Services(settings, clock=lambda: fakes.NOON, shelf=held, sources=(held,), reranker=fakes.no_reranker)
+
+
+@dataclass
+class Held(Shelf):
+    """A library that answers when it is let."""
+
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: int = 0
+
+    async def search(self, query: Any) -> Any:
+        try:
+            await self.let.wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+        return await super().search(query)
+
+
+@asynccontextmanager
+async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application in this loop, without a socket."""
+    from outrider.serve.http.application import doors
+
+    opened = doors(made, needs_key=needs_key)
+    transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)
+    async with opened.app.router.lifespan_context(opened.app), httpx.AsyncClient(transport=transport, base_url=BASE, **client) as http:
+        http.doors = opened  # type: ignore[attr-defined]
+        yield http
+
+
+@contextmanager
+def running(made: Services, *, needs_key: bool = False) -> Iterator[str]:
+    """A real server on a free loopback port; gives its address."""
+    from outrider.serve.http.server import server_of
+
+    server = server_of(made, "127.0.0.1", needs_key=needs_key, log_level="critical")
+    server.config.port = 0
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    _until(lambda: server.started, thread)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+
+
+def _until(holds: Callable[[], bool], thread: threading.Thread) -> None:
+    for _ in range(3_000):
+        if holds():
+            return
+        assert thread.is_alive(), "the server ended before it started"
+        time.sleep(0.01)

@@ -1,0 +1,144 @@
+"""A pinned library and a service in memory, for tests of exact runs."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fakes import NOON, no_reranker
+
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.printing import printed
+from outrider.services import Services
+from outrider.settings.model import Settings, SystematicSettings
+from outrider.state.boolean import Node
+from outrider.state.errors import LibraryError, SourceUnavailable
+from outrider.state.records import Identifiers, Paper, Record
+from outrider.state.systematic import PAGE, Harvest, Matched, MatchedPage, SentQuery, Slice, Snapshot
+
+TOKENIZER = f"test words 1, Unicode {unicodedata.unidata_version}"
+
+
+def papers(count: int, word: str = "aspirin", first: int = 0) -> list[Paper]:
+    """Every third does not speak of the word."""
+    return [
+        Paper(
+            doc_id=f"p{number:05}",
+            title=f"{word if number % 3 else 'Statins'} and the liver, part {number}",
+            abstract=f"Study {number} in ärzte's hands. " * 2,
+            year=1990 + number % 30,
+            authors=(f"Author{number}, A",),
+            identifiers=Identifiers(doi=f"10.1000/{number}"),
+        )
+        for number in range(first, first + count)
+    ]
+
+
+@dataclass
+class Pinned:
+    """`PinnedLibrary` over a list; breaks off behind `breaks_after` pages."""
+
+    held: list[Record]
+    snapshot: Snapshot
+    breaks_after: int | None = None
+    opened: list[str] = field(default_factory=list)
+    blind: frozenset[str] = frozenset()
+    """Ids that no query finds, as if their words were cut otherwise."""
+
+    async def pages(self, tree: Node, after: str = "", size: int = PAGE) -> AsyncIterator[MatchedPage]:
+        self.opened.append(after)
+        evaluator = Evaluator(tree)
+        rest = sorted((one for one in self.held if one.doc_id > after and one.doc_id not in self.blind), key=lambda one: one.doc_id)
+        found = [one for one in rest if evaluator.matches(one)]
+        for number, start in enumerate(range(0, len(found), size)):
+            if number == self.breaks_after:
+                raise LibraryError("the library cannot be read any more")
+            page = found[start : start + size]
+            yield MatchedPage(tuple(map(Matched, page)), page[-1].doc_id)
+
+    async def count(self, tree: Node) -> int:
+        evaluator = Evaluator(tree)
+        return sum(map(evaluator.matches, self.held))
+
+    async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        return {one.doc_id: one.content_hash() for one in self.held if one.doc_id in doc_ids}
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Shelves:
+    """What opens a library: each version that was ever pinned stays."""
+
+    held: list[Record]
+    tokenizer: str = TOKENIZER
+    breaks_after: int | None = None
+    versions: dict[int, list[Record]] = field(default_factory=dict)
+    last: Pinned | None = None
+    blind: frozenset[str] = frozenset()
+
+    @property
+    def version(self) -> int:
+        """The same for the same records, in every process."""
+        said = "".join(one.doc_id + one.content_hash() for one in self.held)
+        return int(hashlib.sha256(said.encode()).hexdigest()[:6], 16)
+
+    async def __call__(self, snapshot: Snapshot | None) -> Pinned:
+        version = self.version if snapshot is None else snapshot.version
+        if snapshot is None:
+            self.versions[version] = list(self.held)
+        elif version == self.version:
+            self.versions.setdefault(version, list(self.held))
+        if version not in self.versions:
+            raise LibraryError(f"version {version} was not kept")
+        made = Snapshot(library="memory", version=version, tag=f"systematic-{version}", tokenizer=self.tokenizer, indexes={"title": "all"})
+        self.last = Pinned(self.versions[version], made, self.breaks_after, blind=self.blind)
+        return self.last
+
+
+@dataclass
+class World:
+    """`WorldSource` over a list, in slices of years; `lost` records never come, `fails_after` pages it breaks off."""
+
+    name: str
+    held: list[Record]
+    lost: int = 0
+    fails_after: int | None = None
+    refuses: str = ""
+    size: int = 4
+    seen_before: set[str] = field(default_factory=set)
+    """What the last harvest was told that came before it."""
+
+    def translate(self, tree: Node, text: str) -> SentQuery:
+        sent = SentQuery(self.name, printed(tree), (("db", self.name),), widened=("a widened part",), native=True)
+        return replace(sent, query="", refused=self.refuses) if self.refuses else sent
+
+    async def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        evaluator = Evaluator(tree)
+        found = self.held[: len(self.held) - self.lost]
+        into.total = len(self.held)
+        self.seen_before = set(into.seen)
+        start = int(after or 0)
+        for number, at in enumerate(range(start, len(found), self.size)):
+            if number == self.fails_after:
+                raise SourceUnavailable(f"{self.name} answered 503")
+            page = found[at : at + self.size]
+            matched = tuple(Matched(one, "verified") for one in page if evaluator.matches(one))
+            into.seen.update(one.doc_id for one in page)
+            into.dropped = [one.doc_id for one in page if not evaluator.matches(one)]
+            into.fetched += len(page)
+            into.matched += len(matched)
+            into.slices.append(Slice(f"{at}-{at + len(page)}", len(page), len(page)))
+            yield MatchedPage(matched, str(at + len(page)))
+        into.complete = into.fetched == into.total
+        if not into.complete:
+            into.remarks.append(f"{into.fetched} of {into.total} came")
+
+
+def exact_services(tmp_path: Path, pin: Shelves, world: Mapping[str, World] | None = None, page: int = 5, **systematic: object) -> Services:
+    said = SystematicSettings.model_validate({"folder": str(tmp_path / "runs"), "page": page, **systematic})
+    settings = Settings(systematic=said)
+    return Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=pin, world=dict(world or {}))

@@ -1,0 +1,156 @@
+"""The systematic branch: no model, no vectors, no hit in the state; where the ledger lies is all that comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exact_runs import Shelves, World, exact_services, papers
+from fakes import Shelf
+from langgraph.checkpoint.memory import InMemorySaver
+
+import outrider
+from outrider.graph.pipeline import build
+from outrider.llm.journal import JOURNALLED, Journal
+from outrider.nodes.translator import AS_WRITTEN
+from outrider.services import Services
+from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.response import SearchResponse
+
+ASKED = {"query": "aspirin[ti] NOT zebra", "mode": "systematic"}
+
+
+class CountingChat:
+    """Any call of it is one too many."""
+
+    name = "counting"
+    calls = 0
+
+    async def ask(self, *given: object, **more: object) -> None:
+        self.calls += 1
+        raise AssertionError("a model was asked")
+
+
+def test_invoke_returns_where_the_hits_lie(tmp_path: Path) -> None:
+    made = exact_services(tmp_path, Shelves(papers(40)))
+    chat = CountingChat()
+    made.chat = chat  # type: ignore[assignment]
+    answer = SearchResponse.model_validate(build(made).invoke(ASKED))
+    found = answer.result_set
+    assert found is not None
+    assert (found.total, found.complete, found.cursor) == (26, True, None)
+    assert answer.hits == ()
+    assert answer.total_found == 26
+    assert [hit.doc_id for hit in outrider.iter_hits(found)] == [one.doc_id for one in papers(40) if one.title.startswith("aspirin")]
+    assert AS_WRITTEN in answer.bypassed
+    assert {"vectors", "reranker", "distiller"} <= {one.step for one in answer.bypassed}
+    assert [(row.source, row.strategy, row.status, row.returned) for row in answer.sources] == [("library", "systematic", "ok", 26)]
+    assert answer.snapshot is not None
+    assert answer.snapshot.startswith("memory@")
+    assert list(answer.timings_ms) == ["translator", "systematic"]
+    assert chat.calls == answer.usage.calls == 0
+
+
+async def test_progress_is_streamed_and_hits_never_enter_state_or_checkpoint(tmp_path: Path) -> None:
+    saver = InMemorySaver()
+    graph = build(exact_services(tmp_path, Shelves(papers(40))), saver)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    events, state = [], {}
+    async for kind, part in graph.astream(ASKED, config, stream_mode=["custom", "values"]):
+        if kind == "custom":
+            events.append(part)
+        else:
+            state = part
+    pages = [one for one in events if one["event"] == "page"]
+    assert [one["hits"] for one in pages] == [5, 10, 15, 20, 25, 26]
+    assert all(one["source"] == "library" and one["cursor"] for one in pages)
+    kept = json.dumps([repr(one) for one in saver.list(config)]) + repr(state)
+    assert "p00001" not in kept
+    assert "ärzte" not in kept
+
+
+async def test_a_run_that_breaks_says_how_far_it_came_and_goes_on(tmp_path: Path) -> None:
+    shelves = Shelves(papers(40), breaks_after=2)
+    made = exact_services(tmp_path, shelves)
+    answer = SearchResponse.model_validate(await build(made).ainvoke(ASKED))
+    found = answer.result_set
+    assert found is not None
+    assert (found.total, found.complete) == (10, False)
+    assert found.cursor == "library:p00014"
+    assert [one.node for one in answer.failures] == ["systematic"]
+    assert "10 hits came; go on with: outrider systematic --resume" in answer.failures[0].message
+    shelves.breaks_after = None
+    rest = [hit.doc_id for hit in outrider.systematic(services=made, resume=found, after=found.cursor or "")]
+    assert len(rest) == 16
+
+
+async def test_a_search_of_a_thread_that_is_gone_on_with_goes_on_with_its_run(tmp_path: Path) -> None:
+    shelves = Shelves(papers(40), breaks_after=2)
+    made = exact_services(tmp_path, shelves)
+    config: Any = {"configurable": {JOURNALLED: Journal("of-the-thread", None)}}  # type: ignore[arg-type] # no model is asked
+    first = SearchResponse.model_validate(await build(made).ainvoke(ASKED, config))
+    shelves.breaks_after = None
+    second = SearchResponse.model_validate(await build(made).ainvoke(ASKED, config))
+    assert first.result_set is not None
+    assert second.result_set is not None
+    assert (first.result_set.total, second.result_set.total, second.result_set.complete) == (10, 26, True)
+    assert first.result_set.path == second.result_set.path
+    assert shelves.last is not None
+    assert shelves.last.opened == ["p00014"]
+
+
+def test_services_that_are_named_are_asked_and_a_short_one_is_partial(tmp_path: Path) -> None:
+    made = exact_services(tmp_path, Shelves(papers(4)), {"pubmed": World("pubmed", list(papers(9)), lost=2)})
+    answer = SearchResponse.model_validate(build(made).invoke({**ASKED, "sources": ["library", "pubmed"]}))
+    assert [(row.source, row.status, row.returned, row.total) for row in answer.sources] == [
+        ("library", "ok", 2, None),
+        ("pubmed", "partial", 4, 9),
+    ]
+    assert answer.result_set is not None
+    assert not answer.result_set.complete
+
+
+def test_no_library_is_a_failure_and_no_empty_answer(tmp_path: Path) -> None:
+    async def missing(snapshot: object) -> Any:
+        raise LibraryError("there is no library at x")
+
+    made = exact_services(tmp_path, Shelves([]))
+    made.pin = missing
+    answer = SearchResponse.model_validate(build(made).invoke(ASKED))
+    assert answer.result_set is None
+    assert [one.message for one in answer.failures] == ["there is no library at x"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"query": "aspirin[tiabs]"}, "did you mean 'tiab'"),
+        ({"query": {"titel": "x"}}, "unknown field 'titel'"),
+        ({"sources": ["arxiv"]}, "no exact run can ask 'arxiv'"),
+        ({"filters": {"year": 2020}}, "filters cannot be used"),
+        ({"strategies": ["dense"]}, "matches words exactly"),
+        ({"user_feedback": "more"}, "user_feedback cannot be used"),
+        ({"mode": "discovery", "grey_literature": True}, "grey_literature belongs"),
+        ({"mode": "discovery", "query": {"title": "x"}}, "mode 'systematic'"),
+    ],
+)
+def test_what_the_mode_cannot_honour_is_refused_at_the_door(tmp_path: Path, asked: dict[str, object], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        build(exact_services(tmp_path, Shelves([]))).invoke({**ASKED, **asked})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_grey_literature_adds_what_is_near_and_not_matched(tmp_path: Path) -> None:
+    plain = exact_services(tmp_path, Shelves(papers(6)))
+    shelf = Shelf(list(papers(6)), strategies=("lance_dense",))
+    made = Services(plain.settings, clock=plain.clock, shelf=shelf, sources=(shelf,), reranker=plain.reranker, pin=plain.pin)
+    answer = SearchResponse.model_validate(
+        build(made).invoke({"query": "aspirin[ti] AND liver[ti]", "mode": "systematic", "grey_literature": True})
+    )
+    assert shelf.asked[0].text == "aspirin liver"
+    assert {hit.doc_id for hit in answer.hits} == {"p00000", "p00003"}
+    assert answer.result_set is not None
+    assert answer.result_set.total == 4
+    assert "vectors" not in {one.step for one in answer.bypassed}

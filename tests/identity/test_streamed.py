@@ -1,0 +1,101 @@
+"""Keys on disk or in memory: the same works, whatever is thrown at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fakes import doi, paper
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.identity.blocking import LARGE, blocked, candidates
+from outrider.identity.encoding import decoded, encoded
+from outrider.identity.judging import judged
+from outrider.identity.keys import Keys, keys_of
+from outrider.identity.resolving import resolve
+from outrider.identity.streamed import Many
+from outrider.state.decisions import Decision, Decisions
+from outrider.state.records import Identifiers, Paper, Record
+
+WORDS = st.sampled_from("aspirin liver injury adults statins kidney mice rats part ii erratum editorial 2 α 深度".split())
+TITLES = st.one_of(st.just(""), st.lists(WORDS, min_size=1, max_size=6).map(" ".join), st.text(max_size=30))
+NAMES = st.sampled_from(["Smith, Ann", "A. Smith", "Bell J", "李 明", "Anonymous", ""])
+
+
+@st.composite
+def papers(draw: st.DrawFn, at: int = 0) -> Paper:
+    return paper(
+        f"{at}",
+        draw(TITLES),
+        authors=draw(st.lists(NAMES, max_size=2)),
+        year=draw(st.sampled_from([None, 0, 1999, 2000, 2020, 20244])),
+        pages=draw(st.sampled_from([None, "1-9", "1-19", "S3"])),
+        volume=draw(st.sampled_from([None, "1", "2"])),
+        identifiers=draw(
+            st.sampled_from([Identifiers(), doi("10.1000/a"), doi("https://doi.org/10.1000/A"), doi("10.48550/arxiv.2101.00001")])
+        ),
+        metadata=draw(st.sampled_from([{}, {"update_to": [{"doi": "10.1000/a", "type": "correction"}]}])),
+    )
+
+
+def many(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
+    with TemporaryDirectory() as folder, closing(Many(Path(folder), decisions=decisions or Decisions())) as work:
+        for record in records:
+            work.add(record.doc_id, keys_of(record))
+        found = work.resolved()
+        grey = [(pair.one, pair.other, pair.judgement.score) for pair in found.grey()]
+        groups = list(found.groups())
+        return [group.places for group in groups], [group.reasons for group in groups], grey, list(found.related())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(papers(), max_size=12))
+def test_what_is_found_is_what_is_found_in_memory(drawn: list[Paper]) -> None:
+    records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
+    whole = resolve(records)
+    groups, reasons, grey, related = many(records)
+    assert groups == list(whole.groups)
+    assert reasons == list(whole.reasons)
+    assert grey == [(pair.one, pair.other, pair.judgement.score) for pair in whole.grey]
+    assert related == list(whole.related)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(papers(), max_size=8), st.randoms())
+def test_what_a_person_decided_counts_on_disk_too(drawn: list[Paper], random: object) -> None:
+    records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
+    log = [Decision(what="merge", ids=("0", "3")), Decision(what="split", ids=("1", "2")), Decision(what="split", ids=("4",))]
+    decisions = Decisions.of(log)
+    assert many(records, decisions)[0] == list(resolve(records, decisions=decisions).groups)
+
+
+@settings(max_examples=50, deadline=None)
+@given(papers())
+def test_keys_come_back_from_bytes_unchanged(one: Paper) -> None:
+    assert decoded(encoded(keys_of(one))) == keys_of(one)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(papers(), min_size=2, max_size=8))
+def test_what_is_not_worth_judging_is_different_and_unrelated(drawn: list[Paper]) -> None:
+    keys = sorted({keys_of(one) for one in drawn})
+    left_out = {(one, other) for one, other in blocked(keys).tolist()} - {*candidates(keys)}
+    for one, other in left_out:
+        judgement = judged(keys[one], keys[other])
+        assert (judgement.verdict, judgement.relation) == ("different", None)
+
+
+def test_candidates_do_not_depend_on_the_order() -> None:
+    keys = [keys_of(paper(str(at), f"Aspirin and liver {at % 7}", year=2000 + at % 3, pages=f"{at}-{at + 5}")) for at in range(150)]
+    forward = {frozenset((keys[one], keys[other])) for one, other in candidates(keys)}
+    turned: list[Keys] = keys[::-1]
+    assert {frozenset((turned[one], turned[other])) for one, other in candidates(turned)} == forward
+
+
+def test_a_block_of_any_size_gives_each_record_few_pairs() -> None:
+    """A thousand editorials of as many years and authors."""
+    keys = [keys_of(paper(str(at), "Editorial", authors=[f"Smith{at}, A."], year=1500 + at % 500, pages=str(at))) for at in range(1_000)]
+    assert len(blocked(keys)) < LARGE * len(keys) // 2

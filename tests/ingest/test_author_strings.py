@@ -1,0 +1,59 @@
+"""Several authors in one string."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.ingest.author_strings import parted_authors
+from outrider.ingest.columns import parsed_row
+from outrider.ingest.entry import Entry
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("blum, a., furst, m., & rudich, s.", ("blum, a.", "furst, m.", "rudich, s.")),
+        ("A. Blum, M. Furst, and S. Rudich", ("A. Blum", "M. Furst", "S. Rudich")),
+        ("Alfons Kemper, Ada Lovelace, Alan Turing", ("Alfons Kemper", "Ada Lovelace", "Alan Turing")),
+        ("Ada Lovelace and Alan Turing", ("Ada Lovelace", "Alan Turing")),
+        ("D. Scott Mackay, Yannis E. Ioannidis", ("D. Scott Mackay", "Yannis E. Ioannidis")),
+        ("Adeli K.Lewis G. F.", ("Adeli K.", "Lewis G. F.")),
+        ("Jonsson-Rylander A. C.El Hachmane M.", ("Jonsson-Rylander A. C.", "El Hachmane M.")),
+    ],
+)
+def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
+    assert parted_authors(said) == names
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Curie, Marie",
+        "Garcia Marquez, Gabriel Jose",
+        "van Gogh, Vincent",
+        "J.K.Rowling",
+        "World Health Organization",
+        "Curie, M. S.",
+        "Li, X",
+        "李明",
+    ],
+)
+def test_one_name_stays_one(said: str) -> None:
+    assert parted_authors(said) == (said,)
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=60))
+def test_no_letter_is_lost(said: str) -> None:
+    kept = "".join(parted_authors(said))
+    left = [char for char in said if char.isalnum()]
+    assert [char for char in kept if char.isalnum()] == left or "and" in said.casefold()
+
+
+def test_a_row_of_a_table() -> None:
+    read = parsed_row({"Title": "Loops", "Authors": "Michael B&#246;hlen, Linas Bukauskas, Curtis Dyreson", "Entity Id": "7"}, {}, "line 2")
+    assert isinstance(read, Entry)
+    assert read.record.authors == ("Michael Böhlen", "Linas Bukauskas", "Curtis Dyreson")
+    assert read.own_id == "7"

@@ -1,0 +1,105 @@
+"""A process that is killed for real, for `serve/test_threads.py`: started once, it forks for each case, since imports take seconds.
+
+Reads cases from standard input, one JSON a line, and answers each on a line of its own: the exit code or signal of the fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from fakes import Shelf, no_reranker, paper
+from pydantic import SecretStr
+from world import settings as world_settings
+
+import outrider.llm.transport
+from outrider.serve.threads import final, threads_of
+from outrider.services import Services
+from outrider.services.ledger import Ledger
+from outrider.services.sources import sources_of
+from outrider.settings.model import EnrichSettings, LlmSettings, RunSettings, Settings, ThreadSettings
+from outrider.state.records import Record, Repository
+
+TOPICS = ("migraine", "pregnancy", "stroke", "diabetes", "surgery", "asthma", "dentistry", "cancer", "gout", "fever", "travel")
+RECORDS: tuple[Record, ...] = (
+    paper(
+        "pre", "Aspirin and acute liver injury in adults (preprint)", authors=["Smith, Ann"], year=2020, abstract="Aspirin harms livers."
+    ),
+    paper("pub", "Aspirin and acute liver injury in adults: a cohort study", authors=["Smith, Ann"], year=2021, abstract="Aspirin harms."),
+    *(paper(f"w{at}", f"Aspirin in {one}", abstract=f"Aspirin, {one}, liver. At {at} doses.") for at, one in enumerate(TOPICS)),
+    *(Repository(doc_id=f"o/{name}", title=name, description="Aspirin and liver, doses", stars=900) for name in ("dose", "pill")),
+)
+QUERY = "aspirin liver injury"
+PATIENT_S = 600.0
+"""A machine under load changes nothing in the answer."""
+
+
+def services(case: dict[str, Any]) -> Services:
+    folder = Path(case["folder"])
+    asked = world_settings(case["world"], folder / "cache", timeout_s=PATIENT_S).sources
+    llm = LlmSettings(
+        model="scripted", base_url=case["chat"], api_key=SecretStr("sk-secret"), prices={"scripted": "1/10"}, timeout_s=PATIENT_S
+    )
+    settings = Settings(
+        sources=asked,
+        llm=llm,
+        run=RunSettings(run_timeout_s=PATIENT_S),
+        enrich=EnrichSettings(time_s=PATIENT_S, idle_s=PATIENT_S),
+        threads=ThreadSettings(uri=case["uri"]),
+        cache={"folder": str(folder)},
+    )
+    shelf = Shelf(list(RECORDS))
+    mine = tuple(one for one in sources_of(settings, shelf) if one.name in {"openalex", "arxiv"})
+    return Services(settings, shelf=shelf, sources=(shelf, *mine), reranker=no_reranker)
+
+
+def killed_after(answers: int) -> None:
+    """As soon as so many answers of the model are written down."""
+    keep, left = Ledger.keep_answer, iter(range(answers - 1))
+
+    async def keeping(self: Ledger, *given: Any) -> None:
+        await keep(self, *given)
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Ledger.keep_answer = keeping  # type: ignore[method-assign]
+
+
+async def run(case: dict[str, Any]) -> None:
+    if answers := case.get("kill_after_answers"):
+        killed_after(answers)
+    async with threads_of(services(case)) as threads:
+        asked = {"query": QUERY, "top_k": 5}
+        parts = threads.resume("one") if case.get("resume") else threads.search("one", asked)
+        if case.get("answer"):
+            said = (await final(parts)).model_dump_json()
+            Path(case["answer"]).write_text(said, encoding="utf-8")  # noqa: ASYNC240 - nobody else is on this loop
+            return
+        async for kind, part in parts:
+            if kind == "custom" and [part["node"], part["event"]] == case.get("kill_at"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    outrider.llm.transport.client.cache_clear()
+    from langchain_openai import ChatOpenAI
+
+    assert ChatOpenAI
+    for line in sys.stdin:
+        case = json.loads(line)
+        child = os.fork()
+        if not child:
+            asyncio.run(run(case))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

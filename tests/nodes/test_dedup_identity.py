@@ -1,0 +1,294 @@
+"""Groups that hold no contradiction, versions that fold, relations that link, decisions that stand, and merging that can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import pytest
+from fakes import candidate, doi, found, paper
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.identity.glance import worth_comparing
+from outrider.identity.judging import judge
+from outrider.identity.resolving import resolve
+from outrider.identity.works import addressed
+from outrider.nodes.dedup import deduplicated, records_in
+from outrider.nodes.dedup_groups import VERSIONS
+from outrider.nodes.organizer import to_hit
+from outrider.state.decisions import Decision, Decisions
+from outrider.state.hits import Candidate
+from outrider.state.records import Identifiers, Page, Paper, Record, Repository
+
+LIVER = "Aspirin and acute liver injury in adults"
+BIORXIV = doi("10.1101/2020.01.02.123456")
+
+
+def by_ann(doc_id: str, title: str = LIVER, **fields: object) -> Paper:
+    said = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "source": "crossref"}
+    return paper(doc_id, title, **(said | fields))
+
+
+PREPRINT = by_ann("pre", identifiers=BIORXIV, year=2019)
+FIRST = by_ann("one", identifiers=doi("10.1000/one"), venue="J Hepatol", volume="1", pages="1-9")
+SECOND = by_ann("two", identifiers=doi("10.2000/two"), venue="Acta Medica", year=2021, volume="7", pages="200-210")
+
+
+def works(*records: Record, decisions: Decisions | None = None, **settings: Any) -> tuple[Candidate, ...]:
+    return deduplicated([candidate(one) for one in records], decisions or Decisions(), **settings)
+
+
+def groups(found: Sequence[Candidate]) -> set[frozenset[str]]:
+    return {frozenset(one.doc_id for one in records_in(work)) for work in found}
+
+
+# versions
+
+
+def test_a_preprint_and_its_publication_are_one_hit_that_says_so() -> None:
+    (work,) = works(PREPRINT, FIRST)
+    assert (work.record.doc_id, work.record.year) == ("one", 2020)  # linked, not merged: neither fills the other
+    assert [(one.doc_id, one.why.split(":")[0]) for one in work.duplicates] == [("pre", "versions of one work")]
+    assert [(one.relation, one.doc_id, one.title) for one in work.related] == [("has preprint", "pre", LIVER)]
+    assert to_hit(work, 1).related == work.related
+
+
+def test_a_setting_keeps_versions_apart_and_linked() -> None:
+    found = works(PREPRINT, FIRST, fold_versions=False)
+    assert groups(found) == {frozenset({"pre"}), frozenset({"one"})}
+    assert {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related} == {
+        ("pre", "preprint of", "one"),
+        ("one", "has preprint", "pre"),
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_publications_do_not_chain_through_a_preprint(seed: int) -> None:
+    records = [FIRST, PREPRINT, SECOND]
+    Random(seed).shuffle(records)
+    found = works(*records)
+    assert groups(found) == {frozenset({"pre", "one"}), frozenset({"two"})}
+    links = {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related}
+    assert {("two", "has preprint", "one"), ("one", "has preprint", "pre")} <= links
+
+
+def test_a_title_in_other_words_is_no_version() -> None:
+    assert len(works(PREPRINT, by_ann("mice", LIVER.replace("adults", "mice"), identifiers=doi("10.1000/mice")))) == 2
+
+
+# relations
+
+
+@pytest.mark.parametrize(
+    ("other", "here", "there"),
+    [
+        (by_ann("x", f"Erratum to: {LIVER}"), "corrected by", "corrects"),
+        (by_ann("x", f"Retraction: {LIVER}"), "retracted by", "retracts"),
+        (by_ann("x", f"Reply to: {LIVER}"), "commented on by", "comments on"),
+        (
+            by_ann("x", "Notice", authors=[], metadata={"update_to": [{"type": "erratum", "doi": "10.1000/one"}]}),
+            "corrected by",
+            "corrects",
+        ),
+    ],
+    ids=["erratum", "retraction", "reply", "crossref"],
+)
+def test_a_notice_and_its_article_are_linked(other: Record, here: str, there: str) -> None:
+    found = {work.record.doc_id: work for work in works(FIRST, other)}
+    assert [(one.relation, one.doc_id) for one in found["one"].related] == [(here, "x")]
+    assert [(one.relation, one.doc_id, bool(one.why)) for one in found["x"].related] == [(there, "one", True)]
+
+
+def test_a_paper_its_code_and_parts_of_a_series() -> None:
+    code = Repository(doc_id="code", title="ann/liver", identifiers=Identifiers(github="ann/liver"), source="github")
+    parts = [by_ann(f"part {at}", f"Malaria in the age of drug resistance. Part {at}. {of}") for at, of in ((1, "Drugs"), (2, "Nets"))]
+    found = works(FIRST.model_copy(update={"abstract": "See https://github.com/Ann/Liver."}), code, *parts)
+    assert {(work.record.doc_id, one.relation, one.doc_id) for work in found for one in work.related} == {
+        ("one", "has code", "code"),
+        ("code", "code of", "one"),
+        ("part 1", "part beside", "part 2"),
+        ("part 2", "part beside", "part 1"),
+    }
+
+
+def test_links_name_the_leader_of_what_was_merged_since() -> None:
+    erratum = by_ann("x", f"Erratum to: {LIVER}")
+    first = works(FIRST, erratum)
+    richer = candidate(FIRST.model_copy(update={"doc_id": "rich", "abstract": "Long.", "citations": 3, "source": "openalex"}))
+    found = {work.record.doc_id: work for work in deduplicated([*first, richer])}
+    assert [(one.relation, one.doc_id) for one in found["x"].related] == [("corrects", "rich")]
+
+
+# who found it
+
+
+def test_where_a_work_was_seen() -> None:
+    known = {"title": LIVER, "identifiers": doi("10.1000/one")}
+    page = Page(doc_id="web:1", source="web", url="https://doi.org/10.1000/one", **known)
+    mine = paper("mine", **known)
+    for records, seen in (((FIRST, page), "both"), ((FIRST, mine), "api-only"), ((page,), "web-only"), ((mine,), "library-only")):
+        (work,) = works(*records)
+        assert to_hit(work, 1).seen_in == seen
+
+
+# decisions
+
+
+def decided(*log: tuple[str, ...]) -> Decisions:
+    return Decisions.of(Decision.model_validate({"what": what, "ids": ids, "by": "ann", "at": "2026-01-02"}) for what, *ids in log)
+
+
+def test_what_was_split_stays_apart_and_what_was_merged_together() -> None:
+    copy = FIRST.model_copy(update={"doc_id": "copy"})
+    far = by_ann("far", "Statins and kidneys of children", authors=["Roe, R."])
+    assert groups(works(FIRST, copy, decisions=decided(("split", "copy")))) == {frozenset({"one"}), frozenset({"copy"})}
+    assert len(works(FIRST, copy, decisions=decided(("split", "copy"), ("forget", "copy")))) == 1
+    (work,) = works(FIRST, far, decisions=decided(("merge", "one", "far")))
+    assert work.duplicates[0].why == "merged by ann on 2026-01-02"
+    assert len(works(FIRST, far, decisions=decided(("merge", "one", "far"), ("split", "one", "far")))) == 2
+    assert len(works(PREPRINT, FIRST, decisions=decided(("split", "pre", "one")))) == 2
+    assert groups(works(FIRST, copy, far, decisions=decided(("split", "one"), ("merge", "one", "far")))) == {
+        frozenset({"one", "far"}),
+        frozenset({"copy"}),
+    }
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [("merge", "a", "b"), ("split", "a")],
+        [("split", "a", "b"), ("forget", "b")],
+        [("merge", "a", "b"), ("merge", "b", "c"), ("forget", "b")],
+        [("split", "a"), ("split", "a", "b"), ("forget", "a")],
+    ],
+)
+def test_later_decisions_go_before_earlier_ones(log: list[tuple[str, ...]]) -> None:
+    stands = decided(*log)
+    assert (stands.same, stands.different) == ({}, {})
+
+
+def test_a_merge_that_goes_against_a_split_is_told() -> None:
+    assert decided(("split", "a", "c"), ("merge", "a", "b"), ("merge", "b", "c")).conflicts()
+    assert not decided(("split", "a", "c"), ("merge", "a", "b"), ("merge", "a", "c")).conflicts()  # it takes the split back
+
+
+# properties
+
+TITLES = [
+    LIVER,
+    f"{LIVER}.",
+    f"{LIVER}: a cohort study",
+    f"Erratum to: {LIVER}",
+    "Statins",
+    "Editorial",
+    "",
+    "<i>Aspirin</i> &amp; liver",
+    "肝臓",
+]
+RECORDS: st.SearchStrategy[Record] = st.builds(
+    by_ann,
+    st.just("x"),
+    st.sampled_from(TITLES),
+    source=st.sampled_from(["library", "crossref", "openalex"]),
+    authors=st.sampled_from([(), ("Smith, Ann",), ("Bell, J.", "Smith A"), ("Roe, R.",)]),
+    year=st.none() | st.sampled_from([0, 2019, 2020, 20244]),
+    abstract=st.sampled_from(["", "Aspirin harms some livers."]),
+    venue=st.none() | st.sampled_from(["J Hepatol", "Gut"]),
+    pages=st.none() | st.sampled_from(["1-9", "200-210"]),
+    identifiers=st.builds(
+        Identifiers,
+        doi=st.none() | st.sampled_from(["10.1000/one", "10.2000/two", "10.1101/2020.01.02.123456", "10.1000/ x", "https://x.org"]),
+        pmid=st.none() | st.sampled_from(["1", "2"]),
+        arxiv=st.none() | st.just("2001.00001"),
+    ),
+)
+PAGES: st.SearchStrategy[Record] = st.builds(
+    Page,
+    doc_id=st.just("x"),
+    title=st.sampled_from([LIVER, "Home"]),
+    source=st.just("web"),
+    url=st.sampled_from(["https://doi.org/10.1000/one", "https://arxiv.org/abs/2001.00001", "https://x.org/"]),
+    identifiers=st.sampled_from([Identifiers(doi="10.1000/one"), Identifiers(arxiv="2001.00001"), Identifiers()]),
+)
+MANY = st.lists(RECORDS | PAGES, max_size=8).map(lambda many: [one.model_copy(update={"doc_id": f"d{at}"}) for at, one in enumerate(many)])
+IDS = st.sampled_from([f"d{at}" for at in range(8)])
+LOGS = st.lists(
+    st.builds(lambda ids: ("merge", *ids), st.lists(IDS, min_size=2, max_size=3, unique=True))
+    | st.builds(lambda ids: ("split", *ids), st.lists(IDS, min_size=1, max_size=2, unique=True)),
+    max_size=4,
+)
+
+
+def candidates(records: Sequence[Record]) -> list[Candidate]:
+    return [candidate(one, found_by=(found(at + 1),), scores={"fused": 1 / (at + 1)}) for at, one in enumerate(records)]
+
+
+def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again() -> None:
+    address = "https://doi.org/10.1000/one"
+    page = Page(doc_id="d0", title=LIVER, source="web", url=address, identifiers=Identifiers(doi="10.1000/one"))
+    mirror = Page(doc_id="d1", title=LIVER, source="web", url=address, identifiers=Identifiers(arxiv="2001.00001"))
+    erratum = paper("d2", f"Erratum to: {LIVER}", identifiers=Identifiers(doi="10.1000/one"))
+    stands = decided(("merge", "d0", "d1"))
+    once = deduplicated(candidates([page, mirror, erratum]), stands)
+    assert groups(once) == groups(deduplicated(once, stands)) == {frozenset({"d0", "d1"}), frozenset({"d2"})}
+
+
+@given(MANY, LOGS, st.booleans(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_order_changes_nothing_twice_is_once_and_undoing_restores(
+    many: list[Record], log: list[tuple[str, ...]], fold: bool, random: Random
+) -> None:
+    given_, stands = candidates(many), decided(*log)
+    once = deduplicated(given_, stands, fold_versions=fold)
+    shuffled = list(given_)
+    random.shuffle(shuffled)
+    assert deduplicated(shuffled, stands, fold_versions=fold) == once
+    assert deduplicated(once, stands, fold_versions=fold) == once
+    back = sorted((one for work in once for one in records_in(work)), key=lambda one: one.doc_id)
+    assert back == many  # exactly as they came
+    assert groups(deduplicated(candidates(back), stands, fold_versions=fold)) == groups(once)
+    assert {place for work in once for place in work.found_by} == {place for one in given_ for place in one.found_by}
+
+
+@given(MANY, LOGS)
+@settings(max_examples=60, deadline=None)
+def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record], log: list[tuple[str, ...]]) -> None:
+    stands = decided(*log)
+    for work in works(*many, decisions=stands):
+        assert len(work.duplicates) == len(records_in(work)) - 1
+        assert all(one.why for one in work.duplicates)
+        for one, other in combinations(records_in(work), 2):
+            judgement = judge(one, other)
+            version = judgement.relation and judgement.relation.kind in VERSIONS
+            by_hand = {one.doc_id, other.doc_id} & set(stands.merged)
+            assert not stands.apart(one.doc_id, other.doc_id)
+            assert not judgement.contradicts or version or by_hand or addressed(one) or addressed(other)
+
+
+@given(MANY)
+@settings(max_examples=40, deadline=None)
+def test_a_glance_loses_nothing(many: list[Record]) -> None:
+    near = [set(members) for members in worth_comparing(many, range(len(many)))]
+    whole = resolve(many)
+    assert all(any(set(group) <= members for members in near) for group in whole.groups if len(group) > 1)
+    assert all(any({link.one, link.other} <= members for members in near) for link in whole.related)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [paper("a"), paper("b")],
+        [paper("a", LIVER), paper("b", "x" * 10_000), paper("c", "x" * 10_000, identifiers=doi("10.1/ x y"))],
+        [paper("a", "Ασπιρίνη и печень 肝臓"), paper("b", "<b>Ασπιρίνη</b> и печень 肝臓", year=20244)],
+        [paper("a", LIVER, year=0, identifiers=doi("see https://x.org/?q=10.1000/one")), paper("b", LIVER, year=-1)],
+        [paper(str(at), LIVER, authors=["Smith, A"]) for at in range(1_000)],
+    ],
+    ids=["nothing", "endless", "scripts", "years", "thousand"],
+)
+def test_bad_input_loses_nothing(records: list[Paper]) -> None:
+    found = works(*records)
+    assert sorted(one.doc_id for work in found for one in records_in(work)) == sorted(one.doc_id for one in records)
+    assert deduplicated(found) == found

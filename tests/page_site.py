@@ -1,0 +1,110 @@
+"""The server and the world behind it for tests of the page, and what they do in a browser tab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chat_server import Asked as ChatAsked
+from chat_server import ChatServer, Reply
+from chatting import llm_settings
+from exact_runs import Shelves, papers
+from fakes import doi, no_reranker, paper
+from serving import NEVER, Answer, Asked, refusal
+from world import settings as world_settings
+from world import world
+
+from outrider.services import Services
+from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, SystematicSettings
+from outrider.settings.serving import ServeSettings
+from outrider.state.records import Record, Repository
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+Opens = Callable[..., AbstractAsyncContextManager["Page"]]
+QUERY = "liver injury by drugs"
+HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>Liver injury & drugs'
+README = '<img src=x onerror="document.title=1"><script>document.title=1</script> Liver injury by drugs is computed.'
+LONG = (
+    "Drugs may harm the liver 🧪🧪 in rare cases. The weather was fine. "
+    + "Nothing of it matters here. " * 30
+    + "Liver injury by drugs ends."
+)
+EXACT = 15_000
+"""Of which every third does not speak of aspirin."""
+
+
+def held() -> list[Record]:
+    own = "How livers are harmed by drugs is told, with what to do about it. The weather was fine. " + LONG
+    return [
+        paper("own:1", "Liver injury by drugs, a review", abstract=own, year=2021, venue="Hepatology", authors=("Doe, Jane", "Roe, R.")),
+        paper("own:2", "Liver injury by drugs, openalex 1", identifiers=doi("10.1000/oa1"), year=2019, venue="Hepatology"),
+        paper("own:3", HOSTILE, abstract="Liver injury by drugs. =1+1", url="javascript:document.title=1", year=2020, authors=("=cmd()",)),
+        Repository(
+            doc_id="own:4", title="liver/tool", description="Liver injury by drugs, in software", language="Rust", stars=900, forks=20,
+            updated_at="2026-11-01T00:00:00Z", archived=False, text=f"A README about liver injury by drugs. {README}", url="https://example.org/tool",
+            metadata={"created_at": "2020-01-01T00:00:00Z", "contributors": 12},
+        ),
+    ]  # fmt: skip
+
+
+def said(asked: ChatAsked) -> Reply:
+    """What a model would: a plan, a score for each paper, one for a repository."""
+    data = asked.data
+    if "papers" in data:
+        scores = [(one["id"], 0.95 if "review" in one["title"] else 0.75 - at / 50) for at, one in enumerate(data["papers"])]
+        return Reply(
+            {"results": [{"paper_id": name, "relevance_score": score, "relevance_reason": "it answers"} for name, score in scores]}
+        )
+    if "repository" in data:
+        reasons = {"relevance_reason": "a tool for it", "documentation_reason": "a README only", "ease_of_use_reason": "one command"}
+        return Reply({"relevance": 1.0, "documentation": 6, "ease_of_use": 8, **reasons})
+    if "request" not in data:
+        return Reply({"groups": []})
+    text = data["request"]["text"] if isinstance(data.get("request"), dict) else str(data.get("request", "liver injury by drugs"))
+    queries = [{"text": text, "keywords": text.split()[:3]}, {"text": f"{text} study", "keywords": ["study"]}]
+    return Reply({"topic": text, "concepts": ["liver"], "intent_type": "general", "queries": queries})
+
+
+def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) -> Services:
+    given = world_settings(address, folder / "cache", timeout_s=30.0)
+    own = {
+        "library": LibrarySettings(uri=str(folder / "library")),
+        "llm": llm_settings(chat, timeout_s=30.0),
+        "distiller": DistillerSettings(bypass=False),  # on a busy machine it might not be worth its time
+        "coarse_filter": CoarseFilterSettings(updated_within_months=0, require_readme=False),
+        "systematic": SystematicSettings(folder=str(folder / "runs")),
+        "serve": ServeSettings(**serve),
+    }
+    return Services(given.model_copy(update=own), reranker=no_reranker, pin=Shelves(papers(EXACT)), world={})
+
+
+def answered(asked: Asked) -> Answer:
+    """The world, in which crossref is down for who asks for "broken", slow for who asks for "slowly", and silent for "endlessly"."""
+    if "broken" in asked.target and asked.path.startswith("/crossref"):
+        return refusal(500)
+    answer = world()(asked)
+    waits = {"slowly": 1.5, "endlessly": NEVER.after_s} if asked.path.startswith("/crossref") else {}
+    return replace(answer, after_s=max((seconds for word, seconds in waits.items() if word in asked.target), default=0.0))
+
+
+async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:
+    """Through the form, until its answer stands there."""
+    if top_k != 10:
+        await tab.locator("#narrow summary").click()
+        await tab.get_by_label("Hits", exact=True).fill(str(top_k))
+    await tab.get_by_role("searchbox").fill(query)
+    await tab.get_by_role("searchbox").press("Enter")
+    await tab.locator("#hits .compare").first.wait_for()
+
+
+async def grave(tab: Page) -> list[str]:
+    """What axe finds that is serious or worse."""
+    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")
+    found = (await axe.Axe().run(tab)).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")]

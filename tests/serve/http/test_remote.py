@@ -1,0 +1,104 @@
+"""LangServe, over a real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from doors import BASE, asking, services
+from langserve import RemoteRunnable
+
+from outrider.state.response import SearchResponse
+
+
+def test_remote_runnable_invokes_batches_and_streams(address: str) -> None:
+    remote = RemoteRunnable(f"{address}/search")
+    answer = SearchResponse.model_validate(remote.invoke({"query": "aspirin liver"}))
+    many = remote.batch([{"query": "aspirin"}, {"query": "statins"}])
+    nodes = [next(iter(part)) for part in remote.stream({"query": "aspirin"})]
+    assert answer.hits[0].doc_id == "a"
+    assert [SearchResponse.model_validate(one).hits[0].doc_id for one in many] == ["a", "b"]
+    assert nodes[0] == "translator"
+    assert nodes[-1] == "distiller"
+
+
+@pytest.mark.filterwarnings("ignore:astream_log is deprecated")
+async def test_remote_runnable_streams_logs_and_events(address: str) -> None:
+    remote = RemoteRunnable(f"{address}/search")
+    patches = [patch async for patch in remote.astream_log({"query": "aspirin"})]
+    events = [one["event"] async for one in remote.astream_events({"query": "aspirin"}, version="v2")]
+    assert patches
+    assert events[-1] == "on_chain_end"
+
+
+@pytest.mark.parametrize("page", ["input_schema", "output_schema", "config_schema", "playground/"])
+def test_schemas_and_playground(address: str, page: str) -> None:
+    assert httpx.get(f"{address}/search/{page}").status_code == 200
+
+
+def test_the_playgrounds_own_files_are_served_and_nothing_else_of_the_disk(address: str) -> None:
+    page = httpx.get(f"{address}/search/playground/").text
+    script = page.split('src="/search/playground/')[1].split('"')[0]
+    asked = {path: httpx.get(f"{address}/search/playground/{path}").status_code for path in (script, "assets", "%2e%2e/%2e%2e/server.py")}
+    assert asked == {script: 200, "assets": 404, "%2e%2e/%2e%2e/server.py": 404}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "query"),
+        ({"query": ""}, "no letter or digit"),
+        ({"query": "x", "filter": 1}, "filter"),
+        ({"query": "x", "top_k": 0}, "top_k"),
+        ({"query": "x", "filters": {"yeer": 1}}, "yeer"),
+    ],
+)
+@pytest.mark.parametrize("route", ["invoke", "stream", "stream_log", "stream_events"])
+def test_a_bad_request_is_422_and_names_the_field_before_anything_is_streamed(
+    address: str, route: str, asked: dict[str, Any], says: str
+) -> None:
+    answer = httpx.post(f"{address}/search/{route}", json={"input": asked})
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert says in answer.text
+
+
+async def test_a_body_of_another_shape_is_422() -> None:
+    bodies: tuple[Any, ...] = ([], 1, "x", {"input": []}, {"inputs": 3}, {"input": {"query": "x"}, "config": 7})
+    async with asking(services()) as client:
+        for body in bodies:
+            for route in ("invoke", "batch", "stream"):
+                answer = await client.post(f"/search/{route}", json=body)
+                assert answer.status_code == 422, answer.text
+                assert answer.json()["type"] == "urn:outrider:problem:bad-request"
+
+
+async def test_a_batch_is_bounded() -> None:
+    async with asking(services(batch=2)) as client:
+        answer = await client.post("/search/batch", json={"inputs": [{"query": "x"}] * 3})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "inputs"
+
+
+def test_a_thread_goes_on_with_its_searches(address: str, kept: Path) -> None:
+    remote = RemoteRunnable(f"{address}/search")
+    config = {"configurable": {"thread_id": "mine"}}
+    remote.invoke({"query": "aspirin"}, config)
+    second = SearchResponse.model_validate(remote.invoke({"query": "aspirin liver"}, config))
+    by_rest = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "mine"})
+    odd = httpx.post(f"{address}/api/search", json={"query": "aspirin"}, headers={"X-Thread-Id": "a b"})
+    assert second.strategy is not None
+    assert len(second.strategy.earlier) == 1
+    assert len(SearchResponse.model_validate(by_rest.json()).strategy.earlier) == 2  # type: ignore[union-attr]
+    assert odd.status_code == 422
+    assert (kept / "threads.sqlite").exists()
+
+
+async def test_without_a_thread_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asking(services()) as client:
+        answer = await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
+        assert client.doors.runs.searching._threads is None  # type: ignore[attr-defined]
+    assert answer.json()["output"]["hits"][0]["doc_id"] == "a"
+    assert str(answer.request.url).startswith(BASE)

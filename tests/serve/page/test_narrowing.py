@@ -1,0 +1,80 @@
+"""Facets, radar and comparison in a real browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from page_site import grave
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_facets_filter_within_a_group_any_and_between_groups_all(searched: Page) -> None:
+    facets = searched.get_by_role("complementary")
+    hits = searched.locator("#hits .hit")
+    before = await hits.count()
+    repository = facets.get_by_role("checkbox", name="repository")
+    await repository.check()
+    repositories = await hits.count()
+    assert 0 < repositories < before
+    assert f"{repositories} of {before} hits shown" in await searched.locator("#shown").inner_text()
+    rust = facets.get_by_role("checkbox", name="Rust")
+    await rust.check()
+    assert await hits.count() == 1
+    await repository.uncheck()
+    await rust.uncheck()
+    years = [facets.get_by_role("checkbox", name=year) for year in ("2019", "2021")]
+    counts = []
+    for year in years:
+        await year.check()
+        counts.append(await hits.count())
+    assert 0 < counts[0] < counts[1]
+    for year in years:
+        await year.uncheck()
+    assert await hits.count() == before
+
+
+async def test_a_radar_has_six_corners_that_say_their_figure_and_reason(searched: Page) -> None:
+    tool = searched.locator(".hit", has_text="liver/tool").first
+    corners = tool.locator(".corner")
+    names = [await corner.get_attribute("aria-label") or "" for corner in await corners.all()]
+    assert len(names) == 6
+    assert any(name.startswith("ease of use: 8.0 of 10. one command") for name in names)
+    assert any(name.startswith("maturity: ") and "not known: releases" in name for name in names)
+    tip = tool.get_by_role("tooltip")
+    assert await tip.count() == 0
+    await corners.nth(0).hover()
+    assert await tip.inner_text() == names[0]
+    await corners.nth(1).focus()
+    assert await tip.inner_text() == names[1]
+    await searched.keyboard.press("Escape")
+    assert await tip.count() == 0
+    cut = await tool.locator(".radar text").evaluate_all(
+        """all => all.filter(one => { const a = one.getBoundingClientRect(), b = one.ownerSVGElement.getBoundingClientRect();
+           return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1; }).length"""
+    )
+    assert cut == 0
+
+
+async def test_up_to_four_hits_stand_side_by_side(searched: Page) -> None:
+    boxes = searched.locator("#hits .compare input")
+    for at in range(4):
+        await boxes.nth(at).check()
+    await boxes.nth(4).click()
+    assert not await boxes.nth(4).is_checked()
+    assert "4 hits are compared at most" in await searched.locator("#compare-said").inner_text()
+    await searched.get_by_role("button", name="Compare").click()
+    dialog = searched.get_by_role("dialog", name="Side by side")
+    assert await dialog.locator("thead th").count() == 4
+    rows = await dialog.locator("tbody th").all_inner_texts()
+    assert {"Score", "Why", "What answers", "Dimensions", "maintenance"} <= set(rows)
+    assert await grave(searched) == []
+    await searched.keyboard.press("Escape")
+    assert not await dialog.is_visible()
+    await searched.get_by_role("button", name="Clear").click()
+    assert not await searched.locator("#compare-bar").is_visible()
+    assert await searched.locator("#hits .compare input:checked").count() == 0

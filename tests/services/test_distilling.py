@@ -1,0 +1,155 @@
+"""`outrider.distill` and what a user fits, over real libraries; and what stands in for an engine that is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distilling import ODD
+from fakes import NOON
+from word_embedder import WordEmbedder
+
+import outrider
+from outrider.retrieval.distil.budget import token_bound
+from outrider.retrieval.distil.labelled import Labelled
+from outrider.services import Services
+from outrider.services.distilling import calibrated, calibrations_in_use, distillers
+from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
+from outrider.state.distilling import Reading
+from outrider.state.errors import BadRequest, LibraryMissing, ModelUnavailable
+from outrider.state.records import Paper
+
+PROSE = (
+    "The weather in the north was fine on that day, and we were there for a while with all of them. Aspirin harms the liver of adults "
+    "at high doses, as the study found. It was not seen in mice, and it was in the barn for most of the time. The sea was as blue as ever. "
+    "They had to go back to the house before it was dark, and so did the others who were with us at the time."
+)
+
+
+def services(folder: Path, **distiller: Any) -> Services:
+    settings = Settings(library=LibrarySettings(uri=str(folder)), distiller=DistillerSettings(**distiller))
+    return Services(settings, clock=lambda: NOON)
+
+
+def distil(texts: Any, tmp_path: Path, query: str = "does aspirin harm the liver", distiller: Any = None, **given: Any) -> Any:
+    return outrider.distill(query, texts, services=services(tmp_path / "none", **(distiller or {})), **given)
+
+
+def test_the_answer_is_kept_with_its_place_and_a_promise(tmp_path: Path) -> None:
+    context = distil([PROSE], tmp_path, bypass=False)
+    assert "Aspirin harms the liver of adults at high doses" in context.text
+    assert all(unit.text == PROSE[unit.start : unit.end] and unit.doc_id == "1" for unit in context.units)
+    assert (context.engine, context.calibrated, context.verbatim) == ("lexical + rhetoric", True, True)
+    assert 0 < context.removed < 1
+    assert context.keep_rate == 0.95 or context.no_promise
+    assert "SciFact" in context.fitted_on
+
+
+def test_texts_are_strings_mappings_records_and_hits(tmp_path: Path) -> None:
+    many = [
+        PROSE,
+        {"text": PROSE.replace("Aspirin", "Ibuprofen"), "id": "b", "title": "T"},
+        Paper(doc_id="c", title="P", abstract="Liver."),
+    ]
+    context = distil(many, tmp_path, bypass=False)
+    assert {unit.doc_id for unit in context.units} <= {"1", "b", "c"}
+    assert distil(PROSE, tmp_path) == distil([PROSE], tmp_path)
+
+
+@pytest.mark.parametrize("texts", [[1], [{"body": "x"}], 7, [{"text": "a", "id": "x"}, {"text": "b", "id": "x"}]])
+def test_what_is_no_text_is_said(texts: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="text"):
+        distil(texts, tmp_path)
+
+
+@pytest.mark.parametrize("given", [{"query": " "}, {"max_tokens": -1}, {"max_tokens": True}, {"engine": "deberta"}])
+def test_other_bad_input_is_said(given: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(BadRequest):
+        distil([PROSE], tmp_path, **given)
+
+
+def test_short_texts_pass_as_they_are_unless_forced(tmp_path: Path) -> None:
+    short = "  Aspirin harms the liver.\nThe weather was fine. "
+    context = distil([short], tmp_path)
+    assert [(unit.text, unit.why) for unit in context.units] == [(short.strip(), "passed")]
+    assert "short" in context.bypassed
+    assert (context.removed, context.engine) == (0.0, "")
+    assert distil([short], tmp_path, bypass=False).bypassed == ""
+    assert distil([short], tmp_path, max_tokens=10).bypassed == ""
+    assert distil([short], tmp_path, distiller={"bypass": False}).bypassed == ""
+
+
+def test_what_takes_longer_than_it_is_worth_passes_as_it_is(tmp_path: Path) -> None:
+    cheap = {"engine": "classifier", "model_name": "/no/such/folder", "token_ms": 0.001}
+    context = distil([PROSE], tmp_path, distiller=cheap)
+    assert "worth" in context.bypassed
+    assert context.units[0].text == PROSE
+
+
+def test_of_the_settings_a_failing_engine_is_replaced_and_it_is_said(tmp_path: Path) -> None:
+    settings = {"engine": "classifier+", "model_name": "/no/such/folder", "token_ms": 0.0}
+    context = distil([PROSE], tmp_path, distiller=settings, bypass=False)
+    assert context.engine == "lexical + rhetoric"
+    assert [note.partition(":")[0] for note in context.notes] == ["classifier+", "ensemble"]
+
+
+def test_an_engine_that_is_named_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="no model at /no/such/folder"):
+        distil([PROSE], tmp_path, engine="classifier", model="/no/such/folder", bypass=False)
+
+
+def test_where_words_cannot_be_left_out_everything_stays_verbatim(tmp_path: Path) -> None:
+    context = distil([PROSE], tmp_path, distiller={"compress": True, "llmlingua_model": "/no/such/folder"}, bypass=False)
+    assert context.verbatim
+    assert context.units
+    assert "no model at" in context.notes[0]
+
+
+@pytest.mark.parametrize("most", [0, 30, 60, 10_000])
+def test_the_budget_holds_frame_and_all(most: int, tmp_path: Path) -> None:
+    context = distil([PROSE, PROSE.replace("Aspirin", "Ibuprofen")], tmp_path, max_tokens=most)
+    assert token_bound(context.text) == context.tokens <= most
+
+
+@pytest.mark.parametrize("text", [text for text in ODD if len(text) < 20_000], ids=str.__len__)
+def test_odd_texts_go_through_the_public_function(text: str, tmp_path: Path) -> None:
+    context = distil([text], tmp_path, query="word نص 😀", distiller={"threshold": 0.0, "max_context_tokens": 1_000_000}, bypass=False)
+    assert all(unit.text == text[unit.start : unit.end] for unit in context.units)
+    assert bool(context.units) == bool(text.strip())
+    if "\ud800" not in text:  # half a character, which JSON cannot say
+        assert context.model_validate_json(context.model_dump_json()) == context
+
+
+def test_a_million_characters_on_one_line_are_distilled(tmp_path: Path) -> None:
+    text = "word " * 200_000
+    context = distil([text], tmp_path, query="word")
+    assert all(unit.text == text[unit.start : unit.end] for unit in context.units)
+
+
+async def test_what_a_user_fits_is_kept_shown_and_used(tmp_path: Path) -> None:
+    made = services(tmp_path)
+    (await made.new_library()).close()
+    assert [one.where for one in await calibrations_in_use(made)] == ["shipped with the engine"]
+    found = await calibrated(made, [LABELLED] * 30, "mine", keep_rate=0.9)
+    assert (found.engine, found.keep_rate, found.pairs) == ("lexical + rhetoric", 0.9, 30)
+    assert [(one.where, one.calibration) for one in await calibrations_in_use(made)] == [("the library", found)]
+    context = await outrider.adistill("does aspirin harm the liver", [PROSE], services=made, bypass=False)
+    assert (context.fitted_on, context.keep_rate, context.threshold) == ("mine", 0.9, found.threshold)
+    await calibrated(made, [LABELLED] * 40, "mine again")
+    assert [one.calibration.pairs for one in await calibrations_in_use(made) if one.calibration] == [40]
+    made.close()
+
+
+async def test_what_is_fitted_needs_a_library(tmp_path: Path) -> None:
+    with pytest.raises(LibraryMissing):
+        await calibrated(services(tmp_path / "none"), [LABELLED] * 30, "mine")
+
+
+async def test_the_embedding_reads_with_the_model_that_services_were_given(tmp_path: Path) -> None:
+    made = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
+    (one,) = await distillers(made, engine="ensemble", bypass=False)
+    assert one.distil("liver", [Reading("a", PROSE)]).engine == "lexical + rhetoric + embedding words"
+
+
+LABELLED = Labelled("does aspirin harm the liver", Reading("a", PROSE), ((PROSE.index("Aspirin"), PROSE.index("Aspirin") + 65),))

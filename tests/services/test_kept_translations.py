@@ -1,0 +1,70 @@
+"""Which translations are kept, and where."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import ChatServer, Reply
+from chatting import KEY, chat_over, llm_settings
+from fakes import OFFLINE, Shelf
+
+from outrider.nodes.translator import MODEL, Translation
+from outrider.services import Services
+from outrider.services.steps import translated
+from outrider.settings.model import Settings
+from outrider.settings.sources import CacheSettings
+from outrider.sources.calls.cache import put_all
+from outrider.state.errors import KeyRejected
+from outrider.state.request import SearchRequest
+
+SAID = {"queries": [{"text": "hepatic injury"}], "expanded_keywords": ["enzyme", "dose"]}
+
+
+async def twice(server: ChatServer, cache: CacheSettings, **by_hand: Any) -> list[Translation]:
+    """Each with services of its own, as two commands would have them."""
+    made = []
+    for _ in range(2):
+        settings = Settings(llm=llm_settings(server), cache=cache, sources=OFFLINE)
+        services = Services(settings, shelf=Shelf(), **by_hand)
+        made.append(await translated(services, SearchRequest(query="liver injury")))
+        await asyncio.to_thread(put_all)
+    return made
+
+
+def written(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+async def test_what_a_model_of_the_settings_said_is_kept_on_disk(tmp_path: Path) -> None:
+    with ChatServer(lambda asked: Reply(SAID)) as server:
+        first, second = await twice(server, CacheSettings(folder=str(tmp_path)))
+        assert len(server.requests) == 1
+    assert (first.strategy, first.usage.calls, second.usage.calls) == (second.strategy, 1, 0)
+    assert [step.step for step in second.bypassed] == [MODEL]
+
+
+@pytest.mark.parametrize("cache", [{"translations_s": 0.0}, {"url": "redis://127.0.0.1:1/0"}, {"folder": "/dev/null/none"}])
+async def test_without_a_cache_that_works_each_is_asked_and_none_fails(cache: dict[str, Any], tmp_path: Path) -> None:
+    if "url" in cache:
+        pytest.importorskip("redis")
+    with ChatServer(lambda asked: Reply(SAID)) as server:
+        made = await twice(server, CacheSettings.model_validate({"folder": str(tmp_path), **cache}))
+    assert [(one.usage.calls, one.failures, one.strategy.made_by) for one in made] == [(1, (), "model")] * 2
+
+
+async def test_a_model_that_was_given_by_hand_is_asked_each_time(tmp_path: Path) -> None:
+    with ChatServer(lambda asked: Reply(SAID)) as server:
+        made = await twice(server, CacheSettings(folder=str(tmp_path)), chat=chat_over(server))
+    assert [one.usage.calls for one in made] == [1, 1]
+    assert written(tmp_path) == b""
+
+
+async def test_where_the_key_is_rejected_nothing_is_written(tmp_path: Path) -> None:
+    with ChatServer(lambda asked: Reply(f"bad key {KEY}", status=401)) as server, pytest.raises(KeyRejected):
+        await twice(server, CacheSettings(folder=str(tmp_path)))
+    await asyncio.to_thread(put_all)
+    assert b"queries" not in written(tmp_path)
+    assert KEY.encode() not in written(tmp_path)

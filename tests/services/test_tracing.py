@@ -1,0 +1,123 @@
+"""Logs and traces: every node and call of a run under one id, and no secret in any of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chat_server import Asked, ChatServer, Reply
+from chatting import KEY, llm_settings
+from fakes import NOON
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+from serving import serving
+from world import settings as world_settings
+from world import world
+
+from outrider.serve.cli import run
+from outrider.serve.logs import Structured
+from outrider.serve.python import asearch
+from outrider.services import Services
+from outrider.services.tracing import OpenTelemetry, begin, provider_of
+from outrider.settings.model import LlmSettings, Settings, TracingSettings
+from outrider.settings.redact import Hiding
+from outrider.state import tracing
+from outrider.state.errors import SettingsError
+from outrider.state.tracing import RUN, run_named, span
+
+SECRET = "sk-very-secret"
+
+
+@pytest.fixture(autouse=True)
+def untraced() -> Iterator[None]:
+    yield
+    tracing.install(None)
+    logging.getLogger("outrider").setLevel(logging.NOTSET)
+
+
+def plan(asked: Asked) -> Reply:
+    if "papers" in asked.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
+    return Reply({"topic": "liver", "concepts": ["liver"], "queries": [{"text": "liver injury"}]})
+
+
+async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    with serving(world()) as server, ChatServer(plan) as chat:
+        asked = world_settings(server.base_url, tmp_path, timeout_s=60.0)
+        settings = asked.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
+        assert KEY in Hiding.of(settings).secrets
+        tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Hiding.of(settings)))
+        answer = await asearch(f"liver injury {KEY}", sources=["openalex", "arxiv"], services=Services(settings, clock=lambda: NOON))
+    spans = exporter.get_finished_spans()
+    names = [one.name for one in spans]
+    assert {f"node {node}" for node in answer.timings_ms} <= set(names)
+    assert names.count("model call") == answer.usage.calls > 0
+    assert {one.attributes["service"] for one in spans if one.name == "service call"} == {"openalex", "arxiv"}
+    assert len({one.attributes["outrider.run"] for one in spans}) == 1
+    by_id = {one.context.span_id: one for one in spans}
+    assert all(by_id[one.parent.span_id].name == "node scout" for one in spans if one.name == "service call")
+    assert KEY not in "".join(one.to_json() for one in spans)
+
+
+def test_an_error_is_told_by_its_kind_alone() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Hiding((SECRET,))))
+    with pytest.raises(ValueError), span("call", address=f"https://me:pw@host/{SECRET}"):
+        raise ValueError(SECRET)
+    (made,) = exporter.get_finished_spans()
+    assert made.attributes["error.type"] == "ValueError"
+    assert made.attributes["address"] == "https://********@host/********"
+    assert SECRET not in made.to_json()
+
+
+def test_without_a_collector_nothing_is_traced() -> None:
+    begin(Settings())
+    with span("anything", secret=SECRET):
+        pass
+    with pytest.raises(SettingsError, match=r"tracing\.endpoint"):
+        begin(Settings(tracing=TracingSettings(endpoint="localhost")))
+
+
+def test_verbose_tells_each_node_as_json_with_the_run_and_without_the_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer(plan) as chat:
+        for name, value in {"MODEL": "scripted", "BASE_URL": chat.base_url, "API_KEY": SECRET, "TIMEOUT_S": "60"}.items():
+            monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
+        monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
+        assert run(["--verbose", "search", f"liver {SECRET}", "--json", "-l", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["query"]
+    said = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    assert {"translator", "scout", "distiller"} <= {one.get("node") for one in said}
+    assert len({one["run"] for one in said}) == 1
+    assert said[0]["run"]
+    assert SECRET not in err
+
+
+@given(st.text(min_size=6, max_size=40).filter(str.isprintable), st.text(max_size=40), st.text(max_size=40))
+def test_no_secret_is_in_a_line(secret: str, before: str, after: str) -> None:
+    hiding = Hiding.of(Settings(llm=LlmSettings(api_key=SecretStr("k" * 8))))
+    assert hiding.secrets == ("k" * 8,)
+    record = logging.LogRecord("outrider.x", logging.INFO, "", 0, "%s", (f"{before}{secret}{after}",), None)
+    line = Structured(Hiding((secret,))).format(record)
+    assert len(line.splitlines()) == 1
+    if secret.isascii() and secret.isalnum() and secret not in '{"time""level""logger""run""message"outrider.xinfo********':
+        assert secret not in json.loads(line)["message"]
+
+
+def test_a_run_within_a_run_keeps_its_name() -> None:
+    with run_named("outer") as outer, run_named("inner") as inner:
+        assert outer == inner == RUN.get()
+    assert RUN.get() == ""

@@ -1,0 +1,238 @@
+"""A settings file in the working folder names no address for keys of elsewhere, and sends nothing that the environment holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.settings.load import Loaded, load
+from outrider.settings.schema import Given
+from outrider.settings.sent_away import OWN, refuse_sent_away
+from outrider.state.errors import SettingsError
+
+ENVIRON = {"AWS_SECRET_ACCESS_KEY": "s3cret", "HOME": "/home/me"}
+FILE = "search_config.yaml"
+
+
+def read(folder: Path, text: str = "", user: str = "", **environ: str) -> Loaded:
+    for name, said in (("work", text), ("user", user)):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / FILE).write_text(said)
+    return load(environ=ENVIRON | environ, cwd=folder / "work", user_dir=folder / "user")
+
+
+def refusal(folder: Path, text: str, user: str = "", **environ: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read(folder, text, user, **environ)
+    assert "s3cret" not in str(caught.value)
+    return str(caught.value)
+
+
+def nested(name: str, value: object) -> str:
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return yaml.safe_dump(value)
+
+
+@pytest.mark.parametrize("section", sorted(OWN))
+@pytest.mark.parametrize(
+    "address", ["https://evil.example/api", "http://evil.example", "evil.example/api", "evil", "https://user@[::1]:8/x"]
+)
+def test_no_address_for_a_key_of_elsewhere(tmp_path: Path, section: str, address: str) -> None:
+    """With and without a scheme; the key stands in a variable or in the user's own file. The message says what mends it."""
+    variable = "OUTRIDER_" + section.upper().replace(".", "__")
+    text = nested(f"{section}.base_url", address)
+    said = refusal(tmp_path, text, **{f"{variable}__API_KEY": "ours"})
+    assert f"{section}.base_url stands in {tmp_path}/work/{FILE}:" in said
+    assert f"but its key in environment variable {variable}__API_KEY" in said
+    assert f"export {variable}__BASE_URL with the address, or name the file with --config" in said
+    assert "but its key in" in refusal(tmp_path, text, nested(f"{section}.api_key", "ours"))
+    read(tmp_path, text)
+
+
+@pytest.mark.parametrize("section", sorted(OWN))
+def test_nothing_that_the_environment_holds_goes_to_its_address(tmp_path: Path, section: str) -> None:
+    address = {"base_url": "https://evil.example"}
+    for setting in ("api_key", *(["model_name"] if section in ("embedding", "reranker") else [])):
+        said = refusal(tmp_path, nested(section, {**address, setting: "${AWS_SECRET_ACCESS_KEY}"}))
+        assert f"{section}.{setting} in {tmp_path}/work/{FILE}:" in said
+        assert "reads the environment variable AWS_SECRET_ACCESS_KEY" in said
+        assert "--config" in said
+    assert "reads the environment" in refusal(tmp_path, nested(section, {**address, "api_key": "${NOT_SET:-x}"}))
+    assert "reads the environment" in refusal(tmp_path, nested(f"{section}.base_url", "https://evil.example/${AWS_SECRET_ACCESS_KEY}"))
+    read(tmp_path, nested(section, {**address, "api_key": "its own"}))
+    read(tmp_path, nested(f"{section}.api_key", "${AWS_SECRET_ACCESS_KEY}"))  # goes where it belongs
+
+
+@pytest.mark.parametrize("section", sorted(OWN))
+def test_what_the_user_says_may(tmp_path: Path, section: str) -> None:
+    """In their own file, by variables, and in a file that they name; a folder's file that is theirs is no other's."""
+    text = nested(section, {"base_url": "https://mine.example", "api_key": "${AWS_SECRET_ACCESS_KEY}"})
+    variable = "OUTRIDER_" + section.upper().replace(".", "__")
+    ours = {f"{variable}__API_KEY": "ours"}
+    (tmp_path / "mine.yaml").write_text(text)
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / FILE).write_text(text)
+    inside = load(environ=ENVIRON, cwd=tmp_path / "user", user_dir=tmp_path / "user")
+    named = read(tmp_path, nested("llm.base_url", "https://evil.example"), OUTRIDER_CONFIG=str(tmp_path / "mine.yaml"), **ours)
+    for loaded in (inside, named, read(tmp_path, "", text), read(tmp_path, **ours, **{f"{variable}__BASE_URL": "https://mine.example"})):
+        found = loaded.settings
+        for part in section.split("."):
+            found = getattr(found, part)
+        assert found.base_url == "https://mine.example"  # type: ignore[attr-defined]
+        assert found.api_key.get_secret_value() in ("ours", "s3cret")  # type: ignore[attr-defined]
+    assert named.settings.llm.base_url != "https://evil.example"
+
+
+def test_the_address_of_the_service_itself_may_stand_there(tmp_path: Path) -> None:
+    for section, addresses in OWN.items():
+        for address in addresses:
+            variable = f"OUTRIDER_{section.upper().replace('.', '__')}__API_KEY"
+            read(tmp_path, nested(f"{section}.base_url", f"{address}/v1"), **{variable: "ours"})
+            assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", address.replace("https", "http")), **{variable: "ours"})
+            assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", f"{address}.evil.example"), **{variable: "ours"})
+            assert "its key" in refusal(tmp_path, nested(f"{section}.base_url", f"{address}@evil.example"), **{variable: "ours"})
+
+
+@pytest.mark.parametrize("number", ["OUTRIDER_EMBEDDING__BATCH_TOKENS", "OUTRIDER_EMBEDDING__CONTEXT_LENGTH"])
+def test_what_is_no_key_may_stand_elsewhere(tmp_path: Path, number: str) -> None:
+    read(tmp_path, "embedding: {base_url: 'http://localhost:8080/v1'}", **{number: "512"})
+
+
+ACME = "OUTRIDER_SOURCES__EXTRA__ACME__"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"base_url": "https://evil.example"}, {"base_url": "evil.example/api"}, {"base_url": "evil"}, {"where": "evil.example"},
+        {"where": "evil。example"}, {"where": "127.1"}, {"where": 1572395042}, {"where": 93.1201}, {"where": "//evil"}, {"where": "::1"},
+        {"where": "localhost"}, {"to": ["ok", "evil.example"]}, {"to": {"a": {"endpoint": "evil"}}}, {"token_url": "evil.example"},
+        {"keycloak": "evil.example"},
+    ],
+)  # fmt: skip
+def test_of_a_package_any_value_may_be_an_address(tmp_path: Path, said: dict[str, object]) -> None:
+    text = nested("sources.extra.acme", said)
+    assert "but its key in environment variable" in refusal(tmp_path, text, **{f"{ACME}API_KEY": "ours"})
+    assert f"but sources.extra.acme.auth in {tmp_path}/user" in refusal(tmp_path, text, nested("sources.extra.acme.auth", {"token": "x"}))
+    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**said, "x": "${AWS_SECRET_ACCESS_KEY}"}))
+    assert "reads the environment" in refusal(tmp_path, nested("sources.extra.acme", {**said, "x": [{"y": "${AWS_SECRET_ACCESS_KEY}"}]}))
+    read(tmp_path, text, OUTRIDER_SOURCES__EXTRA__OTHER__API_KEY="ours")
+    read(tmp_path, text, **{f"{ACME}ROWS": "5"})
+
+
+def test_of_a_package_plain_values_may_stand_beside_its_key(tmp_path: Path) -> None:
+    plain = {"rows": 50, "gap_s": 0.5, "sort": "newest first", "fields": ["a", "b_c"], "fast": True, "none": None}
+    text = nested("sources.extra.acme", plain)
+    assert read(tmp_path, text, **{f"{ACME}API_KEY": "ours"}).settings.sources.extra["acme"] == {**plain, "api_key": "ours"}
+    read(tmp_path, nested("sources.extra.acme", {**plain, "api_key": "${AWS_SECRET_ACCESS_KEY}"}))
+
+
+@pytest.mark.parametrize("address", ["sources.github.base_url", "sources.arxiv.base_url", "sources.extra.acme.base_url"])
+def test_the_contact_is_told_to_every_service(tmp_path: Path, address: str) -> None:
+    contact = nested("sources.contact", "${HOME}")
+    assert read(tmp_path, contact).settings.sources.contact == "/home/me"
+    assert "sources.contact in" in refusal(tmp_path, yaml.safe_dump(merged(contact, nested(address, "https://evil.example"))))
+    read(tmp_path, nested(address, "https://evil.example"), OUTRIDER_SOURCES__CONTACT="me@mine.example")
+
+
+def merged(*texts: str) -> dict[str, dict[str, object]]:
+    both: dict[str, dict[str, object]] = {}
+    for text in texts:
+        for key, section in yaml.safe_load(text).items():
+            both.setdefault(key, {}).update(section)
+    return both
+
+
+def test_a_library_in_a_store(tmp_path: Path) -> None:
+    """The guide's example works; an endpoint of the file's own gets nothing of elsewhere, and no address holds a variable."""
+    options = {
+        "aws_region": "eu-central-1",
+        "aws_virtual_hosted_style_request": "false",
+        "aws_secret_access_key": "${AWS_SECRET_ACCESS_KEY}",
+    }
+    example = {"library": {"uri": "s3://bucket/library", "storage_options": options}}
+    assert read(tmp_path, yaml.safe_dump(example)).settings.library.storage_options["aws_secret_access_key"].get_secret_value() == "s3cret"
+    for endpoint in ("aws_endpoint", "proxy_url"):
+        evil = nested("library.storage_options", {**options, endpoint: "http://evil.example"})
+        assert "reads the environment variable" in refusal(tmp_path, evil)
+        alone = nested("library.storage_options", {endpoint: "evil.example"})
+        read(tmp_path, alone)
+        assert "but library.storage_options.aws_session_token" in refusal(
+            tmp_path, alone, nested("library.storage_options.aws_session_token", "x")
+        )
+    assert "library.uri in" in refusal(tmp_path, nested("library.uri", "s3://evil/${AWS_SECRET_ACCESS_KEY}"))
+    assert "cache.url in" in refusal(tmp_path, nested("cache.url", "redis://:${AWS_SECRET_ACCESS_KEY}@evil.example"))
+    assert read(tmp_path, nested("library.uri", "${HOME}/library")).settings.library.uri == "/home/me/library"
+
+
+def test_a_named_file_is_there_and_stands_for_that_of_the_folder(tmp_path: Path) -> None:
+    text = "run: {candidates: 7}"
+    (tmp_path / "mine.yaml").write_text("library: {uri: books}")
+    loaded = read(tmp_path, text, "ranking: {rrf_k: 3}", OUTRIDER_CONFIG="../mine.yaml")
+    assert (loaded.settings.run.candidates, loaded.settings.ranking.rrf_k) == (100, 3)
+    assert Path(loaded.settings.library.uri).resolve() == tmp_path / "books"
+    assert f"{tmp_path}/work/none.yaml: no such file; --config and OUTRIDER_CONFIG" in refusal(tmp_path, text, OUTRIDER_CONFIG="none.yaml")
+    assert "no such file" in refusal(tmp_path, text, OUTRIDER_CONFIG=str(tmp_path))
+    assert read(tmp_path, text, OUTRIDER_CONFIG="").settings.run.candidates == 7
+
+
+PLACES = st.sampled_from(["", "/f/search_config.yaml:1", "/user/search_config.yaml:1", "environment variable X", "flag"])
+
+
+@given(st.sampled_from(sorted(OWN)), PLACES, PLACES, st.booleans(), st.booleans())
+def test_what_is_refused_is_just_that(section: str, address: str, key: str, reads_address: bool, reads_key: bool) -> None:
+    """Wherever both stand: refused if the folder's file names the address and either the key is of elsewhere or a variable is read."""
+    reads = {"/f/search_config.yaml:1": ("X",)}
+    given = {
+        f"{section}.{name}": Given(value, where, reads.get(where, ()) if reading else ())
+        for name, value, where, reading in (
+            ("base_url", "evil.example", address, reads_address),
+            ("api_key", "k", key, reads_key),
+        )
+        if where
+    }
+    of_folder = address.startswith("/f/")
+    bad = of_folder and (reads_address or (bool(key) and not key.startswith("/f/")) or (key.startswith("/f/") and reads_key))
+    if bad:
+        with pytest.raises(SettingsError):
+            refuse_sent_away(given, "/f/search_config.yaml")
+    else:
+        refuse_sent_away(given, "/f/search_config.yaml")
+
+
+HASH = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("serve.api_keys", {"eve": HASH}),
+        ("serve.cors_origins", "https://evil.example"),
+        ("serve.allowed_hosts", "evil.example"),
+    ],
+)
+def test_who_may_ask_the_server_is_not_for_the_working_folder_to_say(tmp_path: Path, name: str, value: object) -> None:
+    said = refusal(tmp_path, nested(name, value))
+    assert name in said
+    assert "--config" in said
+    section, _, field = name.partition(".")
+    assert getattr(getattr(read(tmp_path, "", nested(name, value)).settings, section), field)
+
+
+@pytest.mark.parametrize(
+    ("name", "address"), [("threads.uri", "postgresql://evil.example/x"), ("tracing.endpoint", "https://evil.example")]
+)
+def test_where_searches_are_told_is_not_for_the_working_folder_to_say(tmp_path: Path, name: str, address: str) -> None:
+    said = refusal(tmp_path, nested(name, address))
+    assert f"{name} stands in" in said
+    assert "OUTRIDER_" + name.upper().replace(".", "__") in said
+    read(tmp_path, "", nested(name, address))
+
+
+def test_threads_may_be_kept_in_a_file_that_the_working_folder_names(tmp_path: Path) -> None:
+    assert read(tmp_path, nested("threads.uri", "here.sqlite")).settings.threads.uri == "here.sqlite"

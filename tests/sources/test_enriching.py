@@ -1,0 +1,291 @@
+"""Abstracts, pages and the library through the whole graph, over services and a web site on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from serving import Answer, Asked, as_json, as_text, refusal, serving
+from word_embedder import WordEmbedder
+from world import SERVICES, settings, world
+
+from outrider.graph.pipeline import build
+from outrider.nodes import enrich_keeping
+from outrider.retrieval.place import LOCK
+from outrider.retrieval.store import Library
+from outrider.services import Services, keeping
+from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
+from outrider.settings.sources import SourcesSettings
+from outrider.state.hits import Hit
+from outrider.state.records import Paper
+from outrider.state.response import SearchResponse, SourceReport
+
+QUERY = "liver injury by drugs"
+ABSTRACT = "Paracetamol wounds hepatocytes."
+TEXT = "Flucloxacillin may block the flow of bile for many weeks after it was taken, as this page of a hospital tells its patients."
+BODY = "".join(f"<p>{TEXT}</p>" for _ in range(4))
+PAGE = f"""<html><head><title>Liver injury: what patients should know</title><meta name="citation_doi" content="10.1000/page">
+<meta name="citation_author" content="A. Frost"></head><body><article>{BODY}</article></body></html>"""
+ASKED = {"query": QUERY, "top_k": 50, "sources": ["library", "openalex", "crossref", "serpapi_google"]}
+
+
+class World:
+    """Crossref has titles alone; OpenAlex, asked for a DOI, an abstract; Google links to a page, and to a publisher by DOI."""
+
+    def __init__(self) -> None:
+        self.server = serving(
+            world(
+                openalex=self._openalex, serpapi_google=self._google, crossref=self._crossref, site=self._site, **{"robots.txt": _no_rules}
+            )
+        )
+        self.citations = 3
+        self.down: frozenset[str] = frozenset()
+
+    def _crossref(self, asked: Asked) -> Answer:
+        if "/works/" in asked.path:
+            return refusal(404)
+        items = [
+            {"DOI": f"10.1000/cr{number}", "title": [_title(number)], "type": "journal-article", "is-referenced-by-count": self.citations}
+            for number in (1, 2)
+        ]
+        return as_json({"status": "ok", "message-type": "work-list", "message": {"total-results": 2, "items": items}})
+
+    def _openalex(self, asked: Asked) -> Answer:
+        if "openalex" in self.down:
+            return refusal(503)
+        if "/works/" in asked.path:
+            work = self._work(asked.path.rpartition("doi:")[2])
+            return as_json(work) if work else refusal(404)
+        named = asked.query.get("filter", "").removeprefix("doi:").split("|")
+        found = [work for doi in named if (work := self._work(doi))]
+        return as_json({"meta": {"count": len(found), "page": 1, "per_page": 100}, "results": found})
+
+    def _work(self, doi: str) -> dict[str, Any] | None:
+        if doi not in ("10.1000/cr1", "10.1000/page"):
+            return None
+        title = _title(1) if doi.endswith("cr1") else "Liver injury: what patients should know"
+        words = {word: [place] for place, word in enumerate(ABSTRACT.split())}
+        return {"id": "https://openalex.org/W7", "title": title, "doi": f"https://doi.org/{doi}", "abstract_inverted_index": words}
+
+    def _google(self, asked: Asked) -> Answer:
+        here = f"http://{asked.headers['host']}/site"
+        links = {
+            f"{here}/doi/10.1000/cr1": f"{_title(1)} | Journal of Livers",
+            f"{here}/patients": "Liver injury: what patients should know",
+        }
+        found = [{"title": title, "link": link, "position": at} for at, (link, title) in enumerate(links.items(), 1)]
+        return as_json({"search_metadata": {"status": "Success"}, "organic_results": found})
+
+    def _site(self, asked: Asked) -> Answer:
+        return as_text(PAGE, "text/html")
+
+    def fetched(self) -> list[str]:
+        return [asked.path for asked in self.server.requests if asked.path.startswith("/site")]
+
+
+def _no_rules(asked: Asked) -> Answer:
+    return refusal(404)
+
+
+def _title(number: int) -> str:
+    return ("Injury of the liver by common drugs", "Livers of alpine dairy cattle injured by drugs")[number - 1]
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes a library in more than a second, and the tests look into it."""
+    monkeypatch.setattr(enrich_keeping, "WAIT_S", 30.0)
+
+
+@pytest.fixture
+def there() -> Iterator[World]:
+    made = World()
+    with made.server:
+        yield made
+
+
+def made(there: World | serving, folder: Path, *, offline: bool = False, **enrich: Any) -> Settings:
+    url = (there.server if isinstance(there, World) else there).base_url
+    asked = settings(url, folder / "answers")
+    sources = asked.sources.model_copy(update={"allowed_hosts": url.removeprefix("http://"), "offline": offline})
+    own = {"library": LibrarySettings(uri=str(folder / "library")), "run": RunSettings(run_timeout_s=100), "sources": sources}
+    return asked.model_copy(update={**own, "enrich": EnrichSettings(**{"time_s": 30.0, "idle_s": 30.0, **enrich})})
+
+
+async def answered(asked: Settings, **request: Any) -> SearchResponse:
+    services = Services(asked)
+    try:
+        return SearchResponse.model_validate(await build(services).ainvoke({**ASKED, **request}))
+    finally:
+        services.close()
+
+
+def row(answer: SearchResponse, strategy: str) -> SourceReport:
+    (found,) = [one for one in answer.sources if one.strategy == strategy and (one.source == "enrich" or strategy == "keep")]
+    return found
+
+
+def hit(answer: SearchResponse, doc_id: str) -> Hit:
+    (found,) = [one for one in answer.hits if one.doc_id == doc_id]
+    return found
+
+
+async def test_abstracts_and_pages_arrive_and_a_doi_is_never_fetched(there: World, tmp_path: Path) -> None:
+    answer = await answered(made(there, tmp_path))
+    paper = hit(answer, "crossref:10.1000/cr1")
+    assert (paper.abstract, paper.metadata["filled_from"]["abstract"]) == (ABSTRACT, "openalex")
+    page = next(one for one in answer.hits if one.url and one.url.endswith("/site/patients"))
+    assert (TEXT in page.original_text, page.identifiers.doi, page.authors, page.abstract) == (
+        True,
+        "10.1000/page",
+        ("A. Frost",),
+        ABSTRACT,
+    )
+    assert there.fetched() == ["/site/patients"]
+    assert [(one.asked, one.returned, one.status) for one in (row(answer, "pages"), row(answer, "identifiers"))] == [
+        (1, 1, "ok"),
+        (3, 2, "ok"),
+    ]
+    assert (row(answer, "keep").message, answer.snapshot) == ("2 new", None)
+    assert answer.failures == ()
+
+
+async def test_the_next_search_finds_what_was_kept_also_offline(there: World, tmp_path: Path) -> None:
+    await answered(made(there, tmp_path))
+    asked = len(there.server.requests)
+    services = Services(made(there, tmp_path, offline=True))
+    before = await (await services.library()).snapshot()
+    answer = SearchResponse.model_validate(await build(services).ainvoke({"query": "paracetamol hepatocytes"}))
+    services.close()
+    paper = hit(answer, "crossref:10.1000/cr1")
+    assert (paper.abstract, {place.source for place in paper.found_by}) == (ABSTRACT, {"library"})
+    assert paper.metadata["filled_from"]["abstract"] == "openalex"
+    assert {one.source for one in answer.sources} == {"library"}
+    assert next(one.message for one in answer.sources if one.strategy == "lance_dense").startswith("the library at")  # it has no vectors
+    assert (len(there.server.requests), answer.snapshot, answer.failures) == (asked, before, ())
+
+
+async def test_newer_figures_go_before_those_that_were_kept(there: World, tmp_path: Path) -> None:
+    """The abstract is the kept one: the service that gave it is down by now."""
+    await answered(made(there, tmp_path))
+    there.citations, there.down = 8, frozenset({"openalex"})
+    answer = await answered(made(there, tmp_path))
+    paper = hit(answer, "crossref:10.1000/cr1")
+    assert (paper.citations, paper.abstract, paper.metadata["filled_from"]["abstract"]) == (8, ABSTRACT, "openalex")
+    assert {place.source for place in paper.found_by} == {"crossref", "library", "serpapi_google"}  # its link names the DOI
+    assert row(answer, "keep").message == "1 changed; 1 as they were"
+    assert there.fetched() == ["/site/patients"]  # its text was kept, too
+    offline = await answered(made(there, tmp_path, offline=True), sources=None)
+    assert hit(offline, "crossref:10.1000/cr1").citations == 8
+
+
+async def test_the_version_that_was_searched_is_told_not_the_one_that_was_kept(there: World, tmp_path: Path) -> None:
+    library = await Library.open(tmp_path / "library", create=True)
+    await library.upsert([Paper(doc_id="mine", title="Liver injury, my notes", abstract="Mine.")])
+    before = await library.snapshot()
+    answer = await answered(made(there, tmp_path))
+    assert (answer.snapshot, await library.snapshot() != before, await library.count()) == (before, True, 3)
+    library.close()
+
+
+async def test_vectors_answer_also_where_kept_works_have_none(there: World, tmp_path: Path) -> None:
+    library = await Library.open(tmp_path / "library", create=True)
+    mine = Paper(doc_id="mine", title="Liver injury by drugs, my notes")
+    await library.embed([mine], WordEmbedder())
+    await library.upsert([mine])
+    library.close()
+    await answered(made(there, tmp_path))
+    services = Services(made(there, tmp_path, offline=True), embedder=WordEmbedder())
+    answer = SearchResponse.model_validate(await build(services).ainvoke({"query": QUERY}))
+    services.close()
+    said = next(one for one in answer.sources if one.strategy == "lance_dense")
+    assert (said.status, said.returned, said.message) == (
+        "ok",
+        1,
+        "2 records have no vector; embed them with: outrider library reindex",
+    )
+    assert len(answer.hits) == 3
+
+
+async def test_a_library_that_somebody_writes_is_not_waited_for(there: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "WAIT_S", 1.0)
+    (await Library.open(tmp_path / "library", create=True)).close()
+    with FileLock(tmp_path / "library" / LOCK):
+        answer = await answered(made(there, tmp_path))
+    said = row(answer, "keep")
+    assert (said.status, said.returned) == ("timeout", 0)
+    assert "has been written by another process for 1 s" in said.message
+    assert 1_000 <= said.took_ms < 10_000
+    assert hit(answer, "crossref:10.1000/cr1").abstract == ABSTRACT
+
+
+async def test_a_slow_library_is_written_beside_the_answer(there: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enrich_keeping, "WAIT_S", 0.1)
+    (await Library.open(tmp_path / "library", create=True)).close()
+    with FileLock(tmp_path / "library" / LOCK):
+        answer = await answered(made(there, tmp_path))
+    said = row(answer, "keep")
+    assert (said.status, said.returned, said.message.partition(":")[0]) == ("partial", 0, "being kept")
+    for thread in threading.enumerate():
+        if thread.name == "outrider-keeping":
+            await asyncio.to_thread(thread.join, 30)
+    library = await Library.open(tmp_path / "library")
+    assert len(await library.fetch(["crossref:10.1000/cr1"])) == 1
+    library.close()
+
+
+async def test_a_folder_that_is_no_library_is_left_alone(there: World, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "thesis.tex").write_text("mine")
+    answer = await answered(made(there, tmp_path))
+    assert (row(answer, "keep").status, "is no Outrider library" in row(answer, "keep").message) == ("unavailable", True)
+    assert [path.name for path in (tmp_path / "library").iterdir()] == ["thesis.tex"]
+    assert hit(answer, "crossref:10.1000/cr1").abstract == ABSTRACT
+
+
+async def test_nothing_is_kept_or_fetched_where_the_settings_say_so(there: World, tmp_path: Path) -> None:
+    answer = await answered(made(there, tmp_path, keep=False, pages=0))
+    assert [one.strategy for one in answer.sources if one.source == "enrich"] == ["identifiers"]
+    assert (there.fetched(), (tmp_path / "library").exists()) == ([], False)
+
+
+async def test_every_link_and_identifier_stands_in_what_somebody_sent(there: World, tmp_path: Path) -> None:
+    sent: list[str] = []
+    inner = there.server.handler
+
+    def noted(asked: Asked) -> Answer:
+        answer = inner(asked)
+        assert isinstance(answer, Answer)
+        sent.append(answer.body.decode())
+        return replace(answer)
+
+    there.server.handler = noted
+    answer = await answered(made(there, tmp_path))
+    said = "\n".join(sent).lower().replace("\\/", "/")
+    assert answer.hits
+    for one in answer.hits:
+        assert one.url is None or json.dumps(one.url.lower())[1:-1].removeprefix("https://doi.org/") in said
+        assert all(value.lower() in said for _, value in one.identifiers.pairs())
+
+
+async def test_services_that_know_nothing_more_cost_nothing_but_their_rows(tmp_path: Path) -> None:
+    """All of them answer an identifier, and GitHub a repository, with what they answer to a search."""
+    async with serving(world(**{"robots.txt": _no_rules})) as server:
+        answer = await answered(made(server, tmp_path, pages=0, time_s=5.0), sources=None)
+    assert answer.failures == ()
+    assert {place.source for hit in answer.hits for place in hit.found_by} == set(SERVICES)
+    strategies = [(one.source, one.strategy) for one in answer.sources]
+    assert strategies[-3:] == [("enrich", "identifiers"), ("github", "details"), ("library", "keep")]
+
+
+def test_offline_there_is_nobody_to_fetch_pages_else_one_for_all() -> None:
+    assert Services(Settings(sources=SourcesSettings(offline=True))).pages is None
+    assert Services(Settings(), sources=()).pages is None
+    assert Services(Settings()).pages is Services(Settings()).pages is not None

@@ -1,0 +1,37 @@
+"""One language, one code, whoever wrote it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.state.languages import _known, normal_language
+
+
+@pytest.mark.parametrize(
+    ("said", "normal"),
+    [
+        ("en", "en"), ("eng", "en"), ("English", "en"), ("en-US", "en"), ("EN_gb", "en"), (" english ", "en"), ("zh-Hant-TW", "zh"),
+        ("fre", "fr"), ("fra", "fr"), ("ger", "de"), ("scr", "hr"), ("Scottish Gaelic", "gd"), ("Bokmål", "nb"), ("grc", "grc"),
+        ("und", None), ("mul", None), ("", None), ("xx", None), ("e", None), ("en, fr", None), ("of the birds", None), ("123", None),
+    ],
+)  # fmt: skip
+def test_codes_tags_and_names(said: str, normal: str | None) -> None:
+    assert normal_language(said) == normal
+
+
+def test_the_register_is_of_two_letters_each_with_codes_and_a_name() -> None:
+    by_code: dict[str, list[str]] = {}
+    for spelling, two in _known().items():
+        by_code.setdefault(two, []).append(spelling)
+    assert len(by_code) == 183  # ISO 639-1 without `bh`, which was withdrawn
+    for two, spellings in by_code.items():
+        assert two in spellings
+        assert any(len(one) == 3 for one in spellings)
+
+
+@given(st.text(max_size=20) | st.sampled_from(sorted(_known())))
+def test_what_is_normal_stays_so(said: str) -> None:
+    normal = normal_language(said)
+    assert normal is None or (normal_language(normal) == normal and 2 <= len(normal) <= 3)
