@@ -13,8 +13,10 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from outrider.ingest.author_strings import parted_authors
+from outrider.ingest.citing import OWN_ID, with_own_ids
 from outrider.ingest.entry import BadEntry, Entry, Parsed
-from outrider.ingest.fields import OWN_ID, Draft, TooDeep, clean, empty, identifiers_of, scalar, with_own_ids
+from outrider.ingest.fields import Draft, identifiers_of
+from outrider.ingest.values import TooDeep, clean, empty, scalar
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.nearest import did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository

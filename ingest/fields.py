@@ -1,4 +1,4 @@
-"""Values as files give them, turned into the values of a record; what has no place stays under its own name.
+"""The values of an entry, turned into the fields of a record; what has no place stays under its own name.
 
 Years, authors, page ranges and identifiers come in many dresses. Nothing is guessed and nothing is lost: a value that does
 not say what its field asks for stays in `Draft.rest`, which becomes the record's `metadata`.
@@ -6,121 +6,20 @@ not say what its field asks for stays in `Draft.rest`, which becomes the record'
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from html import unescape
 from urllib.parse import unquote
 
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.records import Edge, Identifiers, Record
+from outrider.ingest.citing import OWN_ID, cited
+from outrider.ingest.values import count_of, cut, empty, listed, one_line, scalar, spelled_out, year_of
+from outrider.state.records import Edge, Identifiers
 
-MAX_DEPTH = 64
-"""Values nested deeper are refused: parsers and hashes downstream recurse."""
-ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
-"""Written out before a list is cut at `;`."""
-SURROGATE = re.compile(r"[\ud800-\udfff]")
-YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
-COMPACT_DATE = re.compile(r"((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
-EXACT_YEAR = re.compile(r"\d{4}(?:\.0)?")
-YEARS = range(1000, 2200)
-WHOLE = re.compile(r"\d{1,18}(?:\.0+)?")
 DOI_URL = re.compile(r"https?://(?:dx\.)?doi\.org/", re.IGNORECASE)
-FAMILY = ("family", "last", "lastName", "last_name", "LN")
-QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
-GIVEN = ("given", "first", "firstName", "first_name", "FN")
 PUBMED = ("nlm", "pubmed", "medline")
 """What databases and providers that number as PubMed does are called."""
-OWN_ID = "id:"
-"""Begins the target of an edge to another entry of the same file, by its own id; naming puts that entry's `doc_id` there."""
-MAX_OWN_ID_CHARS = 80
-NAMED = ("name", "literal", "display_name", "full_name")
-
-
-class TooDeep(ValueError):
-    """A value is nested more than `MAX_DEPTH` levels deep."""
-
-
-def clean(value: object, depth: int = 0) -> JsonValue:
-    """The same JSON value without what no store takes: null characters, lone surrogates (U+FFFD instead), NaN (null instead).
-
-    Raises `TooDeep`.
-    """
-    if depth > MAX_DEPTH:
-        raise TooDeep(f"nested more than {MAX_DEPTH} levels deep")
-    match value:
-        case str():
-            return SURROGATE.sub("\ufffd", value.replace("\x00", ""))
-        case list():
-            return [clean(item, depth + 1) for item in value]
-        case dict():
-            return {str(clean(str(key))): clean(item, depth + 1) for key, item in value.items()}
-        case float() if not math.isfinite(value):
-            return None
-        case None | bool() | int() | float():
-            return value
-    raise TypeError(f"no JSON value: {type(value).__name__}")
-
-
-def scalar(value: JsonValue) -> str | None:
-    """A string or number as text, whole numbers without a fraction; None for anything else and for nothing."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return text.strip() or None
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.replace("\x00", "").split())
-
-
-def empty(value: JsonValue) -> bool:
-    return value is None or (isinstance(value, str | list | dict) and not value) or (isinstance(value, str) and not value.strip())
-
-
-def listed(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
-    """Names or keywords: a list as it is, a list written into a string (JSON's or Python's), else cut at `;` and line ends.
-
-    With `commas` a string without those is cut at commas. Persons given as objects become `Family, Given`.
-    """
-    if isinstance(value, str):
-        literal = _literal(value)
-        value = literal if literal is not None else _cut(ENTITY.sub(lambda found: unescape(found.group()), value), commas=commas)
-    items = value if isinstance(value, list) else [value]
-    names = (person(item) if isinstance(item, dict) else scalar(item) for item in items)
-    return tuple(line for name in names if name and (line := one_line(name)))
-
-
-def person(given: Mapping[str, JsonValue]) -> str | None:
-    """The name in an object such as CSL's `{"family": ..., "given": ...}` or `{"name": ...}`."""
-    family, first, whole = (_first_scalar(given, keys) for keys in (FAMILY, GIVEN, NAMED))
-    return f"{family}, {first}" if family and first else family or whole or first
-
-
-def year_of(value: JsonValue) -> tuple[int | None, bool]:
-    """The year that a value states, and whether it states nothing else: `2019` does, `2019/08/01` and `c2019` say more."""
-    if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}
-        parts = value.get("date-parts")
-        first = parts[0] if isinstance(parts, list) and parts else None
-        year = first[0] if isinstance(first, list) and first else None
-        return year_of(year)[0], isinstance(first, list) and len(first) == 1
-    text = scalar(value) if not isinstance(value, list) else None
-    if text is None:
-        return None, False
-    if EXACT_YEAR.fullmatch(text):
-        year = int(float(text))
-        return (year, True) if year in YEARS else (None, False)
-    found = COMPACT_DATE.fullmatch(text) or YEAR.search(text)
-    return (int(found.group(1)), text.strip("/ -") == found.group(1)) if found else (None, False)
-
-
-def count_of(value: JsonValue) -> int | None:
-    text = scalar(value)
-    return int(text.partition(".")[0]) if text and WHOLE.fullmatch(text) else None
 
 
 class Draft:
@@ -229,7 +128,7 @@ class Draft:
     def references(self, *names: str) -> tuple[Edge, ...]:
         """Edges `cites` to what is cited; a value that says more than identifiers, or something else, stays."""
         for key, value in self._asked(names):
-            items = value if isinstance(value, list) else _literal(value) or _cut(value, commas=True) if isinstance(value, str) else []
+            items = value if isinstance(value, list) else spelled_out(value) or cut(value, commas=True) if isinstance(value, str) else []
             if isinstance(value, str) and len(items) < 2 and value.strip().isdigit():  # how many there are
                 continue
             edges = [cited(item) for item in items if not empty(item)]
@@ -265,58 +164,7 @@ def from_pubmed(draft: Draft, databases: tuple[str, ...], number: str) -> bool:
     return any(name in said for name in PUBMED) and bool(given and normal_pmid(given)) and not normal_doi(given or "")
 
 
-def cites(doi: str | None, pmid: str | None, arxiv: str | None = None) -> Edge | None:
-    """The edge to a work that is cited, by the best of its normal identifiers; None for a work without."""
-    best = next((f"{scheme}:{value}" for scheme, value in (("doi", doi), ("pmid", pmid), ("arxiv", arxiv)) if value), None)
-    return Edge(relation="cites", target=best) if best else None
-
-
-def cited(item: JsonValue) -> Edge | None:
-    """One entry of a list of references: by DOI, PMID or arXiv number, else by the own id of another entry of the file (`id:...`)."""
-    if isinstance(item, dict):
-        known = {
-            name.casefold(): value for part in (item, item.get("externalIds")) if isinstance(part, dict) for name, value in part.items()
-        }
-        said = {scheme: scalar(known.get(scheme)) or "" for scheme in ("doi", "pmid", "pubmed", "arxiv")}
-        return cites(normal_doi(said["doi"]), normal_pmid(said["pmid"] or said["pubmed"]), normal_arxiv(said["arxiv"]))
-    text = scalar(item) or ""
-    numbered = normal_pmid(text) if not text.isdigit() else None
-    edge = cites(normal_doi(text), numbered, normal_arxiv(text))
-    return edge or (Edge(relation="cites", target=OWN_ID + text) if 0 < len(text) <= MAX_OWN_ID_CHARS and " " not in text else None)
-
-
-def with_own_ids(record: Record, renamed: Callable[[str], str]) -> Record:
-    """The record with the own ids that it cites replaced by what they are renamed to: a whole target for each `id:...`."""
-    if not any(edge.target.startswith(OWN_ID) for edge in record.edges):
-        return record
-    edges = (Edge(relation=edge.relation, target=renamed(edge.target)) if edge.target.startswith(OWN_ID) else edge for edge in record.edges)
-    return record.model_copy(update={"edges": tuple(edges)})
-
-
 def _says_only(text: str, normal: str) -> bool:
     bare = unquote(text).strip().rstrip("./;,").casefold()
     digits = re.sub(r"[^0-9Xx]", "", text)
     return bare.endswith(normal.casefold()) or (normal.startswith("978") and len(digits) in (10, 13) and len(text) <= 30)
-
-
-def _first_scalar(given: Mapping[str, JsonValue], keys: tuple[str, ...]) -> str | None:
-    return next((text for key in keys if (text := scalar(given.get(key)))), None)
-
-
-def _literal(text: str) -> list[JsonValue] | None:
-    """The list of strings that a string spells out, as spreadsheets get it from programs."""
-    text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        quoted = re.findall(QUOTED, text, re.DOTALL) if PYTHON_LIST.fullmatch(text) else []
-        return [re.sub(r"\\(.)", r"\1", item[1:-1]) for item in quoted] or None
-    return list(found) if isinstance(found, list) and all(isinstance(item, str) for item in found) else None
-
-
-def _cut(text: str, *, commas: bool) -> list[JsonValue]:
-    if commas and not re.search(r"[;\n]", text.strip()):
-        return [*text.split(",")]
-    return [*re.split(r"[;\n\r]", text)]

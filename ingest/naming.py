@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from outrider.identity.titles import normal_title
+from outrider.ingest.citing import with_own_ids
 from outrider.ingest.entry import BadEntry, Entry, Parsed
-from outrider.ingest.fields import with_own_ids
 from outrider.state.records import Record
 
 ID_DIGITS = 20

@@ -16,8 +16,8 @@ from typing import TextIO
 from urllib.parse import quote
 
 from outrider.ingest.export.writer import Writer, scraps
-from outrider.ingest.fields import one_line
 from outrider.ingest.latex import encode
+from outrider.ingest.values import one_line
 from outrider.state.records import BaseRecord, Paper
 
 KEY = re.compile(r"[^\s{}()\"'#%,=~\\@]+")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 from outrider.ingest.export.writer import Writer
-from outrider.ingest.fields import clean
 from outrider.ingest.own_rows import to_json
+from outrider.ingest.values import clean
 from outrider.state.records import BaseRecord
 
 

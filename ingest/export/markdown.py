@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from outrider.ingest.export.writer import Writer
-from outrider.ingest.fields import one_line
+from outrider.ingest.values import one_line
 from outrider.state.records import BaseRecord, Paper
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")

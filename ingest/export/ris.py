@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from outrider.ingest.export.writer import Writer, scraps
-from outrider.ingest.fields import one_line, scalar
+from outrider.ingest.values import one_line, scalar
 from outrider.state.records import BaseRecord, Paper, Repository
 
 RANGE = re.compile(r"([^\s-]+)-([^\s-]+)")

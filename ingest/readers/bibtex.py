@@ -18,9 +18,10 @@ from pydantic import JsonValue
 
 from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import Draft, clean, identifiers_of, one_line, scalar
+from outrider.ingest.fields import Draft, identifiers_of
 from outrider.ingest.latex import decode
 from outrider.ingest.readers.streamed import entries_of
+from outrider.ingest.values import clean, one_line, scalar
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 

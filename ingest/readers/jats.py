@@ -13,9 +13,10 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
+from outrider.ingest.citing import cites
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import cites, year_of
 from outrider.ingest.readers.safe_xml import SPACE, flat, parsed
+from outrider.ingest.values import year_of
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
 

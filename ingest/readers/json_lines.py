@@ -18,9 +18,9 @@ from pydantic import JsonValue
 
 from outrider.ingest.columns import CONTENT, FIELD_OF, check_columns, fold, parsed_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import TooDeep, clean
 from outrider.ingest.own_rows import SCHEMA, NotARecord, from_json
 from outrider.ingest.readers.streamed import entries_of
+from outrider.ingest.values import TooDeep, clean
 from outrider.state.errors import NothingToRead
 
 CHUNK_CHARS = 2**16

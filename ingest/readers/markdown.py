@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_doi
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
-from outrider.ingest.fields import one_line, year_of
 from outrider.ingest.readers.decoded import decoded
+from outrider.ingest.values import one_line, year_of
 from outrider.state.records import Document, Identifiers
 
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 
 from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.fields import Draft, clean, from_pubmed, identifiers_of, scalar
+from outrider.ingest.fields import Draft, from_pubmed, identifiers_of
 from outrider.ingest.readers.streamed import entries_of
+from outrider.ingest.values import clean, scalar
 from outrider.state.errors import NothingToRead
 from outrider.state.records import Paper
 
