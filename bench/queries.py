@@ -3,8 +3,8 @@
 A request has the services to itself, under their real limits for who has keys: a new room of `bench.world` each. Papers and pages are
 CACM's, projects are made up (`bench.ten_requests`), and the model follows rules (`bench.chat`): the figures are of everything around it.
 
-The critical path is what no program could save: in each stage the calls that were made, each with its service's time, as many at once
-and as often as the service's limits let; waves of scoring one after another, since each is chosen by what the one before it said.
+The critical path is what no program could save (`bench.critical_path`): stage after stage, and waves of scoring one after another, since
+each is chosen by what the one before it said.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from unittest.mock import patch
 from pydantic import SecretStr
 
 from bench.answers import Project, Work
+from bench.critical_path import floor_s, service_of
 from bench.data import Absent, collection
 from bench.github import search
 from bench.report import Cell, Report, progress
@@ -69,33 +70,6 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """At most `requests` in `per_s` seconds, `at_once` at a time."""
-
-    requests: float
-    per_s: float
-    at_once: int
-
-
-LIMITS = {
-    "github": Limit(30, 60, 25),
-    DETAILS: Limit(5_000, 3_600, 25),
-    "openalex": Limit(10, 1, 5),
-    "semantic_scholar": Limit(1, 1, 5),
-    "arxiv": Limit(1, 3, 1),
-    "pubmed": Limit(10, 1, 5),
-    "crossref": Limit(3, 1, 3),
-    "serpapi": Limit(5, 10, 5),
-    WEB: Limit(1, 2, 1),
-    PAGES: Limit(10_000, 1, 10_000),
-    MODEL: Limit(10_000, 1, 10),
-}
-"""Of who has keys and says who asks; single repositories are counted apart by GitHub."""
-CHAINS = {"pubmed": 2, PAGES: 2}
-"""Calls of which the second one needs the first: PMIDs before articles, robots.txt before a page."""
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """One request answered: what it took, and which calls it made when."""
 
@@ -125,28 +99,6 @@ class Run:
             return call.told["stage"] if call.told["stage"] in STAGES else "fine_scorer"
         enriching = service in (DETAILS, PAGES) or call.began >= self.began.get("enrich", math.inf)
         return "enrich" if enriching else "scout"
-
-
-def floor_s(calls: Sequence[Call]) -> float:
-    """The least that these calls can take at once: as the slowest service does."""
-    by_service: dict[str, list[float]] = {}
-    for call in calls:
-        by_service.setdefault(service_of(call), []).append(call.after_s)
-    return max((_least_s(name, took_s) for name, took_s in by_service.items()), default=0.0)
-
-
-def service_of(call: Call) -> str:
-    if len(call.parts) < 2:
-        return PAGES  # robots.txt
-    return DETAILS if call.parts[1:3] == ("github", "repos") else call.parts[1]
-
-
-def _least_s(service: str, took_s: Sequence[float]) -> float:
-    """Of the slowest so many calls the least that the service's limits let them take, for whatever number that is most."""
-    limit, chained = LIMITS[service], max(took_s) * min(CHAINS.get(service, 1), len(took_s))
-    slowest = enumerate(sorted(took_s, reverse=True))
-    each = (max(least * (at // limit.at_once + 1), least + at // limit.requests * limit.per_s) for at, least in slowest)
-    return max(chained, *each)
 
 
 def run(*, live: bool = False) -> Report:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bench import queries, world
 from bench.answers import Work
-from bench.queries import LIMITS, Run, floor_s
+from bench.critical_path import LIMITS, floor_s
+from bench.queries import Run
 from bench.served import Call, served
 from bench.ten_requests import REQUESTS, projects
 from outrider.state.response import SearchResponse
