@@ -228,7 +228,6 @@ def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records:
     made = []
     for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id)):
         score = max(0.0, fused[doc_id] / best)
-        made.append(
-            Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores={**scores[doc_id], "fused": score}, score=score)
-        )
+        scores[doc_id]["fused"] = score
+        made.append(Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores=scores[doc_id], score=score))
     return tuple(made)

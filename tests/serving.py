@@ -216,22 +216,24 @@ class serving:  # noqa: N801 - used as a function
 
     async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         try:
-            async for asked in _requests(reader, number):
-                self.requests.append(asked)
-                self.now += 1
-                self.most = max(self.most, self.now)
-                try:
-                    again = await self._answered(asked, reader, writer)
-                finally:
-                    self.now -= 1
-                if not again:
-                    break
-        except ConnectionError:
-            pass  # who asked has gone
+            with suppress(ConnectionError):  # who asked has gone
+                await self._answered_in_turn(reader, writer, number)
         finally:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+    async def _answered_in_turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        async for asked in _requests(reader, number):
+            self.requests.append(asked)
+            self.now += 1
+            self.most = max(self.most, self.now)
+            try:
+                again = await self._answered(asked, reader, writer)
+            finally:
+                self.now -= 1
+            if not again:
+                break
 
     async def _answered(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection is kept."""
