@@ -14,16 +14,14 @@ import typer
 
 from outrider.serve.cli.options import FiltersOption, LibraryOption, read_filters, services, wait_for
 from outrider.serve.cli.terminal import note
+from outrider.serve.exporting import SUFFIXES, record_of
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
 
 if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.filters import Filter
-    from outrider.state.hits import Hit
     from outrider.state.records import Record
-
-SUFFIXES = {".bib": "bibtex", ".ris": "ris", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
 
 
 def export(
@@ -93,17 +91,6 @@ def _read_answer(path: Path) -> list[Record]:
     except ValidationError as error:
         raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
     return [record_of(hit) for hit in answer.hits]
-
-
-def record_of(hit: Hit) -> Record:
-    """What a hit holds of its record: its own fields, and those that stand in its metadata."""
-    from outrider.state.records import RECORD, BaseRecord, Paper, Repository
-
-    said = hit.model_dump(mode="json", include=BaseRecord.model_fields.keys() | {"kind"})
-    kinds: dict[str, type[BaseRecord]] = {"paper": Paper, "repository": Repository}
-    own = kinds.get(hit.kind, BaseRecord).model_fields.keys() - BaseRecord.model_fields.keys()
-    moved = {name: said["metadata"].pop(name) for name in sorted(own & said["metadata"].keys())}
-    return RECORD.validate_python({**said, **moved})
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import uvicorn
 
 from outrider.serve.http.application import Doors, doors
 from outrider.serve.http.connection import Connection
+from outrider.serve.http.listening import address_of, listening_on
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 32 * 1024
 IDLE_S = 5
-BACKLOG = 2_048
 
 
 class Server(uvicorn.Server):
@@ -39,11 +39,10 @@ class Server(uvicorn.Server):
 def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
     needs_key = key_needed(settings, host)
-    with closing(_listening(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
+    with closing(listening_on(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
         server = server_of(services, host, needs_key=needs_key)  # uvicorn takes the streams of its logs here
-        shown = f"[{host}]" if ":" in host else host
         wants = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is asked for"
-        sys.stderr.write(f"Outrider answers at http://{shown}:{listening.getsockname()[1]} - {wants} - Ctrl-C stops it\n")
+        sys.stderr.write(f"Outrider answers at {address_of(host, listening)} - {wants} - Ctrl-C stops it\n")
         server.run(sockets=[listening])
 
 
@@ -79,11 +78,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A bound socket; whatever keeps it from listening is said before the server starts."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG)
-    except OSError as error:
-        raise BadRequest(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port") from error

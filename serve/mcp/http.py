@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import uuid
 from contextlib import closing, redirect_stdout
@@ -15,10 +14,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from outrider.serve.http.auth import Authenticated
 from outrider.serve.http.connection import Connection
+from outrider.serve.http.listening import address_of, listening_on
 from outrider.serve.http.origin import Origins
 from outrider.serve.http.problems import Refusal, response_of
 from outrider.serve.http.server import key_needed
-from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -56,17 +55,8 @@ def application(server: MCPServer, services: Services, host: str) -> ASGIApp:
 
 def serve(server: MCPServer, services: Services, host: str, port: int) -> None:
     app = application(server, services, host)
-    with closing(_listening(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
-        shown = f"[{host}]" if ":" in host else host
-        sys.stderr.write(f"Outrider's tools are at http://{shown}:{listening.getsockname()[1]}{PATH} - Ctrl-C stops it\n")
+    with closing(listening_on(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
+        sys.stderr.write(f"Outrider's tools are at {address_of(host, listening)}{PATH} - Ctrl-C stops it\n")
         bounds = services.settings.serve
         protocol: Any = partial(Connection, most=bounds.connections, head_s=bounds.body_s)
         uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A bound socket; whatever keeps it from listening is said before the server starts."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise BadRequest(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port") from error

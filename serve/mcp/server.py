@@ -19,7 +19,7 @@ from outrider.graph.pipeline import build
 from outrider.ingest.export import writer
 from outrider.ingest.targets import parted
 from outrider.serve.analyzing import analysed
-from outrider.serve.cli.export import record_of
+from outrider.serve.exporting import record_of
 from outrider.serve.ingesting import ingested
 from outrider.serve.mcp import shown
 from outrider.serve.mcp.kept import Kept, address_of

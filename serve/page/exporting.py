@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Query, Request, Response
 
 from outrider.ingest.export import writer
-from outrider.serve.cli.export import SUFFIXES, record_of
+from outrider.serve.exporting import SUFFIXES, record_of
 from outrider.serve.http.problems import Refusal
 from outrider.serve.http.rest import RunId, owner_of
 from outrider.state.request import MAX_TOP_K
