@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -21,6 +23,7 @@ from outrider.state.errors import BadRequest
 KEY = new_key()
 KEYS = {"ann": hash_of(KEY)}
 ASKED = {"query": "aspirin"}
+MANY_FILES = 4_096
 
 
 def kind(answer: httpx.Response) -> tuple[int, str]:
@@ -262,6 +265,18 @@ def test_what_is_no_http_is_refused_with_a_problem() -> None:
     assert all(one.startswith(b"HTTP/1.1 400") and b"application/problem+json" in one for one in said)
 
 
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of a thousand connections are files of this process; shells often start it with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < MANY_FILES:
+        pytest.skip(f"this user may open {hard:,} files at once, not {MANY_FILES:,}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MANY_FILES), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
 def test_a_thousand_connections_leave_room_for_who_comes_after_them() -> None:
     """Idle ones are closed in time, those beyond the bound at once, and the server answers."""
     with running(services(connections=200, body_s=2.0)) as base_url:
