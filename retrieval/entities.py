@@ -53,10 +53,10 @@ class Entity(NamedTuple):
 
 @lru_cache(maxsize=100_000)
 def entity(kind: str, name: str) -> Entity | None:
-    """The node of this name; None where nothing of the name is left."""
+    """The node of this name; None where nothing of the name is left, and for the rest of an address (`//host`)."""
     kind = kind.strip().lower()
     normal = _normal(kind, name.strip())
-    return Entity(kind, normal) if normal and len(normal) <= MAX_NAME_CHARS else None
+    return Entity(kind, normal) if normal and len(normal) <= MAX_NAME_CHARS and not normal.startswith("//") else None
 
 
 @lru_cache(maxsize=100_000)

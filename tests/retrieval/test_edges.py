@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.retrieval import edges
@@ -65,6 +65,7 @@ def test_one_person_has_one_name(written: str, normal: str) -> None:
     assert normal_author(written) == normal
 
 
+@example("//", "pypi")
 @given(st.text(max_size=40), st.sampled_from(["author", "keyword", "mesh", "venue", "pypi", "doi", "protein"]))
 def test_a_normal_name_stays_as_it_is(text: str, kind: str) -> None:
     """What is shown can be asked for."""
