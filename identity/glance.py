@@ -44,14 +44,20 @@ def _pairs(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
                 yield first, at
         if page := _page(record):
             likely[page].append(at)
-    titles = [_words(record.title) for record in records]
     people = _People(records)
     for places in likely.values():
         if 1 < len(places) <= CROWD:
-            yield from (pair for pair in combinations(places, 2) if people.meet(*pair))
-    for one, other in _by_title(titles):
-        if people.meet(one, other) or len(titles[one] & titles[other]) >= ALIKE * min(len(titles[one]), len(titles[other])):
-            yield one, other
+            yield from ((one, other) for one, other in combinations(places, 2) if people.meet((one,), (other,)))
+    titled = defaultdict[frozenset[str], list[int]](list)
+    for at, record in enumerate(records):
+        titled[_words(record.title)].append(at)
+    for title, places in titled.items():
+        if title:
+            yield from ((places[0], other) for other in places[1:])
+    for one, other in _by_title(list(titled)):
+        mine, theirs = titled[one], titled[other]
+        if len(one & other) >= ALIKE * min(len(one), len(other)) or people.meet(mine, theirs):
+            yield mine[0], theirs[0]
 
 
 class _People:
@@ -61,10 +67,10 @@ class _People:
         self._records = records
         self._words: dict[int, frozenset[str]] = {}
 
-    def meet(self, one: int, other: int) -> bool:
-        """Also where one says no author."""
-        mine, theirs = self._of(one), self._of(other)
-        return not mine or not theirs or not mine.isdisjoint(theirs)
+    def meet(self, some: Sequence[int], others: Sequence[int]) -> bool:
+        """Whether any of some and any of the others do, also where one says no author."""
+        mine, theirs = ([self._of(at) for at in places] for places in (some, others))
+        return not all(mine) or not all(theirs) or not frozenset().union(*mine).isdisjoint(frozenset().union(*theirs))
 
     def _of(self, at: int) -> frozenset[str]:
         if at not in self._words:
@@ -99,17 +105,16 @@ def _words(title: str) -> frozenset[str]:
     return frozenset(WORD.findall(title.lower())) - STOP_WORDS
 
 
-def _by_title(titles: Sequence[frozenset[str]]) -> Iterator[tuple[int, int]]:
-    """Pairs that share enough words. Who shares enough shares one of the rarest (prefix filter, Chaudhuri et al. 2006)."""
+def _by_title(titles: Sequence[frozenset[str]]) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Different titles that share enough words. Who shares enough shares one of the rarest (prefix filter, Chaudhuri et al. 2006)."""
     common = Counter(chain.from_iterable(titles))
-    holders: dict[str, list[int]] = {}
-    for at in sorted(range(len(titles)), key=lambda at: len(titles[at])):
-        title = titles[at]
+    holders: dict[str, list[frozenset[str]]] = {}
+    for title in sorted(titles, key=len):
         for other in {other for word in title if word in holders for other in holders[word]}:
-            if len(title & titles[other]) >= SHARED * len(titles[other]):
-                yield other, at
+            if len(title & other) >= SHARED * len(other):
+                yield other, title
         shared = [word for word in title if common[word] > 1]
         if shared and len(shared) >= SHARED * len(title):  # the others share too little with any longer title
             tried = len(shared) - ceil(SHARED * len(title)) + 1
             for word in sorted(shared, key=lambda word: (common[word], word))[:tried]:
-                holders.setdefault(word, []).append(at)
+                holders.setdefault(word, []).append(title)
