@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from outrider.identity.works import contradicting
@@ -84,6 +84,7 @@ class Works:
     _limited: set[str] = field(default_factory=set)
     """Sources that have no turn for us: they are asked no more."""
     _together: Together = field(default_factory=Together)
+    _visits: dict[str, asyncio.Task[ReadPage]] = field(default_factory=dict)
     _came: float = field(default_factory=time.monotonic)
 
     async def run(self, candidates: Sequence[Candidate]) -> None:
@@ -103,9 +104,10 @@ class Works:
         finally:
             self.identifiers.given_up()
             self.read.given_up()
-            for task in pending:
+            left: list[asyncio.Task[Any]] = [*pending, *self._visits.values()]
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
+            await asyncio.gather(*left, return_exceptions=True)
             await self._together.stopped()
 
     def _planned(self, candidates: Sequence[Candidate]) -> list[tuple[Work, list[Way]]]:
@@ -170,7 +172,7 @@ class Works:
         """What the link leads to, where it is the work's; its text fills the record."""
         got: ReadPage | None = None
         try:
-            got = await pages.fetch(record.url or "", max(0.0, self.until - time.monotonic()))
+            got = await self._visited(pages, record.url or "")
         except SearchError as error:
             status = status_of(error)
             self.read.statuses.add(status)
@@ -188,6 +190,12 @@ class Works:
                 self.found[at] = _with_page(record, got.page)
         self.read.end(_has_text(self.found.get(at, record)))
         return got
+
+    async def _visited(self, pages: PageReader, url: str) -> ReadPage:
+        """Works of one link share a visit."""
+        if url not in self._visits:
+            self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - time.monotonic())))
+        return await asyncio.shield(self._visits[url])
 
     async def _declared(self, work: Work, got: ReadPage, services: Sequence[Record]) -> None:
         """Identifiers that a page gave are taken where a find of this search has them, or a service that is asked says so."""

@@ -279,6 +279,15 @@ async def test_a_page_gives_text_and_identifiers_and_these_the_abstract() -> Non
     }
 
 
+@pytest.mark.parametrize("said", [fetched("https://lab.example/a", text=SAID), Forbidden("it answered 403")])
+async def test_finds_with_one_link_share_one_visit(said: Read | SourceError) -> None:
+    """A search engine gave it as a page, a catalogue as a paper: the page is fetched once, and both have what it says."""
+    reader = Reader({"https://lab.example/a": said}, delay_s=0.01)
+    update = await enriched(page("https://lab.example/a"), work(url="https://lab.example/a"), reader=reader)
+    assert reader.asked == ["https://lab.example/a"]
+    assert [bool(record.text) for record in records(update)] == [isinstance(said, Read)] * 2
+
+
 async def test_a_link_that_leads_to_a_doi_is_asked_for() -> None:
     url = "https://short.example/a"
     reader = Reader({url: fetched("https://doi.org/10.1000/a", "doi", title="", identifiers=doi("10.1000/a"))})
