@@ -12,8 +12,8 @@ from itertools import chain, combinations
 from math import ceil
 
 from outrider.identity.groups import Groups
-from outrider.identity.identifiers import normal_doi
-from outrider.identity.titles import MAX_TITLE_CHARS, normal_title
+from outrider.identity.identifiers import canonical_url, normal_doi
+from outrider.identity.titles import MAX_TITLE_CHARS, normal_title, of_article
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS
 
@@ -50,7 +50,7 @@ def _pairs(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
             yield from ((one, other) for one, other in combinations(places, 2) if people.meet((one,), (other,)))
     titled = defaultdict[frozenset[str], list[int]](list)
     for at, record in enumerate(records):
-        titled[_words(record.title)].append(at)
+        titled[_words(of_article(record.title[: 2 * MAX_TITLE_CHARS]))].append(at)
     for title, places in titled.items():
         if title:
             yield from ((places[0], other) for other in places[1:])
@@ -83,7 +83,7 @@ def _names(record: Record) -> Iterator[object]:
     yield from ((scheme, value) for scheme, value in vars(record.identifiers).items() if value)
     yield record.doc_id
     if record.url:
-        yield "url", record.url
+        yield "url", (canonical_url(record.url) if record.kind == "page" else None) or record.url
     for name in ("update_to", "updated_by"):
         said = record.metadata.get(name)
         for update in said if isinstance(said, list) else ():

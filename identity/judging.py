@@ -1,12 +1,13 @@
 """Whether two records are one work: `judge` adds up what each field says, in log-odds, and names it.
 
 1. Kinds that are never one work: a repository and a text; two repositories are one only by `owner/name` or by distribution.
+   Two web pages of one address are one whatever their titles, which search engines cut, unless their identifiers differ.
 2. Relations that are not identity (`relations.py`): a notice and its article, a preprint and its publication, parts of a series.
 3. The sum of the weights of all that the fields say (`weights.py`), on top of what a pair is worth of which nothing is known.
 4. `SAME` and above is the same work, `DIFFERENT` and below are two, between them lies what a model or a person may decide.
 5. Never the same without a title on both sides, since identifiers are given twice by mistake too often; nor by titles and years alone:
    an identifier, the pages, the abstract or, where titles differ in no number and no word but for its spelling, an author must bear it out,
-   or, where authors are not known and a long title is equal, the year and the venue together.
+   or, where authors are not known and a long title is equal, the address, or the year and the venue together.
    Nor where pages differ and so does the venue (without a shared identifier), or title and abstract: printed in two places, it is two;
    supplements print many works under one DOI.
    Nor for author and venue where titles name a kind of text ("Editor's notes"), or few words by one author in two years: a column;
@@ -106,6 +107,8 @@ def judged(one: Keys, other: Keys, weights: Weights = WEIGHTS) -> Judgement:
     if kinds := _kinds(one, other):
         return kinds
     said = compared(one, other)
+    if one.kind == "page" == other.kind and _one_address(said):
+        return Judgement("same", CERTAIN, (Evidence("address", "equal", CERTAIN),))
     score = scored(said, weights)
     evidence = tuple(sorted((Evidence(field, what, weight_of(field, what, weights)) for field, what in said), key=_strength))
     if relation := apart(one, other, said):
@@ -123,12 +126,18 @@ def _verdict(said: tuple[Said, ...], score: float) -> Verdict:
     titles_equal = fields["title"].startswith("equal")
     in_print = fields.get("pages", "differ") != "differ" or fields.get("abstract") == "equal"
     says_else = not SAYS_ELSE.isdisjoint(fields)
-    placed = fields["title"] == "equal" and fields.get("year") == "equal" and fields.get("venue") == "alike" and "authors" not in fields
+    there = fields.get("address") == "equal" or (fields.get("year") == "equal" and fields.get("venue") == "alike")
+    placed = fields["title"] == "equal" and there and "authors" not in fields
     borne_out = numbered or in_print or (not _column(fields) and (placed or (not says_else and fields.get("authors", "none") != "none")))
     elsewhere = (fields.get("venue") == "other" and not numbered) or (fields.get("abstract", "equal") != "equal" and not titles_equal)
     two_places = fields.get("pages") == "differ" and elsewhere
     two_places |= fields.get("venue's kind") in ELSEWHERE and "apart" in fields.get("year", "") and not (numbered or in_print)
     return "same" if score >= SAME and borne_out and not two_places else "unsure"
+
+
+def _one_address(said: tuple[Said, ...]) -> bool:
+    """And no identifier that says otherwise."""
+    return ("address", "equal") in said and not any(level == "differ" and field in IDENTIFYING for field, level in said)
 
 
 def _column(fields: Mapping[str, str]) -> bool:

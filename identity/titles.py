@@ -122,11 +122,21 @@ BEHIND_TITLE = re.compile(
 @lru_cache(maxsize=16_384)
 def notice_of(title: str) -> str:
     """`corrects / X`, where X is the compact title that a notice is about; "" for what is no notice."""
-    found = AHEAD_OF_TITLE.match(title)
-    if found and found["of"] is None and not found["mark"]:
-        found = None  # "Response surfaces of ..." is an article
-    found = found or BEHIND_TITLE.match(title)
+    found = _notice(title)
     if not found:
         return ""
     kind = "retracts" if found["retracts"] else "corrects" if found["corrects"] else "comments on"
     return f"{kind} / {title_of(found['title']).compact}"
+
+
+def of_article(title: str) -> str:
+    """The title that a notice is about; of what is no notice its own."""
+    found = _notice(title)
+    return found["title"] if found else title
+
+
+def _notice(title: str) -> re.Match[str] | None:
+    found = AHEAD_OF_TITLE.match(title)
+    if found and found["of"] is None and not found["mark"]:
+        found = None  # "Response surfaces of ..." is an article
+    return found or BEHIND_TITLE.match(title)

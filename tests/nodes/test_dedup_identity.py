@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import candidate, doi, found, paper
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.identity.glance import worth_comparing
@@ -77,6 +77,33 @@ def test_two_publications_do_not_chain_through_a_preprint(seed: int) -> None:
 
 def test_a_title_in_other_words_is_no_version() -> None:
     assert len(works(PREPRINT, by_ann("mice", LIVER.replace("adults", "mice"), identifiers=doi("10.1000/mice")))) == 2
+
+
+# pages
+
+GOOGLES = Page(doc_id="google", title="Aspirin - Wikip...", source="serpapi_google", url="https://en.wiki.example/Aspirin?utm_source=g")
+BINGS = Page(doc_id="bing", title="Aspirin", source="web", url="http://www.en.wiki.example/Aspirin/#Uses")
+
+
+@pytest.mark.parametrize("fields", [{}, {"title": "Just a moment"}, {"title": ""}])
+def test_a_web_page_that_two_engines_found_is_one_hit(fields: dict[str, str]) -> None:
+    """Whatever title each shows."""
+    (work,) = works(GOOGLES, BINGS.model_copy(update=fields))
+    assert {one.doc_id for one in records_in(work)} == {"google", "bing"}
+    assert "address equal" in work.duplicates[0].why
+
+
+def test_pages_of_two_addresses_or_with_two_identifiers_stay_two() -> None:
+    assert len(works(GOOGLES, BINGS.model_copy(update={"url": "https://en.wiki.example/Aspirin_2"}))) == 2
+    told = [one.model_copy(update={"identifiers": doi(f"10.1000/{one.doc_id}")}) for one in (GOOGLES, BINGS)]
+    assert len(works(*told)) == 2
+
+
+def test_a_work_and_the_page_that_its_link_leads_to_are_one() -> None:
+    """Where the title is long enough to say which work it is."""
+    page = Page(doc_id="page", title=LIVER, source="web", url="https://lab.example/liver")
+    assert len(works(paper("scholar", LIVER, source="serpapi_scholar", url=page.url), page)) == 1
+    assert len(works(paper("scholar", LIVER, source="serpapi_scholar", url="https://lab.example/other"), page)) == 2
 
 
 # relations
@@ -268,6 +295,7 @@ def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record
             assert not judgement.contradicts or version or by_hand or addressed(one) or addressed(other)
 
 
+@example([paper("a", f"{LIVER}: a cohort study", authors=["Smith, A"]), paper("b", f"Erratum to: {LIVER}", authors=["Roe, R."])])
 @given(MANY)
 @settings(max_examples=40, deadline=None)
 def test_a_glance_loses_nothing(many: list[Record]) -> None:
