@@ -25,7 +25,6 @@ from bench.world import SERVICES, World, settings
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
-from outrider.settings.serving import ServeSettings
 from outrider.state.request import checked
 
 ANSWER_S, SLOW_S = 0.05, 1.0
@@ -63,7 +62,8 @@ async def _report(folder: Path) -> Report:
             rows.append(_first(ratios=[await _first_s(client, number) for number in range(2, PARTIAL + 2)]))
     note = (
         f"Services answer after {ANSWER_S:g} s, for the first works after {SLOW_S:g} s; rules, no web, no enriching. "
-        f"{PAIRS} pairs in turn, {AT_ONCE} searches at a time of {AT_ONCE} topics, {RUNS} searches, {PARTIAL} followed."
+        f"{PAIRS} pairs in turn, {AT_ONCE} searches at a time of {AT_ONCE} topics, in the queue of the usual settings, {RUNS} searches, "
+        f"{PARTIAL} followed."
     )
     return Report("doors", COLUMNS, tuple(rows), (note,))
 
@@ -80,10 +80,9 @@ async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, Search
         "llm": LlmSettings(model="none"),
         "run": RunSettings(run_timeout_s=60.0),
         "enrich": EnrichSettings(enabled=False),
-        "serve": ServeSettings(at_once=AT_ONCE),
     }
     services = Services(asked.model_copy(update=own))
-    made = server_of(services, "127.0.0.1", needs_key=False, log_level="error")
+    made = server_of(services, "127.0.0.1", needs_key=False, log_level="error", alone=True)
     made.config.port = 0
     serving = asyncio.create_task(made.serve())
     while not made.started:  # noqa: ASYNC110 - uvicorn has no event for it

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ class Doors:
         self.gate.stopping = True
 
 
-def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> Doors:
-    """Everything that a server on `host` offers. Raises nothing: settings were checked when they were read."""
+def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False, alone: bool = False) -> Doors:
+    """Everything that a server on `host` offers; `alone` in its process. Raises nothing: settings were checked when they were read."""
     settings = services.settings.serve
     gate, metrics = Gate(settings.at_once, settings.queue, settings.queue_s), Metrics()
     metrics.watch(gate)
@@ -75,7 +76,7 @@ def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = Fals
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_warmed(services, well))
+        warming = asyncio.create_task(_warmed(services, well, alone=alone))
         try:
             yield
         finally:
@@ -126,6 +127,9 @@ def _layers(services: Services, gate: Gate, metrics: Metrics, host: str, *, need
     ]
 
 
-async def _warmed(services: Services, well: wellbeing.Wellbeing) -> None:
+async def _warmed(services: Services, well: wellbeing.Wellbeing, *, alone: bool) -> None:
     await services.warm()
+    if alone:  # what was loaded stays: looking for garbage in it costs every fourth search as much as the search
+        gc.collect()
+        gc.freeze()
     well.warm = True

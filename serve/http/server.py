@@ -40,15 +40,15 @@ def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
     needs_key = key_needed(settings, host)
     with closing(listening_on(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
-        server = server_of(services, host, needs_key=needs_key)  # uvicorn takes the streams of its logs here
+        server = server_of(services, host, needs_key=needs_key, alone=True)  # uvicorn takes the streams of its logs here
         wants = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is asked for"
         sys.stderr.write(f"Outrider answers at {address_of(host, listening)} - {wants} - Ctrl-C stops it\n")
         server.run(sockets=[listening])
 
 
-def server_of(services: Services, host: str, *, needs_key: bool, log_level: str = "info") -> Server:
+def server_of(services: Services, host: str, *, needs_key: bool, log_level: str = "info", alone: bool = False) -> Server:
     settings = services.settings.serve
-    made = doors(services, host=host, needs_key=needs_key)
+    made = doors(services, host=host, needs_key=needs_key, alone=alone)
     protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
     config = uvicorn.Config(
         made.app,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import socket
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from doors import ASPIRIN, Held, asking, running, services
+from doors import ASPIRIN, BASE, Held, asking, running, services
 from fakes import Shelf
 
 from outrider.serve.http import run_server
+from outrider.serve.http.application import doors
 from outrider.serve.keys import hash_of, owner_of
 from outrider.serve.python import services_for
 from outrider.settings.load import load
@@ -148,3 +150,16 @@ async def test_the_engines_parts_are_told(shelved: Path) -> None:
         told = (await client.get("/health")).json()
     assert told["status"] == "ok"
     assert json.dumps(told["parts"]).count('"what"') == 4
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collector(alone: bool) -> None:
+    """Else it would be another program's garbage."""
+    gc.unfreeze()
+    opened = doors(services(), alone=alone)
+    async with opened.app.router.lifespan_context(opened.app), asyncio.timeout(30):
+        transport = httpx.ASGITransport(opened.app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+            while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - the door has no event for it
+                await asyncio.sleep(0.01)
+    assert (gc.get_freeze_count() > 0) == alone
