@@ -126,8 +126,8 @@ def _verdict(said: tuple[Said, ...], score: float) -> Verdict:
     titles_equal = fields["title"].startswith("equal")
     in_print = fields.get("pages", "differ") != "differ" or fields.get("abstract") == "equal"
     says_else = not SAYS_ELSE.isdisjoint(fields)
-    there = fields.get("address") == "equal" or (fields.get("year") == "equal" and fields.get("venue") == "alike")
-    placed = fields["title"] == "equal" and there and "authors" not in fields
+    there = fields.get("address") == "equal" or (fields.get("venue") == "alike" and "year" in fields)
+    placed = fields["title"] == "equal" and there and fields.get("year", "equal") == "equal" and "authors" not in fields
     borne_out = numbered or in_print or (not _column(fields) and (placed or (not says_else and fields.get("authors", "none") != "none")))
     elsewhere = (fields.get("venue") == "other" and not numbered) or (fields.get("abstract", "equal") != "equal" and not titles_equal)
     two_places = fields.get("pages") == "differ" and elsewhere

@@ -104,6 +104,8 @@ def test_a_work_and_the_page_that_its_link_leads_to_are_one() -> None:
     page = Page(doc_id="page", title=LIVER, source="web", url="https://lab.example/liver")
     assert len(works(paper("scholar", LIVER, source="serpapi_scholar", url=page.url), page)) == 1
     assert len(works(paper("scholar", LIVER, source="serpapi_scholar", url="https://lab.example/other"), page)) == 2
+    reports = [paper(f"in {year}", LIVER, source="serpapi_scholar", url=page.url, year=year) for year in (2019, 2020)]
+    assert len(works(*reports)) == 2
 
 
 # relations
