@@ -35,9 +35,11 @@ class Held(Shelf):
     """A library that answers when it is let."""
 
     let: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: int = 0
     stopped: int = 0
 
     async def search(self, query: Any) -> Any:
+        self.begun += 1
         try:
             await self.let.wait()
         except asyncio.CancelledError:
@@ -74,6 +76,13 @@ def running(made: Services, *, needs_key: bool = False) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(timeout=30)
+
+
+async def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
+    """Patience for a busy machine: waits for what must come, for nothing else."""
+    async with asyncio.timeout(within_s):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
 
 
 def _until(holds: Callable[[], bool], thread: threading.Thread) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, Held, asking, running, services
+from doors import ASPIRIN, Held, asking, running, services, until
 from fakes import paper
 
 from outrider.serve.http.server import key_needed
@@ -208,7 +208,7 @@ async def test_beyond_queue_and_places_requests_are_told_when_to_come_again() ->
     async with asking(services(shelf=held, at_once=1, queue=1)) as client:
         both = [client.post("/api/search", json=ASKED), client.post("/search/invoke", json={"input": ASKED})]
         begun = [asyncio.create_task(one) for one in both]
-        await asyncio.sleep(0.1)
+        await until(lambda: client.doors.gate.admitted == 2)  # type: ignore[attr-defined]
         refused = [await client.post("/api/search", json=ASKED), await client.post("/search/stream", json={"input": ASKED})]
         held.let.set()
         answered = await asyncio.gather(*begun)
@@ -222,7 +222,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_so() -> None:
     held = Held([ASPIRIN])
     async with asking(services(shelf=held, at_once=1, queue_s=0.05)) as client:
         first = asyncio.create_task(client.post("/api/search", json=ASKED))
-        await asyncio.sleep(0.02)
+        await until(lambda: held.begun > 0)
         late = await client.post("/api/search", json=ASKED)
         held.let.set()
         await first
@@ -231,11 +231,10 @@ async def test_who_waits_too_long_for_a_turn_is_told_so() -> None:
 
 async def test_a_request_that_takes_too_long_is_ended_and_its_search_stopped() -> None:
     held = Held([ASPIRIN])
-    async with asking(services(shelf=held, request_s=0.1)) as client:
+    async with asking(services(shelf=held, request_s=1.0)) as client:  # a busy machine takes a while to come to the library
         answers = [await client.post(path, json=body) for path, body in (("/api/search", ASKED), ("/search/invoke", {"input": ASKED}))]
-        await asyncio.sleep(0.05)
+        await until(lambda: held.stopped == 2)
     assert [kind(one) for one in answers] == [(504, "took-too-long")] * 2
-    assert held.stopped == 2
 
 
 @pytest.mark.parametrize(("path", "body"), [("/api/search", ASKED), ("/search/invoke", {"input": ASKED})])
@@ -244,8 +243,8 @@ def test_a_search_stops_when_its_asker_has_gone(path: str, body: Any) -> None:
     with running(services(shelf=held)) as base_url:
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{base_url}{path}", json=body, timeout=0.5)
-        until = time.monotonic() + 20
-        while not held.stopped and time.monotonic() < until:
+        ends_at = time.monotonic() + 20
+        while not held.stopped and time.monotonic() < ends_at:
             time.sleep(0.02)
     assert held.stopped == 1
 
@@ -283,9 +282,9 @@ def test_a_thousand_connections_leave_room_for_who_comes_after_them() -> None:
         address = ("127.0.0.1", int(base_url.rpartition(":")[2]))
         sockets = [socket.create_connection(address) for _ in range(1_000)]
         refused = sum(_first_line(one) == b"HTTP/1.1 429 Too Many Requests" for one in sockets[200:])
-        until = time.monotonic() + 60
+        ends_at = time.monotonic() + 60
         status = 0
-        while status != 200 and time.monotonic() < until:
+        while status != 200 and time.monotonic() < ends_at:
             try:
                 status = httpx.post(f"{base_url}/api/search", json=ASKED, timeout=30).status_code
             except httpx.TransportError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, STATINS, Held, asking, services
+from doors import ASPIRIN, STATINS, Held, asking, services, until
 from fakes import Shelf
 
 from outrider.serve.http.examples import ANSWERED, ASKED
@@ -137,7 +137,7 @@ async def test_a_search_can_be_stopped() -> None:
     held = Held([ASPIRIN])
     async with asking(services(shelf=held)) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
-        await asyncio.sleep(0.05)
+        await until(lambda: held.begun > 0)
         stopped = await client.delete(place)
         said = events_in((await client.get(f"{place}/events")).text)
         state = (await client.get(place)).json()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from doors import ASPIRIN, BASE, Held, asking, running, services
+from doors import ASPIRIN, BASE, Held, asking, running, services, until
 from fakes import Shelf
 
 from outrider.serve.http import run_server
@@ -113,15 +113,16 @@ async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogC
     async with asking(services(shelf=held, shutdown_s=0.05)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
         run = client.doors.runs.get(run_id, "")  # type: ignore[attr-defined]
-        await asyncio.sleep(0.05)
+        await until(lambda: held.begun > 0)
     assert (run.status, held.stopped) == ("cancelled", 1)
     assert "were stopped" in caplog.text
 
 
 async def test_a_server_that_is_about_to_stop_is_not_ready_and_takes_no_search() -> None:
     async with asking(services()) as client:
-        await asyncio.sleep(0.05)
-        before = (await client.get("/readyz")).status_code
+        async with asyncio.timeout(30):
+            while (before := (await client.get("/readyz")).status_code) != 200:  # noqa: ASYNC110 - the door has no event for it
+                await asyncio.sleep(0.01)
         client.doors.stop()  # type: ignore[attr-defined]
         after = [(await client.get("/readyz")).status_code, (await client.post("/api/search", json={"query": "x"})).status_code]
         alive = (await client.get("/healthz")).json()
