@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -369,7 +370,8 @@ async def test_without_a_key_two_pages_are_the_most() -> None:
 
 async def test_a_page_that_fails_costs_itself_only() -> None:
     whole = paged(500)
-    with serving(lambda asked: whole(asked) if asked.query["page"] == "1" else FAULTS["429, Retry-After"]) as server:
+    limited = replace(FAULTS["429, Retry-After"], after_s=1.0)  # who is told so earlier asks for no other page
+    with serving(lambda asked: whole(asked) if asked.query["page"] == "1" else limited) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
     assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
     assert answer.message.startswith("1 of 2 pages did not come: openalex answered 429")

@@ -116,7 +116,8 @@ async def test_what_stands_on_two_pages_counts_once() -> None:
 
 @pytest.mark.parametrize("start", ["0", "20"])
 async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
-    limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"})
+    # Late, since who is told so does not ask for the other page any more.
+    limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"}, after_s=1.0)
     with serving(lambda asked: limited if asked.query["start"] == start else works(asked)) as server:
         answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=5))
     assert (answer.status, len(answer.results)) == ("partial", 20)
