@@ -200,13 +200,13 @@ class serving:  # noqa: N801 - used as a function
             server.close()
 
     async def _stopped(self) -> None:
+        await take_no_more(self._server)
         self._server.close()
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:  # one may just be taking a connection, which makes another
-            for writer in self._connections.values():
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task, writer in self._connections.items():
                 writer.transport.abort()
-            for task in others:
                 task.cancel()
-            await asyncio.wait(others)
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
 
     def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._count += 1
@@ -255,6 +255,13 @@ class serving:  # noqa: N801 - used as a function
             self.sent += len(part)
             await _slept(answer.drip_s, reader)
         return not answer.cut
+
+
+async def take_no_more(server: asyncio.Server) -> None:
+    """Before it is closed: asyncio leaves the socket of a connection open which it has taken and not yet given to its server."""
+    for listening in server.sockets:
+        server.get_loop().remove_reader(listening.fileno())
+    await asyncio.sleep(0)
 
 
 async def _slept(seconds: float, reader: asyncio.StreamReader) -> None:

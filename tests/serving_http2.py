@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from serving import take_no_more
+
 
 @asynccontextmanager
 async def speaking_http2(folder: Path) -> AsyncIterator[tuple[str, Path]]:
@@ -31,8 +33,10 @@ async def speaking_http2(folder: Path) -> AsyncIterator[tuple[str, Path]]:
     try:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", certificate
     finally:
+        await take_no_more(server)
         server.close()
-        await asyncio.wait(tasks, timeout=2)
+        if tasks:
+            await asyncio.wait(tasks, timeout=2)
 
 
 async def _spoken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:

@@ -17,6 +17,7 @@ import diskcache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from serving import take_no_more
 
 from outrider.sources.calls import cache_disk as module
 from outrider.sources.calls.cache import Answers, Kept, NoAnswers, _packed, _unpacked, put_beside
@@ -282,6 +283,7 @@ async def listening(met: object) -> AsyncIterator[str]:
     try:
         yield f"redis://:secret-word@127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
     finally:
+        await take_no_more(server)
         server.close()
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import Answer, serving
+from serving import Answer, serving, take_no_more
 
 from outrider.sources.calls.guard import Guard, why_not
 from outrider.sources.calls.pinned import PinnedNetwork
@@ -64,6 +64,7 @@ async def counting() -> AsyncIterator[Counter]:
         yield counter
     finally:
         for each in servers:
+            await take_no_more(each)
             each.close()
 
 
@@ -294,6 +295,7 @@ async def test_the_name_stays_what_tls_and_the_host_header_say() -> None:
     async with httpx.AsyncClient(transport=guard.transport(), trust_env=False) as client:
         with pytest.raises(httpx.ConnectError):  # it has no certificate
             await client.get(f"https://papers.example.com:{port}/")
+    await take_no_more(server)
     server.close()
     assert said == ["papers.example.com"]
 
