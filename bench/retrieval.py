@@ -31,7 +31,7 @@ from outrider.retrieval.probe import sign_flip_p
 from outrider.retrieval.rerank.late_interaction import LateInteraction
 from outrider.retrieval.vectors.rows import document_text
 from outrider.settings.model import RankingSettings, RerankerSettings
-from outrider.state.hits import Candidate
+from outrider.state.hits import Candidate, RankedList, Scored
 from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
 from outrider.state.request import RetrieverType
 
@@ -203,10 +203,14 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
 
 async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
     """What all strategies found, fused, with the scores that a reranker mixes with its own."""
-    queries = [SourceQuery(text, kind, None, DEPTH) for kind in RetrieverType]
-    answers = [answer.results for answer in await asyncio.gather(*(engine.search(query) for query in queries))]
-    lists = [as_list("library", query.strategy, text, answer) for query, answer in zip(queries, answers, strict=True)]
-    records = {one.record.doc_id: one.record for answer in answers for one in answer}
+
+    async def found(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
+        answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
+        return answer.results, as_list("library", kind, text, answer.results)  # while others are waited for, as the scout does
+
+    answers = await asyncio.gather(*map(found, RetrieverType))
+    lists = [places for _, places in answers]
+    records = {one.record.doc_id: one.record for results, _ in answers for one in results}
     return candidates(fuse(lists), lists, records)
 
 

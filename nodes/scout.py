@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.nodes.asked import named_by, shown_time
 from outrider.nodes.filling import filled, own_words
@@ -51,6 +51,13 @@ class Task:
     query: PlannedQuery
 
 
+class Heard(NamedTuple):
+    """What one task found, also without the records."""
+
+    results: Sequence[Scored]
+    places: RankedList
+
+
 @dataclass(frozen=True, slots=True)
 class Scout:
     """Reads strategy, filters; writes lists, candidates, sources, and a failure where no source could be asked."""
@@ -69,16 +76,16 @@ class Scout:
         left_s = time_left(runtime, self.settings, self.clock, state)
         queries = [asked(task, state.strategy, where, limit, left_s) for task in tasks]
         # The last first: the library is the first of them, and computes here what others are waited for.
-        last_first = [ask(task.source, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
+        last_first = [heard(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in ANSWERED for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
-        answers = [(task, answer) for task, (_, answer) in zip(tasks, outcomes, strict=True) if answer]
-        lists = tuple(as_list(task.source.name, task.strategy, task.query.text, answer.results) for task, answer in answers)
-        records = records_of([(task.source.name, answer) for task, answer in answers])
+        answers = [answer for _, answer in outcomes if answer]
+        lists = tuple(answer.places for answer in answers)
+        records = records_of([(answer.places.source, answer.results) for answer in answers])
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
         return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
 
@@ -95,14 +102,14 @@ def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, 
     )
 
 
-def records_of(answers: Iterable[tuple[str, SourceAnswer]]) -> dict[str, Record]:
+def records_of(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
     """One record an id: the library's own, where it holds what a service gave. But what searches have kept there of a service is
     older than that service's answer, and only fills what this leaves out. What it once had from a page it has no more.
     """
     records: dict[str, Record] = {}
     kept: set[str] = set()
-    for name, answer in answers:
-        for record in (one.record for one in answer.results):
+    for name, results in answers:
+        for record in (one.record for one in results):
             held = records.get(record.doc_id)
             if held is None and name == LIBRARY and record.source != LIBRARY:
                 records[record.doc_id] = own_words(record)
@@ -127,6 +134,12 @@ def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int
         strategy.repositories,
         min(left_s, task.source.timeout_s),
     )
+
+
+async def heard(task: Task, query: SourceQuery) -> tuple[SourceReport, Heard | None]:
+    """Listed as soon as it has come, while others are waited for."""
+    report, answer = await ask(task.source, query)
+    return report, Heard(answer.results, as_list(report.source, report.strategy, report.query, answer.results)) if answer else None
 
 
 async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:

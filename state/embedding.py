@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -34,8 +35,13 @@ class EmbeddingSpace(Model):
     @property
     def id(self) -> str:
         """16 hexadecimal digits, the same for the same space wherever its weights lie."""
-        said = self.model_dump(mode="json", exclude=set(self.NOT_IDENTITY))
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        return _id(self)
+
+
+@lru_cache(maxsize=100)
+def _id(space: EmbeddingSpace) -> str:
+    said = space.model_dump(mode="json", exclude=set(space.NOT_IDENTITY))
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class TokensRead(NamedTuple):

@@ -6,18 +6,18 @@ model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from outrider.state.model import Model
+from outrider.state.model import Model, row
 from outrider.state.records import Identifiers, Kind, Record
 
 ScoredBy = Literal["model", "rules", "unscored"]
 
 
-@dataclass(frozen=True, slots=True)
+@row
 class Path:
     """One way from an anchor to a record: `anchor -relation-> (through) -> record`."""
 
@@ -29,7 +29,7 @@ class Path:
     """The entity that both share, where the way leads through one."""
 
 
-@dataclass(frozen=True, slots=True)
+@row
 class FoundBy:
     """Who found a work, with which query, at which rank (from 1)."""
 
@@ -50,7 +50,7 @@ class Scored(NamedTuple):
     paths: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@row
 class Ranked:
     """A place in a ranked list; the record itself stands once, with its candidate."""
 
@@ -93,7 +93,7 @@ class Related(Model):
 SeenIn = Literal["both", "api-only", "web-only", "library-only"]
 
 
-@dataclass(frozen=True, slots=True)
+@row
 class Candidate:
     """One work: its leading record, everyone who found it, and what each stage thought of it."""
 

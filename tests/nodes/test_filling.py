@@ -12,7 +12,6 @@ from outrider.nodes.enrich_keeping import keepable, renewed
 from outrider.nodes.filling import EMPTY, FILLED, WEB, filled, own_words
 from outrider.nodes.scout import records_of
 from outrider.state.hits import Scored
-from outrider.state.ports import SourceAnswer
 from outrider.state.records import Identifiers, Page, Record
 
 EVIL = "Buy pills."
@@ -63,9 +62,9 @@ def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
     bad = paper("crossref:1", "T", source="crossref", abstract=EVIL, url="https://x.example/", venue="Gut", metadata=metadata)
     assert (own_words(bad).abstract, own_words(bad).url, own_words(bad).venue) == ("", None, "Gut")
     assert own_words(bad).metadata == {"filled_from": {"venue": "openalex"}}
-    library = ("library", SourceAnswer((Scored(bad, 1.0),)))
+    library = ("library", (Scored(bad, 1.0),))
     fresh = paper("crossref:1", "T", source="crossref", year=2020)
-    for answers in ([library], [library, ("crossref", SourceAnswer((Scored(fresh, 1.0),)))]):
+    for answers in ([library], [library, ("crossref", (Scored(fresh, 1.0),))]):
         assert records_of(answers)["crossref:1"].abstract == ""
     assert renewed(fresh, bad).abstract == ""
     assert renewed(fresh, bad).venue == "Gut"

@@ -164,8 +164,8 @@ def test_what_was_kept_of_a_service_fills_its_newer_answer_and_the_users_own_sta
     kept = paper("openalex:W1", "Livers", source="openalex", abstract="Kept.", citations=3)
     own = paper("openalex:W2", "My livers", citations=1)
     newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]
-    library = SourceAnswer((Scored(kept, 1.0), Scored(own, 0.5)))
-    answers = [("library", library), ("library", library), ("openalex", SourceAnswer(tuple(Scored(one, 1.0) for one in newer)))]
+    library = (Scored(kept, 1.0), Scored(own, 0.5))
+    answers = [("library", library), ("library", library), ("openalex", tuple(Scored(one, 1.0) for one in newer))]
     first, second = records_of(answers).values()
     assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})
     assert second is own
