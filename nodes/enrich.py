@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.nodes.asked import named_by, shown_time
 from outrider.nodes.coarse_filter import Rules
-from outrider.nodes.dedup import deduplicated
+from outrider.nodes.dedup_beside import found_beside
 from outrider.nodes.enrich_keeping import keepable, kept
 from outrider.nodes.enrich_works import Names, Works
 from outrider.nodes.runtime import time_left
@@ -27,6 +27,7 @@ from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, Detailer, Keeper, PageReader, Source
+from outrider.state.processes import Workers
 from outrider.state.records import LIBRARY, Record, Repository
 from outrider.state.response import SourceReport
 
@@ -57,6 +58,7 @@ class Enrich:
     clock: Clock
     identity: IdentitySettings = field(default_factory=IdentitySettings)
     decided: DecisionsProvider = nothing_decided
+    workers: Workers | None = None
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
@@ -89,7 +91,7 @@ class Enrich:
         decisions = NO_DECISIONS
         with suppress(SearchError):  # the node before has said so
             decisions = await self.decided()
-        return await asyncio.to_thread(deduplicated, candidates, decisions, fold_versions=self.identity.fold_versions)
+        return (await found_beside(self.workers, candidates, decisions, fold_versions=self.identity.fold_versions)).works
 
     async def _works(self, world: Sequence[Source], candidates: Sequence[Candidate], within_s: float) -> Fetched:
         started = time.monotonic()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from outrider.identity.works import contradicting, titles_agree
-from outrider.nodes.dedup import leading
+from outrider.nodes.dedup_merging import leading
 from outrider.nodes.filling import filled
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source

@@ -25,6 +25,7 @@ from outrider.state.chat import Chat
 from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider, nothing_decided
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, Keeper, PageReader, Shelf, Source
+from outrider.state.processes import Workers
 from outrider.state.threads import imported, in_a_thread_of_its_own
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Services:
         """Where what services gave is kept: not in the library of the settings where another shelf is searched."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else nothing_decided
         """What was split and merged in the library of the settings."""
+        self.workers = Workers()
+        """A server starts them."""
         self.fuse: Fusion = partial(across_sources, own=fusion_of(settings.ranking), k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
@@ -225,6 +228,7 @@ class Services:
 
     def close(self) -> None:
         """Give back what was opened."""
+        self.workers.close()
         if self._library is not None:
             self._library.close()
             self._library = self._engine = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.parsing import parse
-from outrider.nodes.dedup import deduplicated
+from outrider.nodes.dedup_finding import deduplicated
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import reordered
 from outrider.nodes.scout import as_list, candidates

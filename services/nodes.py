@@ -46,7 +46,7 @@ def drafts_of(services: Services) -> KeptDrafts | None:
 def dedup_of(services: Services) -> Dedup:
     settings = services.settings
     asked = (services.chat, services.dedup_prompt, settings.llm, settings.run, services.clock)
-    return Dedup(*asked, settings.identity, services.decisions)
+    return Dedup(*asked, settings.identity, services.decisions, services.workers)
 
 
 def scorer_of(services: Services) -> FineScorer:
@@ -78,4 +78,5 @@ def enrich_of(services: Services) -> Enrich:
         services.clock,
         settings.identity,
         services.decisions,
+        services.workers,
     )

@@ -29,6 +29,13 @@ class ServeSettings(Section):
         "", description="Pages of other servers that may ask it, such as https://app.example.org, with commas between; empty for none."
     )
     at_once: int = Field(8, ge=1, le=1_000, description="Searches under way at a time.")
+    processes: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Processes beside the server's own that compute for it while several searches are under way; by default one for each "
+        "core but one, 4 at most.",
+    )
     queue: int = Field(64, ge=0, le=100_000, description="Requests that may wait for their turn; further ones are answered with 429.")
     queue_s: float = Field(30.0, gt=0, le=3_600, description="Seconds that a search may wait for its turn.")
     batch: int = Field(50, ge=1, le=10_000, description="Searches of one LangServe batch.")

@@ -30,6 +30,7 @@ from starlette.middleware.cors import CORSMiddleware
 from outrider import __version__
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
+from outrider.nodes.dedup_beside import MODULES
 from outrider.serve.http import exact, problems, rest, wellbeing
 from outrider.serve.http.arrival import Arrival
 from outrider.serve.http.auth import Authenticated
@@ -43,12 +44,15 @@ from outrider.serve.http.runs import Runs
 from outrider.serve.http.searching import Searching
 from outrider.serve.page import routes as page
 from outrider.state.errors import SearchError
+from outrider.state.processes import cores
 
 if TYPE_CHECKING:
     from outrider.services import Services
 
 log = logging.getLogger(__name__)
 
+MOST_PROCESSES = 4
+"""Unless the settings name a number: beyond that a server's own process is what keeps searches waiting."""
 ABOUT = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
 
 
@@ -76,7 +80,7 @@ def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = Fals
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_warmed(services, well, alone=alone))
+        warming = asyncio.create_task(_warmed(services, well, gate, alone=alone))
         try:
             yield
         finally:
@@ -127,9 +131,12 @@ def _layers(services: Services, gate: Gate, metrics: Metrics, host: str, *, need
     ]
 
 
-async def _warmed(services: Services, well: wellbeing.Wellbeing, *, alone: bool) -> None:
+async def _warmed(services: Services, well: wellbeing.Wellbeing, gate: Gate, *, alone: bool) -> None:
     await services.warm()
     if alone:  # what was loaded stays: looking for garbage in it costs every fourth search as much as the search
         gc.collect()
         gc.freeze()
+        asked = services.settings.serve.processes
+        count = min(MOST_PROCESSES, cores() - 1) if asked is None else asked
+        services.workers.begin(count, MODULES, busy=lambda: gate.running > 1)
     well.warm = True

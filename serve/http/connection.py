@@ -32,7 +32,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most:
+        if len(self.connections) > self._most and not self._another_closed():
             self._end(FULL)
         else:
             self._patience = self.loop.call_later(self._head_s, self._lost_patience)
@@ -50,6 +50,19 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         self._end(WRONG)
+
+    def _another_closed(self) -> bool:
+        """One that only waits for its next request makes room."""
+        idle = (other for other in self.connections if isinstance(other, Connection) and other.is_idle())
+        if (other := next(idle, None)) is None:
+            return False
+        self.connections.discard(other)
+        other.transport.close()
+        return True
+
+    def is_idle(self) -> bool:
+        """Whether it has been answered and asks nothing further yet."""
+        return self.cycle is not None and self.cycle.response_complete and self._patience is None
 
     def _between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

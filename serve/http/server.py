@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from outrider.settings.serving import ServeSettings
 
 HEAD_BYTES = 32 * 1024
-IDLE_S = 5
+IDLE_S = 75
+"""For which a connection is kept for its next request: longer than clients and proxies keep theirs (httpx 5 s, many proxies 60 s), for a
+request that is sent while the server closes is lost.
+"""
 
 
 class Server(uvicorn.Server):

@@ -1,38 +1,28 @@
-"""One request over the process's HTTP client, and its answer, read up to a bound. Used on the background loop only."""
+"""One request over a client of the process, and its answer, read up to a bound. Used on the background loop only."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrider.sources.calls.body import ACCEPTED, whole
+from outrider.sources.calls.body import whole
+from outrider.sources.calls.clients import client_of, unlogged
 from outrider.sources.calls.service import Service
 from outrider.state.addresses import without_password
-from outrider.state.background import run_in_background
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
 
 if TYPE_CHECKING:
     import httpx
 
-KEPT_OPEN, KEPT_OPEN_S = 40, 30.0
-"""Connections that wait for the next request, and for how long."""
-CLOSED_WITHIN_S = 1.0
 WRITTEN = "send_request_body.complete"
 """An event of httpcore's (`trace`, www.encode.io/httpcore/extensions), of HTTP/1.1 and HTTP/2, also for a request without a body."""
-TALKATIVE = ("httpx", "hpack.hpack", "hpack.table")
-"""Loggers that write whole addresses and headers, with keys in them."""
 
 log = logging.getLogger(__name__)
-_asking: ContextVar[bool] = ContextVar("_asking", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +80,17 @@ async def exchanged(asked: Asked, agent: str, within_s: float, written: Callable
     """
     import httpx
 
-    _asking.set(True)
     failure: SourceError
     try:
-        async with asyncio.timeout(max(within_s, 0.0)):
-            return await _sent(asked, agent, written)
+        with unlogged():
+            async with asyncio.timeout(max(within_s, 0.0)):
+                return await _sent(asked, agent, written)
     except TimeoutError:
         failure = SourceTimeout(f"{asked.service.name} did not answer {asked} within {max(within_s, 0.0):.3g} s; try again later")
     except httpx.HTTPError as error:
         why = asked.service.shown(str(error) or type(error).__name__)
         kind = Unreachable if isinstance(error, httpx.ConnectError) else SourceUnavailable
         failure = kind(f"{asked.service.name} could not be asked {asked}: {why}; try again later")
-    finally:
-        _asking.set(False)
     raise failure
 
 
@@ -117,40 +105,10 @@ async def _sent(asked: Asked, agent: str, written: Callable[[], None]) -> Said:
     if asked.body is not None:
         headers = {"Content-Type": "application/json", **headers}
     url = asked.url.copy_merge_params(service.params)
-    async with client().stream(asked.method, url, headers=headers, content=asked.body, extensions={"trace": trace}) as response:
-        what = f"{service.name} answered {asked} with"
-        body = await whole(response, service.most_bytes, what, service.shown)
-        said = Said(response.status_code, dict(response.headers), body)
+    with client_of(service.name, url) as client:
+        async with client.stream(asked.method, url, headers=headers, content=asked.body, extensions={"trace": trace}) as response:
+            what = f"{service.name} answered {asked} with"
+            body = await whole(response, service.most_bytes, what, service.shown)
+            said = Said(response.status_code, dict(response.headers), body)
     log.debug("%s %s: %d, %d bytes", asked.method, asked, said.status, len(said.body))
     return said
-
-
-@cache
-def client() -> httpx.AsyncClient:
-    """One for the process. It keeps no cookies and follows no redirect: whether to is for who asks. Proxies of the environment are used."""
-    from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-    import httpx
-
-    for name in TALKATIVE:
-        logging.getLogger(name).addFilter(_is_not_ours)
-    made = httpx.AsyncClient(
-        http2=True,
-        timeout=None,  # noqa: S113 - each request brings its time
-        follow_redirects=False,
-        headers={"Accept-Encoding": ACCEPTED},
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_OPEN, keepalive_expiry=KEPT_OPEN_S),
-    )
-    atexit.register(_close, made)
-    return made
-
-
-def _is_not_ours(_: logging.LogRecord) -> bool:
-    return not _asking.get()
-
-
-def _close(made: httpx.AsyncClient) -> None:
-    """Connections that are kept open would be complained about when the process ends."""
-    with suppress(TimeoutError):
-        run_in_background(asyncio.wait_for(made.aclose(), CLOSED_WITHIN_S))

@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from fakes import candidate, doi, found, paper
+from alike import LIVER, LOGS, MANY, by_ann, candidates, decided
+from fakes import candidate, doi, paper
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,20 +17,15 @@ from outrider.identity.glance import worth_comparing
 from outrider.identity.judging import judge
 from outrider.identity.resolving import resolve
 from outrider.identity.works import addressed
-from outrider.nodes.dedup import deduplicated, records_in
+from outrider.nodes.dedup_finding import deduplicated
 from outrider.nodes.dedup_groups import VERSIONS
+from outrider.nodes.dedup_merging import records_in
 from outrider.nodes.organizer import to_hit
-from outrider.state.decisions import Decision, Decisions
+from outrider.state.decisions import Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 
-LIVER = "Aspirin and acute liver injury in adults"
 BIORXIV = doi("10.1101/2020.01.02.123456")
-
-
-def by_ann(doc_id: str, title: str = LIVER, **fields: object) -> Paper:
-    said = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "source": "crossref"}
-    return paper(doc_id, title, **(said | fields))
 
 
 PREPRINT = by_ann("pre", identifiers=BIORXIV, year=2019)
@@ -166,10 +162,6 @@ def test_where_a_work_was_seen() -> None:
 # decisions
 
 
-def decided(*log: tuple[str, ...]) -> Decisions:
-    return Decisions.of(Decision.model_validate({"what": what, "ids": ids, "by": "ann", "at": "2026-01-02"}) for what, *ids in log)
-
-
 def test_what_was_split_stays_apart_and_what_was_merged_together() -> None:
     copy = FIRST.model_copy(update={"doc_id": "copy"})
     far = by_ann("far", "Statins and kidneys of children", authors=["Roe, R."])
@@ -205,54 +197,6 @@ def test_a_merge_that_goes_against_a_split_is_told() -> None:
 
 
 # properties
-
-TITLES = [
-    LIVER,
-    f"{LIVER}.",
-    f"{LIVER}: a cohort study",
-    f"Erratum to: {LIVER}",
-    "Statins",
-    "Editorial",
-    "",
-    "<i>Aspirin</i> &amp; liver",
-    "肝臓",
-]
-RECORDS: st.SearchStrategy[Record] = st.builds(
-    by_ann,
-    st.just("x"),
-    st.sampled_from(TITLES),
-    source=st.sampled_from(["library", "crossref", "openalex"]),
-    authors=st.sampled_from([(), ("Smith, Ann",), ("Bell, J.", "Smith A"), ("Roe, R.",)]),
-    year=st.none() | st.sampled_from([0, 2019, 2020, 20244]),
-    abstract=st.sampled_from(["", "Aspirin harms some livers."]),
-    venue=st.none() | st.sampled_from(["J Hepatol", "Gut"]),
-    pages=st.none() | st.sampled_from(["1-9", "200-210"]),
-    identifiers=st.builds(
-        Identifiers,
-        doi=st.none() | st.sampled_from(["10.1000/one", "10.2000/two", "10.1101/2020.01.02.123456", "10.1000/ x", "https://x.org"]),
-        pmid=st.none() | st.sampled_from(["1", "2"]),
-        arxiv=st.none() | st.just("2001.00001"),
-    ),
-)
-PAGES: st.SearchStrategy[Record] = st.builds(
-    Page,
-    doc_id=st.just("x"),
-    title=st.sampled_from([LIVER, "Home"]),
-    source=st.just("web"),
-    url=st.sampled_from(["https://doi.org/10.1000/one", "https://arxiv.org/abs/2001.00001", "https://x.org/"]),
-    identifiers=st.sampled_from([Identifiers(doi="10.1000/one"), Identifiers(arxiv="2001.00001"), Identifiers()]),
-)
-MANY = st.lists(RECORDS | PAGES, max_size=8).map(lambda many: [one.model_copy(update={"doc_id": f"d{at}"}) for at, one in enumerate(many)])
-IDS = st.sampled_from([f"d{at}" for at in range(8)])
-LOGS = st.lists(
-    st.builds(lambda ids: ("merge", *ids), st.lists(IDS, min_size=2, max_size=3, unique=True))
-    | st.builds(lambda ids: ("split", *ids), st.lists(IDS, min_size=1, max_size=2, unique=True)),
-    max_size=4,
-)
-
-
-def candidates(records: Sequence[Record]) -> list[Candidate]:
-    return [candidate(one, found_by=(found(at + 1),), scores={"fused": 1 / (at + 1)}) for at, one in enumerate(records)]
 
 
 def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again() -> None:

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from outrider import prompts
 from outrider.identity.judging import judge
-from outrider.nodes.dedup import Dedup, found_in, joined, records_in
+from outrider.nodes.dedup import Dedup
+from outrider.nodes.dedup_finding import found_in, joined
 from outrider.nodes.dedup_groups import VERSIONS, blocks_of
+from outrider.nodes.dedup_merging import records_in
 from outrider.nodes.dedup_model import BLOCK, TITLES, DuplicateGroups, Question, askable, proposed, questions
 from outrider.settings.model import LlmSettings, RunSettings
 from outrider.state.chat import Budget

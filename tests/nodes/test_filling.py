@@ -7,7 +7,7 @@ from fakes import candidate, doi, found, paper
 from hypothesis import given
 from hypothesis import strategies as some
 
-from outrider.nodes.dedup import deduplicated
+from outrider.nodes.dedup_finding import deduplicated
 from outrider.nodes.enrich_keeping import keepable, renewed
 from outrider.nodes.filling import EMPTY, FILLED, WEB, filled, own_words
 from outrider.nodes.scout import records_of

@@ -8,6 +8,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -292,6 +293,16 @@ def test_a_thousand_connections_leave_room_for_who_comes_after_them() -> None:
         for one in sockets:
             one.close()
     assert (refused, status) == (800, 200)
+
+
+def test_a_connection_that_waits_for_its_next_request_makes_room_for_a_new_one() -> None:
+    with running(services(connections=2)) as base_url, ExitStack() as stack:
+        clients = [stack.enter_context(httpx.Client(base_url=base_url, timeout=30)) for _ in range(4)]
+        for client in clients:
+            assert client.get("/healthz").status_code == 200
+        for _ in range(3):  # a client that finds its connection closed opens another
+            for client in clients:
+                assert client.get("/healthz").status_code == 200
 
 
 def _sent(base_url: str, head: bytes) -> bytes:

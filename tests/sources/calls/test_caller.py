@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import FAULTS, MEBIBYTE, NEVER, RESET, Answer, Asked, as_bytes, as_json, as_text, cut, dripping, huge, refusal, serving
 
+from outrider.sources.calls import clients
 from outrider.sources.calls.cache import put_all
 from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import LONGEST_PAUSE_S, Caller
@@ -651,14 +652,12 @@ async def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     """A server that speaks nothing but HTTP/2 over TLS, and is believed."""
     from serving_http2 import speaking_http2
 
-    from outrider.sources.calls import exchange
-
     async with speaking_http2(tmp_path) as (base_url, certificate):
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        exchange.client.cache_clear()
+        clients._believed.cache_clear()
         yield base_url
-        await asyncio.to_thread(exchange._close, exchange.client())
-        exchange.client.cache_clear()
+        await asyncio.to_thread(clients.close_all)
+        clients._believed.cache_clear()
 
 
 async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -669,6 +668,24 @@ async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: 
     assert {reply.json()["key"] for reply in replies} == {KEY}
     assert {reply.json()["connection"] for reply in replies} == {1}
     assert KEY not in caplog.text
+
+
+async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are_given_back() -> None:
+    await asyncio.to_thread(clients.close_all)
+    async with serving(lambda asked: as_json(1, after_s=0.5 if asked.path == "/slow" else 0.0)) as server:
+        for name in ("openalex", "crossref", "openalex", "crossref"):
+            await CALLER.get(service(server, name=name), "/", within_s=5)
+        first, second = (asked.connection for asked in server.requests[:2])
+        assert [asked.connection for asked in server.requests] == [first, second, first, second]
+        slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=5))
+        await until(lambda: server.now)
+        for number in range(clients.MOST):
+            await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=5)
+        assert len(clients._held) == clients.MOST
+        assert {name for name, _ in clients._held} > {"slow", f"of others {clients.MOST - 1}"}
+        assert (await slow).json() == 1
+        await CALLER.get(service(server, name="openalex"), "/", within_s=5)
+        assert server.requests[-1].connection not in {first, second}
 
 
 def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> None:

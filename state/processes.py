@@ -1,0 +1,117 @@
+"""Other processes for work that keeps a core busy: of the threads of one process only one computes in Python at a time.
+
+Here because the graph's nodes use them, a server starts them, and neither may import the other. Work is a function of a module that
+takes bytes and gives bytes: what goes over and how is for who has the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+Work = Callable[[bytes], bytes]
+
+log = logging.getLogger(__name__)
+
+
+class NoWorker(Exception):
+    """The work was not done: a worker process ended, or there is none. The caller does it itself."""
+
+
+class Workers:
+    """None until `begin`. One object for a process; its methods are for the thread of the event loop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._modules: tuple[str, ...] = ()
+        self._busy: Callable[[], bool] = lambda: False
+        self._pool: ProcessPoolExecutor | None = None
+        self._ready: Future[int] | None = None
+
+    def begin(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
+        """Start `count` processes that have these modules loaded. `busy` says whether this process has enough else to do."""
+        self._count, self._modules, self._busy = count, tuple(modules), busy
+        self._start()
+
+    def wanted(self) -> bool:
+        """Whether work is done sooner there than here: this process is busy, and a worker has started."""
+        return self._ready is not None and self._ready.done() and self._ready.exception() is None and self._busy()
+
+    async def run(self, work: Work, given: bytes) -> bytes:
+        """What `work` gives. Its own errors are raised as they are; raises `NoWorker`, after which others are being started."""
+        pool = self._pool
+        if pool is None:
+            raise NoWorker("no worker process is running")
+        try:
+            return await asyncio.wrap_future(pool.submit(work, given))
+        except BrokenExecutor as error:
+            if pool is self._pool:  # the first to hear of it
+                log.warning("a worker process ended: %s; its work is done here, and another one is started", error)
+                self._start()
+            raise NoWorker(str(error)) from error
+
+    def close(self) -> None:
+        """End the processes; what they are doing is lost."""
+        pool, self._pool, self._ready = self._pool, None, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self) -> None:
+        self.close()
+        if self._count < 1:
+            return
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _begun, (self._modules,))
+        with _no_interrupt():
+            self._ready = [self._pool.submit(os.getpid) for _ in range(self._count)][-1]
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Processes that are started here never see one: Ctrl-C in a terminal goes to them, too, and this one answers it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, where each ignores it as soon as it runs
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begun(modules: Sequence[str]) -> None:
+    """In a worker. It ends with the process that it is for, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    for name in modules:
+        import_module(name)
+    gc.collect()
+    gc.freeze()  # what is loaded stays
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)

@@ -1,0 +1,109 @@
+"""Worker processes: when they are used, what becomes of work when one ends, and that none outlives the process that it is for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from worker_tasks import doubled, ending, failing, pid, ready
+
+from outrider.state.processes import NoWorker, Workers, cores
+
+PROGRAM = """
+import asyncio, sys, time
+from outrider.state.processes import Workers
+from worker_tasks import pid, ready
+
+async def main():
+    workers = Workers()
+    workers.begin(1, ["json"], lambda: True)
+    await ready(workers)
+    print((await workers.run(pid, b"")).decode(), flush=True)
+    await asyncio.sleep(600)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers()
+    yield made
+    made.close()
+
+
+async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Workers) -> None:
+    workers.begin(1, ["json"], lambda: True)
+    await ready(workers)
+    assert await workers.run(doubled, b"ab") == b"abab"
+    assert int(await workers.run(pid, b"")) != os.getpid()
+    with pytest.raises(ValueError, match="why not"):
+        await workers.run(failing, b"why not")
+
+
+async def test_without_workers_none_is_wanted(workers: Workers) -> None:
+    assert not workers.wanted()
+    workers.begin(0, [], lambda: True)
+    assert not workers.wanted()
+    with pytest.raises(NoWorker):
+        await workers.run(doubled, b"")
+
+
+async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers) -> None:
+    busy = True
+    workers.begin(1, [], lambda: busy)
+    await ready(workers)
+    busy = False
+    assert not workers.wanted()
+
+
+async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(workers: Workers, caplog: pytest.LogCaptureFixture) -> None:
+    workers.begin(1, [], lambda: True)
+    await ready(workers)
+    lost = await asyncio.gather(*(workers.run(ending, b"") for _ in range(3)), return_exceptions=True)
+    assert [type(one) for one in lost] == [NoWorker] * 3
+    await ready(workers)
+    assert await workers.run(doubled, b"ab") == b"abab"
+    assert caplog.text.count("a worker process ended") == 1
+
+
+async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: Workers) -> None:
+    workers.begin(1, ["outrider.no_such_module"], lambda: True)
+    for _ in range(2):
+        with pytest.raises(NoWorker):
+            await workers.run(doubled, b"")
+    assert not workers.wanted()
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_with_the_process_that_it_is_for(tmp_path: Path, ended_by: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    process = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True, env=environ)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    process.send_signal(ended_by)
+    process.communicate(timeout=60)
+    ends_at = time.monotonic() + 60
+    while _runs(worker) and time.monotonic() < ends_at:
+        time.sleep(0.02)
+    assert not _runs(worker)
+
+
+def _runs(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except OSError:
+        return False
+
+
+def test_there_is_a_core() -> None:
+    assert 1 <= cores() <= (os.cpu_count() or 1)

@@ -1,0 +1,30 @@
+"""What tests have worker processes do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from outrider.state.processes import Workers
+
+
+def doubled(given: bytes) -> bytes:
+    return given * 2
+
+
+def pid(_: bytes) -> bytes:
+    return str(os.getpid()).encode()
+
+
+def failing(given: bytes) -> bytes:
+    raise ValueError(given.decode())
+
+
+def ending(_: bytes) -> bytes:
+    os._exit(1)
+
+
+async def ready(workers: Workers) -> None:
+    async with asyncio.timeout(60):
+        while not workers.wanted():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
