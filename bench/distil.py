@@ -28,6 +28,7 @@ from outrider.retrieval.distil.rhetoric import Rhetoric
 from outrider.retrieval.probe import sign_flip_p
 
 SPLITS, FOLDS = 20, 5
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 TRAINED = KEPT / "distiller"
 """Where `python -m bench.train_distiller` puts the classifier."""
 NEEDS_UNSEEN = "classifier"
@@ -39,6 +40,8 @@ COLUMNS = (
     "the same with what units refer to", "claims whole at 20 splits, mean", "least", "cases a split", "text removed there",
     "seconds for five", "tokens a second", "to the model alone",
 )  # fmt: skip
+
+ON_THE_CURVE = ("engine", "threshold", "claims whole", "rationale sentences kept", "text removed")
 
 
 def run() -> Report:
@@ -60,7 +63,9 @@ def run() -> Report:
     speeds |= of_ensembles(list(speeds.values()))
     baselines = {RANDOM: _random(every), FIRST: _first(every)}
     rows = [_row(name, values, every, tested, baselines, speeds.get(name)) for name, values in {**baselines, **of}.items()]
-    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)))
+    curves = [row for name, values in {**baselines, **of}.items() for row in _curve(name, [values[at] for at in tested], held_out)]
+    beside = Report("thresholds, held-out claims", ON_THE_CURVE, tuple(curves))
+    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)), (beside,))
 
 
 def engines() -> Iterator[Engine]:
@@ -146,6 +151,15 @@ def _row(
         mean(removed for _, removed, _ in splits),
         *((fast.took, fast.tokens_a_second, fast.to_the_model_alone) if fast else (None, None, None)),
     )
+
+
+def _curve(name: str, scores: Scores, some: Sequence[Case]) -> Iterator[tuple[Cell, ...]]:
+    """What each threshold keeps, of the scores alone: without what kept units refer to."""
+    cuts, answers = [case.its for case in some], sum(len(case.right) for case in some)
+    for threshold in THRESHOLDS:
+        whole = mean(weakest(case, one) >= threshold for case, one in zip(some, scores, strict=True))
+        kept = sum(one[at] >= threshold for case, one in zip(some, scores, strict=True) for at in case.right)
+        yield name, threshold, whole, kept / answers, removed_share(cuts, scores, threshold)
 
 
 def share_at_half(every: Sequence[Case], values: Mapping[int, list[float]], tested: Sequence[int]) -> float:

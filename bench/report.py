@@ -27,6 +27,8 @@ class Report:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """What was skipped, and what a reader must know to compare."""
+    beside: tuple[Report, ...] = ()
+    """Further tables of the same run."""
 
 
 def surroundings() -> dict[str, Cell]:
@@ -44,7 +46,7 @@ def table(report: Report) -> str:
     """Markdown, so that it can be pasted into the documentation."""
     lines = [f"## {report.name}", "", "| " + " | ".join(report.columns) + " |", "|" + "---|" * len(report.columns)]
     lines += ["| " + " | ".join(map(shown, row)) + " |" for row in report.rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in report.notes), ""])
+    return "\n".join([*lines, "", *(f"- {note}" for note in report.notes), "", *map(table, report.beside)])
 
 
 def shown(cell: Cell) -> str:
