@@ -75,9 +75,13 @@ class Workers:
         from concurrent.futures import ProcessPoolExecutor
         from multiprocessing import get_context
 
-        self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _begun, (self._modules,))
-        with _no_interrupt():
-            self._ready = [self._pool.submit(os.getpid) for _ in range(self._count)][-1]
+        try:
+            with _no_interrupt():
+                self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _begun, (self._modules,))
+                self._ready = [self._pool.submit(os.getpid) for _ in range(self._count)][-1]
+        except (ImportError, NotImplementedError, OSError) as error:  # a machine without shared memory, or without room
+            log.warning("no worker process can be started: %s; their work is done here", error)
+            self.close()
 
 
 def cores() -> int:

@@ -9,6 +9,7 @@ often than one alone (`bench/distil`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -66,10 +67,8 @@ class Embedding:
             return [[-1.0] * len(its.units) for its in cuts]
         asked = self.embedder.embed(query, "query")[0]
         if self.embedder.space.context_length >= LONG_CONTEXT:
-            try:
+            with suppress(ModelUnavailable):  # an endpoint gives no token vectors
                 return [self._late(asked, its) for its in cuts]
-            except ModelUnavailable:
-                pass  # an endpoint gives no token vectors
         return self._alone(asked, cuts)
 
     def _late(self, asked: np.ndarray, its: Cut) -> list[float]:

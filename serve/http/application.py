@@ -85,6 +85,7 @@ def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = Fals
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        threshold = gc.get_threshold()
         warming = asyncio.create_task(_warmed(services, well, gate, alone=alone))
         try:
             yield
@@ -96,6 +97,9 @@ def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = Fals
             await asyncio.gather(warming, return_exceptions=True)
             await searching.close()
             services.close()
+            if alone:
+                gc.unfreeze()
+                gc.set_threshold(*threshold)
 
     app = FastAPI(
         title="Outrider", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,

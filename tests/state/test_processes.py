@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -81,6 +82,20 @@ async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: W
         with pytest.raises(NoWorker):
             await workers.run(doubled, b"")
     assert not workers.wanted()
+
+
+async def test_where_none_can_be_started_none_is_wanted(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", none)
+    workers.begin(1, [], lambda: True)
+    assert not workers.wanted()
+    assert "no room" in caplog.text
+    with pytest.raises(NoWorker):
+        await workers.run(doubled, b"")
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
