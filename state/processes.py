@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from outrider.state.threads import at_the_end
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
@@ -26,8 +28,12 @@ Work = Callable[[bytes], bytes]
 log = logging.getLogger(__name__)
 
 
+LONGEST_S = 30.0
+"""For which an answer is waited for: work takes a tenth of a second, and only a few can stand before it."""
+
+
 class NoWorker(Exception):
-    """The work was not done: a worker process ended, or there is none. The caller does it itself."""
+    """The work was not done: a worker process ended or is stuck, or there is none. The caller does it itself."""
 
 
 class Workers:
@@ -43,6 +49,7 @@ class Workers:
     def begin(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
         """Start `count` processes that have these modules loaded. `busy` says whether this process has enough else to do."""
         self._count, self._modules, self._busy = count, tuple(modules), busy
+        at_the_end(self.close)  # else the process would wait for what they are doing
         self._start()
 
     def wanted(self) -> bool:
@@ -50,23 +57,29 @@ class Workers:
         return self._ready is not None and self._ready.done() and self._ready.exception() is None and self._busy()
 
     async def run(self, work: Work, given: bytes) -> bytes:
-        """What `work` gives. Its own errors are raised as they are; raises `NoWorker`, after which others are being started."""
+        """What `work` gives. Its own errors are raised as they are; raises `NoWorker`, after which all are started anew."""
         pool = self._pool
         if pool is None:
             raise NoWorker("no worker process is running")
         try:
-            return await asyncio.wrap_future(pool.submit(work, given))
+            async with asyncio.timeout(LONGEST_S):
+                return await asyncio.wrap_future(pool.submit(work, given))
         except BrokenExecutor as error:
-            if pool is self._pool:  # the first to hear of it
-                log.warning("a worker process ended: %s; its work is done here, and another one is started", error)
-                self._start()
-            raise NoWorker(str(error)) from error
+            why = str(error)
+        except TimeoutError:
+            why = f"no answer came within {LONGEST_S:g} s"
+        if pool is self._pool:  # the first to hear of it
+            log.warning("a worker process is lost: %s; what all had to do is done here, and they are started anew", why)
+            self._start()
+        raise NoWorker(why)
 
     def close(self) -> None:
-        """End the processes; what they are doing is lost."""
+        """End the processes. Who waits for what they are doing gets `NoWorker`."""
         pool, self._pool, self._ready = self._pool, None, None
         if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list((pool._processes or {}).values()):  # noqa: SLF001 - `kill_workers` from Python 3.14 on
+                process.kill()
+            pool.shutdown(wait=False)
 
     def _start(self) -> None:
         self.close()
@@ -76,8 +89,8 @@ class Workers:
         from multiprocessing import get_context
 
         try:
-            with _no_interrupt():
-                self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _begun, (self._modules,))
+            self._pool = ProcessPoolExecutor(self._count, get_context("spawn"), _begun, (self._modules,))
+            with _no_interrupt():  # not around the line above, in which multiprocessing lets interrupts through again
                 self._ready = [self._pool.submit(os.getpid) for _ in range(self._count)][-1]
         except (ImportError, NotImplementedError, OSError) as error:  # a machine without shared memory, or without room
             log.warning("no worker process can be started: %s; their work is done here", error)

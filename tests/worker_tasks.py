@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 from outrider.state.processes import Workers
 
@@ -18,6 +19,11 @@ def pid(_: bytes) -> bytes:
 
 def failing(given: bytes) -> bytes:
     raise ValueError(given.decode())
+
+
+def sleeping(seconds: bytes) -> bytes:
+    time.sleep(float(seconds))
+    return b""
 
 
 def ending(_: bytes) -> bytes:

@@ -24,7 +24,7 @@ LOOKS = 20
 RARE = 0.1
 """That any of so many looks, each at as many new cases as were fitted on, finds it that far below."""
 MOST_ABOVE = 0.015
-"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 240 cases this and `RARE` cannot both hold,
+"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
 and this one counts."""
 
 

@@ -29,6 +29,7 @@ class Connection(H11Protocol):
         super().__init__(*given, **named)
         self._most, self._head_s = most, head_s
         self._patience: TimerHandle | None = None
+        self.answered_at = 0.0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -53,16 +54,22 @@ class Connection(H11Protocol):
 
     def _another_closed(self) -> bool:
         """One that only waits for its next request makes room."""
-        idle = (other for other in self.connections if isinstance(other, Connection) and other.is_idle())
-        if (other := next(idle, None)) is None:
+        idle = [other for other in self.connections if isinstance(other, Connection) and other.is_idle()]
+        if not idle:
             return False
-        self.connections.discard(other)
-        other.transport.close()
+        longest = min(idle, key=lambda other: other.answered_at)
+        self.connections.discard(longest)
+        longest.transport.close()
         return True
 
     def is_idle(self) -> bool:
-        """Whether it has been answered and asks nothing further yet."""
-        return self.cycle is not None and self.cycle.response_complete and self._patience is None
+        """Whether it has been answered, has taken its answer, and asks nothing further yet."""
+        waits = self.cycle is not None and self.cycle.response_complete and self._patience is None
+        return waits and not self.transport.get_write_buffer_size() and not self.transport.is_closing()
+
+    def on_response_complete(self) -> None:
+        self.answered_at = self.loop.time()
+        super().on_response_complete()
 
     def _between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 32 * 1024
 IDLE_S = 75
-"""For which a connection is kept for its next request: longer than clients and proxies keep theirs (httpx 5 s, many proxies 60 s), for a
-request that is sent while the server closes is lost.
+"""For which a connection is kept for its next request: longer than httpx (5 s) and nginx (60 s) keep theirs, for a request that is sent
+while the server closes is lost.
 """
 
 

@@ -98,6 +98,7 @@ def _made() -> httpx.AsyncClient:
 
     import httpx
 
+    _begin()
     return httpx.AsyncClient(
         verify=_believed(),
         http2=True,
@@ -110,13 +111,18 @@ def _made() -> httpx.AsyncClient:
 
 
 @cache
+def _begin() -> None:
+    """Once for a process, before the first request."""
+    for name in TALKATIVE:
+        logging.getLogger(name).addFilter(_is_not_ours)
+    atexit.register(close_all)
+
+
+@cache
 def _believed() -> ssl.SSLContext:
     """Whose certificates are believed, for all clients; reading them takes longer than a request."""
     import httpx
 
-    for name in TALKATIVE:
-        logging.getLogger(name).addFilter(_is_not_ours)
-    atexit.register(close_all)
     return httpx.create_ssl_context()
 
 

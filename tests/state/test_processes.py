@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worker_tasks import doubled, ending, failing, pid, ready
+from worker_tasks import doubled, ending, failing, pid, ready, sleeping
 
+from outrider.nodes.dedup_beside import MODULES
+from outrider.state import processes
 from outrider.state.processes import NoWorker, Workers, cores
 
 PROGRAM = """
 import asyncio, sys, time
 from outrider.state.processes import Workers
-from worker_tasks import pid, ready
+from worker_tasks import pid, ready, sleeping
 
 async def main():
     workers = Workers()
@@ -73,15 +75,68 @@ async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(workers
     assert [type(one) for one in lost] == [NoWorker] * 3
     await ready(workers)
     assert await workers.run(doubled, b"ab") == b"abab"
-    assert caplog.text.count("a worker process ended") == 1
+    assert caplog.text.count("a worker process is lost") == 1
 
 
 async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: Workers) -> None:
     workers.begin(1, ["outrider.no_such_module"], lambda: True)
-    for _ in range(2):
-        with pytest.raises(NoWorker):
-            await workers.run(doubled, b"")
+    async with asyncio.timeout(60):
+        while not (workers._ready and workers._ready.done()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
     assert not workers.wanted()
+    with pytest.raises(NoWorker):
+        await workers.run(doubled, b"")
+
+
+async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(workers: Workers) -> None:
+    workers.begin(1, MODULES, lambda: True)
+    (worker,) = workers._pool._processes  # type: ignore[union-attr]
+    for _ in range(20):
+        os.kill(worker, signal.SIGINT)
+        await asyncio.sleep(0.01)
+    await ready(workers)
+    assert int(await workers.run(pid, b"")) == worker
+
+
+async def test_a_worker_that_is_stuck_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers.begin(1, [], lambda: True)
+    await ready(workers)
+    monkeypatch.setattr(processes, "LONGEST_S", 0.2)
+    (worker,) = workers._pool._processes  # type: ignore[union-attr]
+    os.kill(worker, signal.SIGSTOP)
+    with pytest.raises(NoWorker, match="within"):
+        await workers.run(doubled, b"")
+    monkeypatch.undo()
+    await ready(workers)
+    assert await workers.run(doubled, b"ab") == b"abab"
+    assert not _runs(worker)
+
+
+async def test_who_waits_when_they_are_closed_does_the_work_without_delay(workers: Workers) -> None:
+    workers.begin(1, [], lambda: True)
+    await ready(workers)
+    waiting = [asyncio.create_task(workers.run(sleeping, b"600")) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    workers.close()
+    async with asyncio.timeout(60):
+        lost = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(one) for one in lost] == [NoWorker] * 5
+
+
+def test_a_process_ends_while_its_worker_computes(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        PROGRAM.replace("await asyncio.sleep(600)", "await workers.run(sleeping, b'600')"), encoding="utf-8"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+    )
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert not _runs(worker)
 
 
 async def test_where_none_can_be_started_none_is_wanted(

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ import pytest
 from doors import ASPIRIN, Held, asking, running, services, until
 from fakes import paper
 
+from outrider.serve.http.connection import Connection
 from outrider.serve.http.server import key_needed
 from outrider.serve.keys import hash_of, new_key
 from outrider.settings.serving import ServeSettings
@@ -303,6 +305,24 @@ def test_a_connection_that_waits_for_its_next_request_makes_room_for_a_new_one()
         for _ in range(3):  # a client that finds its connection closed opens another
             for client in clients:
                 assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("answered", "asks", "left", "closing", "idle"),
+    [
+        (True, False, 0, False, True),
+        (False, False, 0, False, False),
+        (True, True, 0, False, False),
+        (True, False, 1, False, False),  # who never reads could open as many as there are files
+        (True, False, 0, True, False),
+    ],
+)
+def test_only_a_connection_that_has_taken_its_answer_makes_room(answered: bool, asks: bool, left: int, closing: bool, idle: bool) -> None:
+    one = Connection.__new__(Connection)
+    one.cycle = SimpleNamespace(response_complete=answered)  # type: ignore[assignment]
+    one._patience = object() if asks else None  # type: ignore[assignment]
+    one.transport = SimpleNamespace(get_write_buffer_size=lambda: left, is_closing=lambda: closing)  # type: ignore[assignment]
+    assert one.is_idle() is idle
 
 
 def _sent(base_url: str, head: bytes) -> bytes:

@@ -158,6 +158,7 @@ async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collect
     gc.unfreeze()
     before, made = gc.get_threshold(), services(processes=1)
     opened = doors(made, alone=alone)
+    await until(lambda: not multiprocessing.active_children())  # of tests before this one
     async with opened.app.router.lifespan_context(opened.app):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(opened.app), base_url=BASE) as client:
             await ready(client)

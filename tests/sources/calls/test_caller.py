@@ -8,6 +8,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import tracemalloc
@@ -672,7 +673,14 @@ async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: 
 
 async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are_given_back() -> None:
     await asyncio.to_thread(clients.close_all)
-    async with serving(lambda asked: as_json(1, after_s=0.5 if asked.path == "/slow" else 0.0)) as server:
+    let = threading.Event()
+
+    async def answered(asked: Asked) -> Answer:
+        while asked.path == "/slow" and not let.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.01)
+        return as_json(1)
+
+    async with serving(answered) as server:
         for name in ("openalex", "crossref", "openalex", "crossref"):
             await CALLER.get(service(server, name=name), "/", within_s=5)
         first, second = (asked.connection for asked in server.requests[:2])
@@ -683,6 +691,7 @@ async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are
             await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=5)
         assert len(clients._held) == clients.MOST
         assert {name for name, _ in clients._held} > {"slow", f"of others {clients.MOST - 1}"}
+        let.set()
         assert (await slow).json() == 1
         await CALLER.get(service(server, name="openalex"), "/", within_s=5)
         assert server.requests[-1].connection not in {first, second}
