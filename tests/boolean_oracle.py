@@ -15,8 +15,8 @@ Query = tuple[Any, ...]
 Plain = Mapping[str, Sequence[str]]
 
 ACCENTS = {"é": "e", "è": "e", "ï": "i", "ö": "o", "ü": "u", "ø": "o", "ł": "l", "å": "a", "ß": "ss", "œ": "oe", "ﬁ": "fi"}
-ALONE = "東京大学病院研究²"
-KEPT = "βγμί"
+ALONE = "東京大学病院研究²ไทย"
+KEPT = "βγμίहिनदी"
 TAGS = {
     "ti": ["title"], "ab": ["abstract"], "tiab": ["title", "abstract", "keywords"], "tw": ["title", "abstract", "keywords", "mesh"],
     "ot": ["keywords"], "body": ["body"], "ti, ab": ["title", "abstract"],
