@@ -42,8 +42,10 @@ def world(seconds: float) -> World:
 
 
 def run() -> Report:
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_report(Path(folder)))
+    from uvicorn.loops.auto import auto_loop_factory
+
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # as `outrider serve` runs
+        return runner.run(_report(Path(folder)))
 
 
 async def _report(folder: Path) -> Report:

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GARBAGE_AFTER = 50_000, 5, 2
+GARBAGE_AFTER = 10_000, 5, 4
 """As of `gc.set_threshold`. A search holds thousands of records until it ends: with Python's own (700, 10, 10), fifty of `bench doors` were
-interrupted 770 times to look for garbage, a tenth of their time, and now are 5 times; all objects are looked at every 200 searches.
+interrupted 770 times to look for garbage, a tenth of their time, and now are some 25 times. Less often is faster still, but memory grows.
 """
 MOST_PROCESSES = 4
 """Unless the settings name a number: beyond that a server's own process is what keeps searches waiting."""
