@@ -49,8 +49,10 @@ class Workers:
     def begin(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
         """Start `count` processes that have these modules loaded. `busy` says whether this process has enough else to do."""
         self._count, self._modules, self._busy = count, tuple(modules), busy
-        at_the_end(self.close)  # else the process would wait for what they are doing
         self._start()
+        at_the_end(
+            self.close
+        )  # else the process would wait for what they are doing: after `_start`, for the last that is named is called first
 
     def wanted(self) -> bool:
         """Whether work is done sooner there than here: this process is busy, and a worker has started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from pathlib import Path
 
 from outrider.state.processes import Workers
 
@@ -24,6 +25,12 @@ def failing(given: bytes) -> bytes:
 def sleeping(seconds: bytes) -> bytes:
     time.sleep(float(seconds))
     return b""
+
+
+def telling(name: bytes) -> bytes:
+    """By a file, and goes on."""
+    Path(name.decode()).touch()
+    return sleeping(b"600")
 
 
 def ending(_: bytes) -> bytes:

@@ -51,7 +51,8 @@ class Caller:
     fresh_s: float = FRESH_S
     """Where a call says nothing else; 0 asks every time, and keeps the answer for when the service cannot be asked."""
     clock: Callable[[], float] = time.time
-    jitter: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.Random().random  # noqa: S311 - no secret
+    """Not the module's own numbers, which a program may have seeded."""
     """From 0 to 1: how much of a pause is made."""
 
     async def get(

@@ -22,7 +22,7 @@ from outrider.state.processes import NoWorker, Workers, cores
 PROGRAM = """
 import asyncio, sys, time
 from outrider.state.processes import Workers
-from worker_tasks import pid, ready, sleeping
+from worker_tasks import pid, ready, telling
 
 async def main():
     workers = Workers()
@@ -125,16 +125,27 @@ async def test_who_waits_when_they_are_closed_does_the_work_without_delay(worker
 
 def test_a_process_ends_while_its_worker_computes(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
-        PROGRAM.replace("await asyncio.sleep(600)", "await workers.run(sleeping, b'600')"), encoding="utf-8"
+        PROGRAM.replace("await asyncio.sleep(600)", "await workers.run(telling, b'begun')"), encoding="utf-8"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+        [sys.executable, str(tmp_path / "program.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ,
+        cwd=tmp_path,
     )
     assert process.stdout is not None
     worker = int(process.stdout.readline())
+    ends_at = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < ends_at:
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert not _runs(worker)
 

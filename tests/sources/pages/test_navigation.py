@@ -75,7 +75,10 @@ async def world() -> AsyncIterator[World]:
 async def test_a_page_may_lead_to_what_may_be_fetched(world: World) -> None:
     for way in sorted(WAYS.keys() - {"window"}):
         world.to = f"/open-{way}"
-        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
+        for _ in range(3):  # on a busy machine a page is taken for settled before it goes on
+            found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
+            if found.url == world.other + world.to:
+                break
         assert (found.kind, found.url, "the first one leads to" in found.page.text) == ("html", world.other + world.to, True), way
 
 
