@@ -50,9 +50,8 @@ class Workers:
         """Start `count` processes that have these modules loaded. `busy` says whether this process has enough else to do."""
         self._count, self._modules, self._busy = count, tuple(modules), busy
         self._start()
-        at_the_end(
-            self.close
-        )  # else the process would wait for what they are doing: after `_start`, for the last that is named is called first
+        # Else the process would wait at its end for what they are doing. After `_start`: what is named last is called first.
+        at_the_end(self.close)
 
     def wanted(self) -> bool:
         """Whether work is done sooner there than here: this process is busy, and a worker has started."""

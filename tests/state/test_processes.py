@@ -20,7 +20,7 @@ from outrider.state import processes
 from outrider.state.processes import NoWorker, Workers, cores
 
 PROGRAM = """
-import asyncio, sys, time
+import asyncio
 from outrider.state.processes import Workers
 from worker_tasks import pid, ready, telling
 
