@@ -9,10 +9,11 @@ connection at a time: a search is one request.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from xml.etree.ElementTree import Element, ParseError  # the types only; defusedxml parses
 
 from pydantic import JsonValue
@@ -51,6 +52,18 @@ YEAR = re.compile(r"(\d{4})-\d{2}-\d{2}", re.ASCII)
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"arxiv"}), MOST, queries=1)
 
 
+Parts = defaultdict[str, list[Element]]
+"""Of an element."""
+
+
+class Page(NamedTuple):
+    """What a feed says."""
+
+    papers: list[Paper | None]
+    """None for an entry that is none."""
+    total: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Arxiv:
     """A `Source`."""
@@ -80,7 +93,7 @@ class Arxiv:
             "max_results": min(query.limit, MOST),
         }
         reply = await self._asked(params, query.within_s)
-        return answer_of(feed_of(reply), reply, min(query.limit, MOST))
+        return answer_of(page_of(reply), reply, min(query.limit, MOST))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         arxiv = normal_arxiv(value) if scheme == "arxiv" else None
@@ -88,10 +101,10 @@ class Arxiv:
             return None
         reply = await self._asked({"id_list": SUBJECT_CLASS.sub("", arxiv), "max_results": 1}, within_s)
         try:
-            papers = [paper_of(entry) for entry in entries_of(feed_of(reply))]
+            page = page_of(reply)
         except WrongId:
             return None
-        return next((paper for paper in papers if paper), None)
+        return next((paper for paper in page.papers if paper), None)
 
     async def _asked(self, params: dict[str, str | int], within_s: float) -> Reply:
         """Also with status 400: the feed says what was wrong."""
@@ -142,7 +155,7 @@ def feed_of(reply: Reply) -> Element:
         raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(error, '')}") from error
     if feed.tag.rpartition("}")[2] != "feed":
         raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(feed.tag, '')}")
-    for entry in entries_of(feed):
+    for entry in map(parts_of, parts_of(feed)["entry"]):
         name = text_in(entry, "id")
         if ERROR in name:
             kind = WrongId if WRONG_ID in name else Malformed
@@ -152,35 +165,46 @@ def feed_of(reply: Reply) -> Element:
     return feed
 
 
-def answer_of(feed: Element, reply: Reply, limit: int) -> SourceAnswer:
-    found = [paper_of(entry) for entry in entries_of(feed)]
-    count = text_in(feed, "totalResults")
+def page_of(reply: Reply) -> Page:
+    """Raises `Malformed`, as `feed_of` does."""
+    feed = feed_of(reply)
+    said_of_all = parts_of(feed)
+    count = text_in(said_of_all, "totalResults")
     total = said.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
+    return Page([paper_of(parts_of(entry)) for entry in said_of_all["entry"]], total)
+
+
+def answer_of(page: Page, reply: Reply, limit: int) -> SourceAnswer:
+    found, total = page
     short = total is not None and len(found) < min(total, limit)
     missing = f"it says that there are {total} and gave {len(found)}" if short else ""
     results = scored([(paper, None) for paper in found if paper])[:limit]
     return answered(results, total, [reply], found.count(None), missing=missing)
 
 
-def entries_of(feed: Element) -> list[Element]:
-    return feed.findall("{*}entry")
+def parts_of(element: Element) -> Parts:
+    """What stands in it, by name without namespace, in one pass."""
+    parts: Parts = defaultdict(list)
+    for part in element:
+        parts[part.tag.rpartition("}")[2]].append(part)
+    return parts
 
 
-def paper_of(entry: Element) -> Paper | None:
+def paper_of(entry: Parts) -> Paper | None:
     """None for an entry without an arXiv identifier, which is the service's own id."""
     named = text_in(entry, "id")
     arxiv = normal_arxiv(named)
     if arxiv is None:
         return None
-    links = entry.findall("{*}link")
+    links = entry["link"]
     published, version = text_in(entry, "published"), VERSION.search(named)
-    primary = entry.find("{*}primary_category")
+    primary = next((one.get("term", "") for one in entry["primary_category"]), "")
     year = YEAR.match(published)
     metadata: dict[str, JsonValue] = {
         "published": published,
         "updated": text_in(entry, "updated"),
         "version": int(version.group(1)) if version else None,
-        "primary_category": "" if primary is None else primary.get("term", ""),
+        "primary_category": primary,
         "comment": text_in(entry, "comment"),
         "journal_ref": text_in(entry, "journal_ref"),
         "pdf_url": link_in(links, "title", "pdf"),
@@ -192,17 +216,16 @@ def paper_of(entry: Element) -> Paper | None:
         abstract=text_in(entry, "summary"),
         url=link_in(links, "rel", "alternate") or said.link(named),
         identifiers=Identifiers(arxiv=arxiv, doi=normal_doi(text_in(entry, "doi"))),
-        authors=tuple(name for author in entry.findall("{*}author") if (name := text_in(author, "name"))),
+        authors=tuple(name for author in entry["author"] if (name := text_in(parts_of(author), "name"))),
         year=said.year(int(year.group(1))) if year else None,
-        tags=tuple(dict.fromkeys(term for one in entry.findall("{*}category") if (term := one.get("term", "").strip()))),
+        tags=tuple(dict.fromkeys(term for one in entry["category"] if (term := one.get("term", "").strip()))),
         metadata={name: value for name, value in metadata.items() if value},
     )
 
 
-def text_in(element: Element, name: str) -> str:
-    """On one line; the first of several, empty where there is none."""
-    found = element.find(f"{{*}}{name}")
-    return said.text("".join(found.itertext())) if found is not None else ""
+def text_in(parts: Parts, name: str) -> str:
+    """On one line; of the first of several, empty where there is none."""
+    return next((said.text("".join(part.itertext())) for part in parts[name]), "")
 
 
 def link_in(links: list[Element], attribute: str, value: str) -> str | None:

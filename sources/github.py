@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from outrider.settings.sources import GithubSettings
 from outrider.sources.answering import answered, ends_at, scored, spared
@@ -19,7 +19,7 @@ from outrider.sources.calls.service import MEBIBYTE, Reply, Service
 from outrider.sources.github_details import details_of
 from outrider.sources.github_query import question
 from outrider.sources.github_repositories import JSON, GithubRepositories
-from outrider.sources.records.github import NAME, found_in, normal_name, refusal_in, worth_keeping
+from outrider.sources.records.github import NAME, Found, found_in, normal_name, refusal_in, worth_keeping
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import EXPANDED, Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Repository
@@ -41,6 +41,12 @@ MOST_BYTES = 8 * MEBIBYTE
 """Of a README, or of a hundred issues: 25 of them may be under way."""
 REFUSED = 422
 """The query is not valid: an unknown language, for example."""
+
+
+class Heard(NamedTuple):
+    reply: Reply
+    found: Found | None
+    """None where the query is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ class Github:
         if query.strategy == STARS:
             return await self._by_stars(asked, plain, query, until)
         first = await self._asked(asked, query, until)
-        if first.status == REFUSED and plain != asked:
+        if first.found is None and plain != asked:
             return await self._for_less(asked, plain, first, query, until)
         return answer(first)
 
@@ -95,24 +101,25 @@ class Github:
             except SourceError:
                 raise error from None
             return answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
-        if plain != asked and (first.status == REFUSED or not found_in(first).records):
+        if plain != asked and (first.found is None or not first.found.records):
             return await self._for_less(asked, plain, first, query, until)
         return answer(first)
 
-    async def _for_less(self, asked: str, plain: str, first: Reply, query: SourceQuery, until: float) -> SourceAnswer:
+    async def _for_less(self, asked: str, plain: str, first: Heard, query: SourceQuery, until: float) -> SourceAnswer:
         try:
             second = await self._asked(plain, query, until)
         except SourceError as error:
-            if first.status == REFUSED:
+            if first.found is None:
                 raise
             return replace(answer(first), status="partial", message=f"nothing for {asked!r}; asking for less failed: {error}")
         return answer(second, f"nothing for {asked!r}, so asked for {plain!r}")
 
-    async def _asked(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> Reply:
+    async def _asked(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> Heard:
         params: Params = {"q": asked, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
         within_s, accept = until - time.monotonic(), frozenset({200, REFUSED})
         path = "/search/repositories"
-        return await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)
+        reply = await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)
+        return Heard(reply, None if reply.status == REFUSED else found_in(reply))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Repository | None:
         if scheme != "github" or normal_name(value) is None:
@@ -124,11 +131,11 @@ class Github:
         return await details_of(records, self.repositories, spared(within_s))
 
 
-def answer(reply: Reply, note: str = "", missing: str = "") -> SourceAnswer:
+def answer(heard: Heard, note: str = "", missing: str = "") -> SourceAnswer:
     """Scores are 1 / rank: GitHub gives every repository the same one."""
-    if reply.status == REFUSED:
+    reply, found = heard
+    if found is None:
         raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {refusal_in(reply)}")
-    found = found_in(reply)
     cut_short = "GitHub ran out of time before it had searched everything" if found.incomplete else ""
     missing = "; ".join(filter(None, (missing, cut_short)))
     return answered(scored([(record, None) for record in found.records]), found.total, [reply], found.nameless, [note], missing)

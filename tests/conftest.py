@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from worker_tasks import Counted
 
 from outrider.settings.service_keys import VARIABLES
 
@@ -27,6 +28,14 @@ settings.register_profile("of these tests", settings(), deadline=None)  # machin
 settings.load_profile("of these tests")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in its background; what tests start would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def workers() -> Iterator[Counted]:
+    """None is started yet; those that a test starts end with it."""
+    made = Counted()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from outrider.state.processes import Workers
+from outrider.state.processes import Work, Workers
 
 
 def doubled(given: bytes) -> bytes:
@@ -35,6 +35,16 @@ def telling(name: bytes) -> bytes:
 
 def ending(_: bytes) -> bytes:
     os._exit(1)
+
+
+class Counted(Workers):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = 0
+
+    async def run(self, work: Work, given: bytes) -> bytes:
+        self.runs += 1
+        return await super().run(work, given)
 
 
 async def ready(workers: Workers) -> None:

@@ -15,6 +15,8 @@ UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Controls, and halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
 LINK = re.compile(r"https?://[^\s<>\"\\]+", re.IGNORECASE)
 
+MARKUP = re.compile(r"[<&]|\]\]>")
+"""What any markup has."""
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 SKIPPED = re.compile(r"<(?:\w+:)?tex-math\b[^<>]*>[^<]*</(?:\w+:)?tex-math>|<!--[^<>]*-->|<!\[CDATA\[|\]\]>")
@@ -49,7 +51,9 @@ def items(value: Any) -> list[Any]:
 
 def text(value: Any) -> str:
     """On one line; empty for anything but a text."""
-    return " ".join(UNSTORABLE.sub(" ", value).split()) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return " ".join((value if value.isprintable() else UNSTORABLE.sub(" ", value)).split())  # what is printable can be stored
 
 
 def code(value: Any) -> str:
@@ -92,12 +96,16 @@ def plain(markup: Any) -> str:
     """The words of a text with HTML, JATS or MathML in it: one paragraph a line. Text without markup stays as it is."""
     if not isinstance(markup, str):
         return ""
+    lines = (text(line) for line in (_bare(markup) if MARKUP.search(markup) else markup).split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _bare(markup: str) -> str:
     bare = " ".join(markup.split()) if TAG.search(markup) else markup  # where there are tags, they part the paragraphs
     bare = TAG.sub(_gap, SKIPPED.sub("", bare))
     for _ in range(2):  # some publishers escape twice, markup included
         bare = TAG.sub(_gap, ENTITY.sub(lambda entity: html.unescape(entity.group()), bare))
-    lines = (text(line) for line in bare.split("\n"))
-    return "\n".join(line for line in lines if line)
+    return bare
 
 
 def title(markup: Any) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from alike import LOGS, MANY, candidates, decided
 from fakes import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worker_tasks import ready
+from worker_tasks import Counted, ready
 
 from outrider.nodes import dedup_beside as module
 from outrider.nodes.dedup_beside import MODULES, answered, found_beside
 from outrider.nodes.dedup_finding import Found, found_in
 from outrider.state.decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
-from outrider.state.processes import Workers
 from outrider.state.records import Identifiers, Record
 
 TWICE = [
@@ -50,23 +49,6 @@ def test_only_what_was_made_is_carried_back() -> None:
     found = there(given_, NO_DECISIONS, fold=True)
     assert [id(work.record) in sent for work in found.works].count(False) == 1
     assert all(id(one) in sent for work in found.works for one in work.members)
-
-
-class Counted(Workers):
-    def __init__(self) -> None:
-        super().__init__()
-        self.runs = 0
-
-    async def run(self, work: object, given: bytes) -> bytes:
-        self.runs += 1
-        return await super().run(work, given)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def workers() -> Iterator[Counted]:
-    made = Counted()
-    yield made
-    made.close()
 
 
 async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:

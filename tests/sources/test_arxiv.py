@@ -16,7 +16,7 @@ from serving import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sources import ArxivSettings
-from outrider.sources.arxiv import NAME, Arxiv, answer_of, feed_of, matching, submitted, terms_of
+from outrider.sources.arxiv import NAME, Arxiv, answer_of, matching, page_of, submitted, terms_of
 from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply
@@ -77,7 +77,7 @@ def reply(body: str | bytes, status: int = 200) -> Reply:
 
 def read(body: str | bytes, status: int = 200, limit: int = 100) -> SourceAnswer:
     answered = reply(body, status)
-    return answer_of(feed_of(answered), answered, limit)
+    return answer_of(page_of(answered), answered, limit)
 
 
 def source(base_url: str, caller: Caller | None = None) -> Arxiv:

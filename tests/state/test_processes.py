@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,13 +33,6 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
-
-
-@pytest.fixture
-def workers() -> Iterator[Workers]:
-    made = Workers()
-    yield made
-    made.close()
 
 
 async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Workers) -> None:

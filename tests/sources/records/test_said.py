@@ -4,7 +4,10 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from outrider.sources.records import said
 from outrider.sources.records.said import first, items, link, mapping, number, plain, text, title, whole, year
 
 
@@ -52,6 +55,13 @@ def test_another_type_is_not_said(junk: Any) -> None:
     assert year(junk) is None
     assert link(junk) is None
     assert number(junk) == (2.5 if junk == 2.5 else None)
+
+
+@given(st.text() | st.text(st.sampled_from("a &<>;]#p/\n\t\x00\x1b\x85\xa0\u2028\ud800")))
+def test_shorter_ways_for_what_needs_no_mending_change_nothing(value: str) -> None:
+    mended = " ".join(said.UNSTORABLE.sub(" ", value).split())
+    assert text(value) == mended
+    assert plain(value) == "\n".join(filter(None, map(text, said._bare(value).split("\n"))))
 
 
 def test_numbers_within_bounds() -> None:
