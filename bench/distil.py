@@ -1,13 +1,14 @@
 """The distiller on SciFact's rationales: which sentences of an abstract answer a claim, as people marked them.
 
 Half of the claims were used to fit engines (`bench.train_distiller`); every figure here is of the other half, but for those of the splits,
-where threshold and test are drawn from all claims for engines that learn no case by heart.
+where threshold and test are drawn from all claims: no case is scored by a classifier that was trained on it.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 
 from bench.data import Absent
@@ -28,11 +29,12 @@ from outrider.retrieval.distil.rhetoric import Rhetoric
 from outrider.retrieval.probe import sign_flip_p
 
 SPLITS, FOLDS = 20, 5
+"""Splits come in pairs, each half once to fit the threshold on and once to test it: what one gains by an easy half the other loses."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 TRAINED = KEPT / "distiller"
 """Where `python -m bench.train_distiller` puts the classifier."""
-NEEDS_UNSEEN = "classifier"
-"""An engine that knows the training claims by heart is calibrated and tested on the others only."""
+TRAINED_ON_OTHERS = KEPT / "distiller-on-others"
+"""The same, trained on the held-out claims: it scores those which the first one knows by heart."""
 BY_WORDS: tuple[EngineName, ...] = ("lexical", "words")
 RANDOM, FIRST = "random", "first sentences"
 COLUMNS = (
@@ -55,11 +57,13 @@ def run() -> Report:
     of: dict[str, dict[int, list[float]]] = {}
     for engine in engines():
         progress(f"distil: {engine.name}")
-        of[engine.name] = {at: engine.scores(case.labelled.query, [case.its])[0] for at, case in enumerate(every)}
+        of[engine.name] = scored(engine, dict(enumerate(every)))
         speeds[engine.name] = speed(engine, every)
     place = {id(case): at for at, case in enumerate(every)}
     tested = [place[id(case)] for case in held_out]
-    ensembles(of, every, tested)
+    if (name := classifier(TRAINED).name) in of:
+        of[name] |= scored(classifier(TRAINED_ON_OTHERS), {place[id(case)]: case for case in train})
+    ensembles(of, every)
     speeds |= of_ensembles(list(speeds.values()))
     baselines = {RANDOM: _random(every), FIRST: _first(every)}
     rows = [_row(name, values, every, tested, baselines, speeds.get(name)) for name, values in {**baselines, **of}.items()]
@@ -73,18 +77,26 @@ def engines() -> Iterator[Engine]:
     yield Lexical()
     yield Rhetoric()
     yield Embedding(Remembering(model(), KEPT / "scifact-units.npz"))
-    if (TRAINED / "config.json").is_file():
-        yield Classifier(str(TRAINED), "cpu", downloads=False)
+    if all((folder / "config.json").is_file() for folder in (TRAINED, TRAINED_ON_OTHERS)):
+        yield classifier(TRAINED)
 
 
-def ensembles(of: dict[str, dict[int, list[float]]], every: Sequence[Case], tested: Sequence[int]) -> None:
+def classifier(folder: Path) -> Classifier:
+    return Classifier(str(folder), "cpu", downloads=False)
+
+
+def scored(engine: Engine, some: Mapping[int, Case]) -> dict[int, list[float]]:
+    return {at: engine.scores(case.labelled.query, [case.its])[0] for at, case in some.items()}
+
+
+def ensembles(of: dict[str, dict[int, list[float]]], every: Sequence[Case]) -> None:
     """Adds them, with the weights that are shipped; those beside a classifier are fitted."""
-    lexical, rhetoric, embedding, *classifier = list(of)
+    lexical, rhetoric, embedding, *others = list(of)
     of["words"] = weighted([lexical, rhetoric], OF_WORDS, of)
     of["ensemble"] = weighted([lexical, rhetoric, embedding], OF_ALL, of)
-    if classifier:
-        of["classifier, half and half"] = weighted(["ensemble", *classifier], HALVES, of)
-        of["classifier+"] = cross_fitted([lexical, rhetoric, embedding, *classifier], every, tested, of)
+    if others:
+        of["classifier, half and half"] = weighted(["ensemble", *others], HALVES, of)
+        of["classifier+"] = cross_fitted([lexical, rhetoric, embedding, *others], every, of)
 
 
 def of_ensembles(speeds: Sequence[Speed]) -> dict[str, Speed]:
@@ -97,17 +109,16 @@ def weighted(members: Sequence[str], weights: Weights, of: Mapping[str, Mapping[
     return {at: weights.probabilities([of[name][at] for name in members]) for at in of[members[0]]}
 
 
-def cross_fitted(
-    members: Sequence[str], every: Sequence[Case], tested: Sequence[int], of: Mapping[str, Mapping[int, list[float]]]
-) -> dict[int, list[float]]:
-    """The held-out claims in `FOLDS` parts, each with weights that were fitted on the others; the training claims with 0."""
-    claims = sorted({every[at].claim for at in tested})
+def cross_fitted(members: Sequence[str], every: Sequence[Case], of: Mapping[str, Mapping[int, list[float]]]) -> dict[int, list[float]]:
+    """The claims in `FOLDS` parts, each with weights that were fitted on the others."""
+    claims = sorted({case.claim for case in every})
     fold = {claim: number % FOLDS for number, claim in enumerate(random.Random(0).sample(claims, len(claims)))}
-    found = {at: [0.0] * len(case.its.units) for at, case in enumerate(every)}
+    found: dict[int, list[float]] = {}
     for number in range(FOLDS):
-        others = [at for at in tested if fold[every[at].claim] != number]
+        own = [at for at, case in enumerate(every) if fold[case.claim] == number]
+        others = [at for at, case in enumerate(every) if fold[case.claim] != number]
         weights = stacked([([of[name][at] for name in members], every[at].right) for at in others])
-        found |= {at: weights.probabilities([of[name][at] for name in members]) for at in tested if fold[every[at].claim] == number}
+        found |= {at: weights.probabilities([of[name][at] for name in members]) for at in own}
     return found
 
 
@@ -137,8 +148,7 @@ def _row(
     against = [None if name in baselines else _p(kept, [_kept_at_half(every[at], one[at]) for at in tested]) for one in baselines.values()]
     cuts, own = [every[at].its for at in tested], [values[at] for at in tested]
     worth = [lifted(its, one)[0] for its, one in zip(cuts, own, strict=True)]
-    drawn_from = tested if NEEDS_UNSEEN in name else range(len(every))
-    splits = [split_rate(every, values, drawn_from, seed) for seed in range(SPLITS)]
+    splits = [one for seed in range(SPLITS // 2) for one in split_rates(every, values, seed)]
     return (
         name,
         share_at_half(every, values, tested),
@@ -189,15 +199,22 @@ def best_threshold(some: Sequence[Case], scores: Scores) -> float:
     return ordered[int(len(ordered) * (1 - KEEP_RATE) + 1e-9)]
 
 
-def split_rate(every: Sequence[Case], values: Mapping[int, list[float]], places: Sequence[int], seed: int) -> tuple[float, float, int]:
-    """Threshold from one random half of the claims; of the other half the share kept whole, the share of text removed, and how many."""
-    claims = sorted({every[at].claim for at in places})
+def split_rates(every: Sequence[Case], values: Mapping[int, list[float]], seed: int) -> list[tuple[float, float, int]]:
+    """A random half of the claims and the rest, each in turn with the other's threshold: the share of cases kept whole, the share of
+    text removed, and how many cases."""
+    claims = sorted({case.claim for case in every})
     first = set(random.Random(seed).sample(claims, len(claims) // 2))
-    worth = {at: lifted(every[at].its, values[at])[0] for at in places}
-    threshold = conformal_threshold([weakest(every[at], worth[at]) for at in places if every[at].claim in first], KEEP_RATE)
-    others = [at for at in places if every[at].claim not in first]
-    whole = mean(weakest(every[at], worth[at]) >= threshold for at in others)
-    return whole, removed_share([every[at].its for at in others], [worth[at] for at in others], threshold), len(others)
+    worth = {at: lifted(case.its, values[at])[0] for at, case in enumerate(every)}
+    halves = [[at for at, case in enumerate(every) if (case.claim in first) is side] for side in (True, False)]
+    return [_split_rate(every, worth, *both) for both in (halves, halves[::-1])]
+
+
+def _split_rate(
+    every: Sequence[Case], worth: Mapping[int, list[float]], fitted_on: Sequence[int], tested: Sequence[int]
+) -> tuple[float, float, int]:
+    threshold = conformal_threshold([weakest(every[at], worth[at]) for at in fitted_on], KEEP_RATE)
+    whole = mean(weakest(every[at], worth[at]) >= threshold for at in tested)
+    return whole, removed_share([every[at].its for at in tested], [worth[at] for at in tested], threshold), len(tested)
 
 
 def _random(every: Sequence[Case]) -> dict[int, list[float]]:
@@ -217,7 +234,9 @@ def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case
         "Half: the better half of each abstract's units, rounded up. Text removed: share of characters. p: two-sided, paired by case.",
         f"Best threshold: the highest that keeps {KEEP_RATE:.0%} of the tested cases whole, which nobody knows beforehand.",
         f"Splits: threshold by split conformal prediction on a random half of the claims, promise {KEEP_RATE:.0%}.",
-        f"classifier+: its weights are fitted on held-out claims in {FOLDS} parts, each part scored with those of the others.",
+        "Each half so once, and once tested.",
+        f"classifier+: its weights are fitted on the claims in {FOLDS} parts, each part scored with those of the others.",
+        "The splits score each half of the claims with a classifier that was trained on the other.",
         f"The embedding model is {NAME}; the classifier was fine-tuned from it by `python -m bench.train_distiller`.",
         "LLMLingua-2 has no weights that could be had here: its path is tested with random ones only.",
     )

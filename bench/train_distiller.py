@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 
 from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
@@ -21,6 +25,7 @@ from outrider.retrieval.distil.classifier import Classifier
 from outrider.retrieval.distil.embedding import Embedding
 from outrider.retrieval.distil.engine import Engine, logit
 from outrider.retrieval.distil.ensemble import Weights, fit
+from outrider.retrieval.distil.labelled import Labelled
 from outrider.retrieval.distil.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
 from outrider.retrieval.distil.training import Recipe, train
 
@@ -49,11 +54,24 @@ def main() -> None:
         write(found := calibration(engine, held_out), SHIPPED / file_name(engine))
         print(f"{engine.name}: threshold {found.threshold:.3f}, {found.removed:.1%} of the text removed")
     if asked.classifier:
-        made = train(model_folder(), [case.labelled for case in training], distil.TRAINED, Recipe(epochs=asked.epochs), _epoch)
-        print(f"classifier: {made.cases} cases, {made.steps} steps, {made.seconds:.0f} s")
+        train_both(training, held_out, Recipe(epochs=asked.epochs))
         write(calibration(Classifier(str(distil.TRAINED), "cpu"), held_out), distil.TRAINED / OWN)
     if (distil.TRAINED / "config.json").is_file():
         _stack([*words, embedder, Classifier(str(distil.TRAINED), "cpu", downloads=False)], held_out)
+
+
+def train_both(training: Sequence[Case], held_out: Sequence[Case], recipe: Recipe) -> None:
+    """The classifier, and beside it in another process the one for the claims that the first was trained on."""
+    base, parts = model_folder(), {distil.TRAINED: training, distil.TRAINED_ON_OTHERS: held_out}
+    with ProcessPoolExecutor(len(parts), multiprocessing.get_context("spawn")) as pool:
+        running = [pool.submit(_train, base, [case.labelled for case in part], out, recipe) for out, part in parts.items()]
+        for made in running:
+            print(made.result(), flush=True)
+
+
+def _train(base: str, labelled: Sequence[Labelled], out: Path, recipe: Recipe) -> str:
+    made = train(base, labelled, out, recipe, partial(_epoch, out.name))
+    return f"{out.name}: {made.cases} cases, {made.steps} steps, {made.seconds:.0f} s"
 
 
 def _stack(engines: Sequence[Engine], cases: Sequence[Case]) -> None:
@@ -94,8 +112,8 @@ def _beside_best(raw: Sequence[float], least_best: float) -> list[tuple[float, .
     return [(one, one - best) for one in raw]
 
 
-def _epoch(epoch: int, loss: float) -> None:
-    print(f"epoch {epoch + 1}: loss {loss:.3f}", flush=True)
+def _epoch(name: str, epoch: int, loss: float) -> None:
+    print(f"{name}, epoch {epoch + 1}: loss {loss:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 from outrider.retrieval.distil.engine import Scores, probability
 from outrider.retrieval.distil.units import Cut
 from outrider.retrieval.distil.windows import Form, Window
-from outrider.retrieval.embed.batching import TooMuch, run_by_length
+from outrider.retrieval.embed.batching import ALIKE, TooMuch, run_by_length
 from outrider.retrieval.embed.loading import device_for, empty_cache, loading, out_of_memory
 from outrider.retrieval.embed.weights import Asked, Weights, check_own_code, find
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
@@ -75,7 +75,7 @@ class Classifier:
     def _run(self, ready: _Loaded, windows: Sequence[Window]) -> Iterable[tuple[int, list[float]]]:
         lengths = [len(window.ids) for window in windows]
         for places, answer in run_by_length(
-            lengths, BATCH, BATCH_TOKENS, lambda places: self._within_memory(ready, [windows[at] for at in places])
+            lengths, BATCH, BATCH_TOKENS, lambda places: self._within_memory(ready, [windows[at] for at in places]), ALIKE
         ):
             if isinstance(answer, TooMuch):
                 raise ModelUnavailable(f"{self.name} has not enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")

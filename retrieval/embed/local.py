@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.retrieval.embed.batching import TooMuch, run_by_length
+from outrider.retrieval.embed.batching import ALIKE, TooMuch, run_by_length
 from outrider.retrieval.embed.loading import empty_cache, loading, out_of_memory
 from outrider.retrieval.embed.presets import Preset, preset_of
 from outrider.retrieval.embed.tokens import Read, Tokens
@@ -86,7 +86,7 @@ class LocalModel:
         done = len(read) - len(legible)
         lengths = [len(read[at].ids) for at in legible]
         for batch, answer in run_by_length(
-            lengths, self.batch_size, self.batch_tokens, lambda batch: self._within_memory([read[legible[at]] for at in batch], run)
+            lengths, self.batch_size, self.batch_tokens, lambda batch: self._within_memory([read[legible[at]] for at in batch], run), ALIKE
         ):
             for row, at in enumerate(batch):
                 yield legible[at], answer if isinstance(answer, TooMuch) else answer[row]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.retrieval.embed.batching import TooMuch, run_by_length
+from outrider.retrieval.embed.batching import FEW, TooMuch, run_by_length
 
 LENGTHS = st.lists(st.integers(0, 200), max_size=40)
 
@@ -13,13 +13,14 @@ def size(batch: list[int], lengths: list[int]) -> int:
     return len(batch) * max(1, *(lengths[place] for place in batch))
 
 
-@given(LENGTHS, st.integers(1, 10), st.integers(1, 500))
-def test_every_text_is_run_once_within_the_budget(lengths: list[int], most_texts: int, most_tokens: int) -> None:
-    batches = [batch for batch, _ in run_by_length(lengths, most_texts, most_tokens, len)]
+@given(LENGTHS, st.integers(1, 10), st.integers(1, 500), st.floats(0, 1))
+def test_every_text_is_run_once_within_the_budget(lengths: list[int], most_texts: int, most_tokens: int, alike: float) -> None:
+    batches = [batch for batch, _ in run_by_length(lengths, most_texts, most_tokens, len, alike)]
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) <= most_texts
         assert len(batch) == 1 or size(batch, lengths) <= most_tokens
+        assert min(lengths[place] for place in batch) + FEW >= alike * max(lengths[place] for place in batch)
 
 
 @given(LENGTHS, st.integers(1, 300))
