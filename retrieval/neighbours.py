@@ -160,8 +160,10 @@ def _add(ways: MutableMapping[str, Ways], doc_id: str, way: Ways) -> None:
 
 
 def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
-    scores = [(-found[0][1] if len(found) == 1 else -math.fsum(weight for _, weight in found), doc_id) for doc_id, found in ways.items()]
-    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in sorted(scores)[: max(limit, 0)]]
+    scores = {id_: found[0][1] if len(found) == 1 else math.fsum(weight for _, weight in found) for id_, found in ways.items()}
+    least = min(sorted(scores.values(), reverse=True)[: max(limit, 0)], default=math.inf)  # numbers alone: there are a thousand
+    first = sorted((-score, doc_id) for doc_id, score in scores.items() if score >= least)
+    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in first[: max(limit, 0)]]
 
 
 def _listed(ways: Ways) -> tuple[Path, ...]:
