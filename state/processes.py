@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -78,9 +78,11 @@ class Workers:
         """End the processes. Who waits for what they are doing gets `NoWorker`."""
         pool, self._pool, self._ready = self._pool, None, None
         if pool is not None:
-            for process in list((pool._processes or {}).values()):  # noqa: SLF001 - `kill_workers` from Python 3.14 on
+            processes = list((pool._processes or {}).values())  # noqa: SLF001 - `kill_workers` from Python 3.14 on
+            with suppress(OSError):  # a pool whose worker has ended closes itself meanwhile, what this writes to, too
+                pool.shutdown(wait=False)
+            for process in processes:
                 process.kill()
-            pool.shutdown(wait=False)
 
     def _start(self) -> None:
         self.close()
