@@ -15,8 +15,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.state.threads import at_the_end
 
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 LONGEST_S = 30.0
 """For which an answer is waited for: work takes a tenth of a second, and only a few can stand before it."""
+
+
+ENDING_S = 2.0
 
 
 class NoWorker(Exception):
@@ -51,7 +55,7 @@ class Workers:
         self._count, self._modules, self._busy = count, tuple(modules), busy
         self._start()
         # Else the process would wait at its end for what they are doing. After `_start`: what is named last is called first.
-        at_the_end(self.close)
+        at_the_end(partial(self.close, ENDING_S))
 
     def wanted(self) -> bool:
         """Whether work is done sooner there than here: this process is busy, and a worker has started."""
@@ -74,15 +78,20 @@ class Workers:
             self._start()
         raise NoWorker(why)
 
-    def close(self) -> None:
-        """End the processes. Who waits for what they are doing gets `NoWorker`."""
+    def close(self, within_s: float = 0.0) -> None:
+        """End the processes, and wait so long for the thread that looks after them: at the process's end Python writes to what that thread
+        is just closing. Who waits for what they are doing gets `NoWorker`.
+        """
         pool, self._pool, self._ready = self._pool, None, None
         if pool is not None:
             processes = list((pool._processes or {}).values())  # noqa: SLF001 - `kill_workers` from Python 3.14 on
+            thread: Any = pool._executor_manager_thread  # noqa: SLF001
             with suppress(OSError):  # a pool whose worker has ended closes itself meanwhile, what this writes to, too
                 pool.shutdown(wait=False)
             for process in processes:
                 process.kill()
+            if thread is not None and within_s:
+                thread.join(within_s)
 
     def _start(self) -> None:
         self.close()
