@@ -29,7 +29,6 @@ from outrider.retrieval.distil.rhetoric import Rhetoric
 from outrider.retrieval.probe import sign_flip_p
 
 SPLITS, FOLDS = 20, 5
-"""Splits come in pairs, each half once to fit the threshold on and once to test it: what one gains by an easy half the other loses."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 TRAINED = KEPT / "distiller"
 """Where `python -m bench.train_distiller` puts the classifier."""
@@ -148,7 +147,7 @@ def _row(
     against = [None if name in baselines else _p(kept, [_kept_at_half(every[at], one[at]) for at in tested]) for one in baselines.values()]
     cuts, own = [every[at].its for at in tested], [values[at] for at in tested]
     worth = [lifted(its, one)[0] for its, one in zip(cuts, own, strict=True)]
-    splits = [one for seed in range(SPLITS // 2) for one in split_rates(every, values, seed)]
+    splits = [split_rate(every, values, seed) for seed in range(SPLITS)]
     return (
         name,
         share_at_half(every, values, tested),
@@ -199,22 +198,15 @@ def best_threshold(some: Sequence[Case], scores: Scores) -> float:
     return ordered[int(len(ordered) * (1 - KEEP_RATE) + 1e-9)]
 
 
-def split_rates(every: Sequence[Case], values: Mapping[int, list[float]], seed: int) -> list[tuple[float, float, int]]:
-    """A random half of the claims and the rest, each in turn with the other's threshold: the share of cases kept whole, the share of
-    text removed, and how many cases."""
+def split_rate(every: Sequence[Case], values: Mapping[int, list[float]], seed: int) -> tuple[float, float, int]:
+    """Threshold from one random half of the claims; of the other half the share kept whole, the share of text removed, and how many."""
     claims = sorted({case.claim for case in every})
     first = set(random.Random(seed).sample(claims, len(claims) // 2))
     worth = {at: lifted(case.its, values[at])[0] for at, case in enumerate(every)}
-    halves = [[at for at, case in enumerate(every) if (case.claim in first) is side] for side in (True, False)]
-    return [_split_rate(every, worth, *both) for both in (halves, halves[::-1])]
-
-
-def _split_rate(
-    every: Sequence[Case], worth: Mapping[int, list[float]], fitted_on: Sequence[int], tested: Sequence[int]
-) -> tuple[float, float, int]:
-    threshold = conformal_threshold([weakest(every[at], worth[at]) for at in fitted_on], KEEP_RATE)
-    whole = mean(weakest(every[at], worth[at]) >= threshold for at in tested)
-    return whole, removed_share([every[at].its for at in tested], [worth[at] for at in tested], threshold), len(tested)
+    threshold = conformal_threshold([weakest(case, worth[at]) for at, case in enumerate(every) if case.claim in first], KEEP_RATE)
+    others = [at for at, case in enumerate(every) if case.claim not in first]
+    whole = mean(weakest(every[at], worth[at]) >= threshold for at in others)
+    return whole, removed_share([every[at].its for at in others], [worth[at] for at in others], threshold), len(others)
 
 
 def _random(every: Sequence[Case]) -> dict[int, list[float]]:
@@ -234,7 +226,6 @@ def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case
         "Half: the better half of each abstract's units, rounded up. Text removed: share of characters. p: two-sided, paired by case.",
         f"Best threshold: the highest that keeps {KEEP_RATE:.0%} of the tested cases whole, which nobody knows beforehand.",
         f"Splits: threshold by split conformal prediction on a random half of the claims, promise {KEEP_RATE:.0%}.",
-        "Each half so once, and once tested.",
         f"classifier+: its weights are fitted on the claims in {FOLDS} parts, each part scored with those of the others.",
         "The splits score each half of the claims with a classifier that was trained on the other.",
         f"The embedding model is {NAME}; the classifier was fine-tuned from it by `python -m bench.train_distiller`.",

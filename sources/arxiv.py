@@ -144,8 +144,24 @@ def submitted(years: NumberRange) -> str | None:
     return f"submittedDate:[{low}01010000 TO {high}12312359]" if low <= high else None
 
 
-def feed_of(reply: Reply) -> Element:
+def page_of(reply: Reply) -> Page:
     """Raises `Malformed` for what is no Atom feed, and for one that reports an error."""
+    feed = parts_of(feed_of(reply))
+    entries = list(map(parts_of, feed["entry"]))
+    for entry in entries:
+        name = text_in(entry, "id")
+        if ERROR in name:
+            kind = WrongId if WRONG_ID in name else Malformed
+            raise kind(f"{reply.url} was answered with an error: {told(text_in(entry, 'summary') or name, '')}")
+    if reply.status != 200:
+        raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
+    count = text_in(feed, "totalResults")
+    total = said.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
+    return Page(list(map(paper_of, entries)), total)
+
+
+def feed_of(reply: Reply) -> Element:
+    """Raises `Malformed` for anything but an Atom feed."""
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import fromstring
 
@@ -155,23 +171,7 @@ def feed_of(reply: Reply) -> Element:
         raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(error, '')}") from error
     if feed.tag.rpartition("}")[2] != "feed":
         raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(feed.tag, '')}")
-    for entry in map(parts_of, parts_of(feed)["entry"]):
-        name = text_in(entry, "id")
-        if ERROR in name:
-            kind = WrongId if WRONG_ID in name else Malformed
-            raise kind(f"{reply.url} was answered with an error: {told(text_in(entry, 'summary') or name, '')}")
-    if reply.status != 200:
-        raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
     return feed
-
-
-def page_of(reply: Reply) -> Page:
-    """Raises `Malformed`, as `feed_of` does."""
-    feed = feed_of(reply)
-    said_of_all = parts_of(feed)
-    count = text_in(said_of_all, "totalResults")
-    total = said.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
-    return Page([paper_of(parts_of(entry)) for entry in said_of_all["entry"]], total)
 
 
 def answer_of(page: Page, reply: Reply, limit: int) -> SourceAnswer:

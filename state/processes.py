@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,8 @@ log = logging.getLogger(__name__)
 
 LONGEST_S = 30.0
 """For which an answer is waited for: work takes a tenth of a second, and only a few can stand before it."""
-
-
 ENDING_S = 2.0
+"""For which the end of this process waits for that of its workers."""
 
 
 class NoWorker(Exception):
@@ -86,10 +85,9 @@ class Workers:
         if pool is not None:
             processes = list((pool._processes or {}).values())  # noqa: SLF001 - `kill_workers` from Python 3.14 on
             thread: Any = pool._executor_manager_thread  # noqa: SLF001
-            with suppress(OSError):  # a pool whose worker has ended closes itself meanwhile, what this writes to, too
-                pool.shutdown(wait=False)
             for process in processes:
                 process.kill()
+            pool.shutdown(wait=False)
             if thread is not None and within_s:
                 thread.join(within_s)
 

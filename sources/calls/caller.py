@@ -52,8 +52,7 @@ class Caller:
     """Where a call says nothing else; 0 asks every time, and keeps the answer for when the service cannot be asked."""
     clock: Callable[[], float] = time.time
     jitter: Callable[[], float] = random.Random().random  # noqa: S311 - no secret
-    """Not the module's own numbers, which a program may have seeded."""
-    """From 0 to 1: how much of a pause is made."""
+    """From 0 to 1: how much of a pause is made. Not the module's own numbers, which a program may have seeded."""
 
     async def get(
         self,

@@ -11,7 +11,6 @@ import pytest
 from bench import distil, rationales
 from bench.distil_speed import Speed, together
 from bench.rationales import Case
-from outrider.retrieval.distil.conformal import KEEP_RATE, rank
 from outrider.retrieval.distil.ensemble import Weights
 
 SENTENCES = ["Mice sleep at night.", "Aspirin lowers risk.", "Cats purr.", "It helps adults."]
@@ -68,22 +67,9 @@ def test_a_claim_is_on_one_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_split_whose_scores_are_perfect_keeps_all_and_removes_the_rest(case: Case) -> None:
     every = [Case(str(at), case.labelled, case.its, case.right) for at in range(100)]
-    for whole, removed, tested in distil.split_rates(every, {at: [0.0, 1.0, 0.0, 1.0] for at in range(100)}, 0):
-        assert (whole, tested) == (1.0, 50)
-        assert removed == pytest.approx(1 - (len(SENTENCES[1]) + len(SENTENCES[2]) + len(SENTENCES[3])) / len(" ".join(SENTENCES)))
-
-
-def test_each_half_of_a_split_is_tested_with_the_threshold_of_the_other(case: Case) -> None:
-    """Claims whose weakest answer scores 1 to 100: who keeps few with the other's threshold, keeps many the other way round."""
-    every = [Case(str(at), case.labelled, case.its, case.right) for at in range(100)]
-    scores = {at: [0.0, (at + 1) / 100, 0.0, 1.0] for at in range(100)}
-    pairs = [distil.split_rates(every, scores, seed) for seed in range(10)]
-    assert all(one[0] != other[0] for one, other in pairs)
-    assert all(min(one[0], other[0]) < conformal_mean(50) < max(one[0], other[0]) for one, other in pairs)
-
-
-def conformal_mean(cases: int) -> float:
-    return 1 - rank(cases, KEEP_RATE) / (cases + 1)
+    whole, removed, tested = distil.split_rate(every, {at: [0.0, 1.0, 0.0, 1.0] for at in range(100)}, 0)
+    assert (whole, tested) == (1.0, 50)
+    assert removed == pytest.approx(1 - (len(SENTENCES[1]) + len(SENTENCES[2]) + len(SENTENCES[3])) / len(" ".join(SENTENCES)))
 
 
 def test_a_fold_is_scored_with_weights_of_the_others(case: Case) -> None:
