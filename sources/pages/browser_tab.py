@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.browser_gate import Gate
-from outrider.sources.pages.navigation import May, Watch
+from outrider.sources.pages.navigation import May, Watch, Way
 from outrider.state.errors import Forbidden, Malformed, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ HEAVY = frozenset({"image", "media", "font", "stylesheet"})
 CLOSING_S = 5.0
 MOST_CHARS = 5 * 2**20
 SETTLED_S = 2.0
-"""How long a page may go on changing after it came, where nothing tells when it is ready."""
+"""How long pages may go on changing after they came, where nothing tells when they are ready. On the way from one to another is no page."""
 READY_SHARE = 0.9
 """Of the time left, how much what is waited for may take; after it the page is read as it is."""
 LOOPBACK_TOO = "<-loopback>"
@@ -77,6 +77,7 @@ class Tab:
     context: BrowserContext
     page: Page
     session: CDPSession
+    way: Way
     _told: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its HTML, once it is ready."""
     _watch: Watch | None = None
@@ -92,7 +93,9 @@ class Tab:
             opened.push_async_callback(_ended, context)
             await context.route("**/*", lambda route: _let(route, gate.hosts))
             page = await context.new_page()
-            tab = cls(gate, context, page, await context.new_cdp_session(page))
+            session = await context.new_cdp_session(page)
+            await session.send("Page.enable")
+            tab = cls(gate, context, page, session, await Way.of(session))
             await tab._listening()
             opened.pop_all()
         return tab
@@ -101,7 +104,6 @@ class Tab:
         for gone in ("crash", "close"):
             self.page.on(gone, partial(_lose, self._told))
         self.session.on("Runtime.bindingCalled", partial(_hear, self._told))
-        await self.session.send("Page.enable")
         await self.session.send("Runtime.enable")
         await self.session.send("Runtime.addBinding", {"name": TELL, "executionContextName": WORLD})
 
@@ -114,7 +116,7 @@ class Tab:
     async def show(self, url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None = None) -> Opened:
         if may is None:
             return await self._shown(url, until, hosts, ready)
-        self._watch = await Watch.over(self.session, may)
+        self._watch = await Watch.over(self.session, may, self.way.frame)
         return await self._watch.until_refused(self._shown(url, until, hosts, ready))
 
     async def _shown(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> Opened:
@@ -122,7 +124,7 @@ class Tab:
         if ready:
             await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
         answer = await self._went(url, until, "commit" if ready else "domcontentloaded")
-        html = await (self._told if ready else _settled(self.page, until))
+        html = await (self._told if ready else self._settled(until))
         if len(html) > MOST_CHARS:
             raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
         return Opened(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.gate.refused)))
@@ -138,6 +140,26 @@ class Tab:
             if self.gate.unreached:
                 raise SourceUnavailable(self.gate.unreached[0]) from None
             raise
+
+    async def _settled(self, until: float) -> str:
+        """Where it goes on to another page, that one. What takes more than half of the time is not waited for: it is read as it is."""
+        from playwright.async_api import TimeoutError as Late
+
+        to_settle_s, late = SETTLED_S, time.monotonic() + left_ms(until) / 2_000
+        with suppress(Late, TimeoutError):
+            while to_settle_s > 0:
+                began = time.monotonic()
+                with suppress(Late):
+                    await self.page.wait_for_load_state("networkidle", timeout=min(to_settle_s * 1_000, left_ms(late)))
+                to_settle_s -= time.monotonic() - began
+                if self.way.there:
+                    break
+                async with asyncio.timeout(left_ms(late) / 1_000):
+                    await self.way.arrived()
+                await self.page.wait_for_load_state("domcontentloaded", timeout=left_ms(late))
+        if not self.way.there:
+            await self.session.send("Page.stopLoading")  # else reading waits for the other page
+        return await self.page.content()
 
     async def close(self) -> None:
         if self._watch:
@@ -186,15 +208,6 @@ def _opens_a_window(asked: Request) -> bool:
         return asked.is_navigation_request() and asked.frame.page is not asked.frame.page.context.pages[0]
     except Error:  # its page is not there yet
         return True
-
-
-async def _settled(page: Page, until: float) -> str:
-    """What comes too late is not waited for: the page is read as it is."""
-    from playwright.async_api import TimeoutError as Late
-
-    with suppress(Late):
-        await page.wait_for_load_state("networkidle", timeout=min(SETTLED_S * 1_000, left_ms(until) * 0.5))
-    return await page.content()
 
 
 def _telling(ready: str, until: float) -> str:

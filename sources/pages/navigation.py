@@ -24,6 +24,42 @@ May = Callable[[str], Awaitable[None]]
 
 
 @dataclass(slots=True)
+class Way:
+    """Whether the whole page is on its way to another one, which it can be for as long as a server takes to answer."""
+
+    frame: str
+    """The id of the whole page; what it embeds has others."""
+    _there: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    async def of(cls, session: CDPSession) -> Self:
+        """Of a page that has not been sent anywhere; needs the domain Page enabled."""
+        tree = await session.send("Page.getFrameTree")
+        way = cls(tree["frameTree"]["frame"]["id"])
+        way._there.set()
+        for event in ("frameRequestedNavigation", "frameStartedNavigating"):
+            session.on(f"Page.{event}", partial(_leaves, way))
+        for event in ("frameNavigated", "frameStoppedLoading"):  # the second where it stays, after all
+            session.on(f"Page.{event}", partial(_is_there, way))
+        return way
+
+    @property
+    def there(self) -> bool:
+        return self._there.is_set()
+
+    async def arrived(self) -> None:
+        await self._there.wait()
+
+    def leaves(self, said: dict[str, Any]) -> None:
+        if said["frameId"] == self.frame and "sameDocument" not in said.get("navigationType", ""):
+            self._there.clear()
+
+    def is_there(self, said: dict[str, Any]) -> None:
+        if self.frame in (said.get("frameId"), said.get("frame", {}).get("id")):
+            self._there.set()
+
+
+@dataclass(slots=True)
 class Watch:
     """Made by `Watch.over`, which returns once nothing is asked without it."""
 
@@ -35,9 +71,8 @@ class Watch:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
-    async def over(cls, session: CDPSession, may: May) -> Self:
-        tree = await session.send("Page.getFrameTree")
-        watch = cls(session, may, tree["frameTree"]["frame"]["id"])
+    async def over(cls, session: CDPSession, may: May, frame: str) -> Self:
+        watch = cls(session, may, frame)
         session.on("Fetch.requestPaused", partial(_meet, watch))
         await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]})
         return watch
@@ -81,6 +116,14 @@ class Watch:
         else:
             with suppress(Error):
                 await self.session.send("Fetch.continueRequest", about)
+
+
+def _leaves(way: Way, said: dict[str, Any]) -> None:
+    way.leaves(said)
+
+
+def _is_there(way: Way, said: dict[str, Any]) -> None:
+    way.is_there(said)
 
 
 def _meet(watch: Watch, paused: dict[str, Any]) -> None:

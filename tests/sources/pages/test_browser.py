@@ -354,9 +354,8 @@ async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pyte
         await chromium.opened(server.base_url, 60.0)
         await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
         assert chromium._next is None
-        monkeypatch.setattr(module, "IDLE_S", 3.0)
         await chromium.prepare()
-        await _until(lambda: chromium._running is not None)
+        await _until(lambda: len(_read(pids)) == 2)
         await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
         assert (await chromium.opened(server.base_url, 60.0)).status == 200
 

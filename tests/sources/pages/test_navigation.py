@@ -10,6 +10,7 @@ from serving import Answer, Asked, as_text, refusal, serving
 
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.browser import Chromium, why_off
+from outrider.sources.pages.browser_tab import SETTLED_S
 from outrider.sources.pages.fetch import Pages
 from outrider.state.errors import Forbidden
 
@@ -26,6 +27,7 @@ WAYS = {
     "twice": "<script>location.href = '/again'</script>",
     "window": "<script>open('{to}')</script>",
 }
+AGAIN = "<p>It reloads itself.<script>setTimeout(() => location.reload(), 50)</script>"
 
 
 class World:
@@ -34,6 +36,7 @@ class World:
     def __init__(self, robots: str = "User-agent: *\nDisallow: /forbidden") -> None:
         self.robots = robots
         self.to = ""
+        self.after_s = 0.0
 
     async def __aenter__(self) -> World:
         self.here = serving(self._first).__enter__()
@@ -57,10 +60,14 @@ class World:
             return Answer(status=307, headers={"Location": "/moved"})
         if asked.path == "/moved":
             return Answer(status=302, headers={"Location": self.other + self.to})
+        if asked.path == "/itself":
+            return as_text(f"<title>x</title>{AGAIN}", "text/html")
         return as_text("<title>x</title>" + WAYS[asked.path[1:]].format(to=self.other + self.to), "text/html")
 
     def _second(self, asked: Asked) -> Answer:
-        return as_text(self.robots) if asked.path == "/robots.txt" else as_text(f"<title>y</title>{TEXT}", "text/html")
+        if asked.path == "/robots.txt":
+            return as_text(self.robots)
+        return as_text(f"<title>y</title>{TEXT}", "text/html", after_s=self.after_s)
 
     def asked(self) -> list[str]:
         return [asked.path for asked in self.there.requests if asked.path not in {"/robots.txt", "/favicon.ico"}]
@@ -75,11 +82,25 @@ async def world() -> AsyncIterator[World]:
 async def test_a_page_may_lead_to_what_may_be_fetched(world: World) -> None:
     for way in sorted(WAYS.keys() - {"window"}):
         world.to = f"/open-{way}"
-        for _ in range(3):  # on a busy machine a page is taken for settled before it goes on
-            found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
-            if found.url == world.other + world.to:
-                break
+        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
         assert (found.kind, found.url, "the first one leads to" in found.page.text) == ("html", world.other + world.to, True), way
+
+
+async def test_where_a_page_leads_may_be_slow_to_answer(world: World) -> None:
+    world.to, world.after_s = "/slow", SETTLED_S * 1.25
+    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
+    assert (found.url, found.page.title) == (world.other + world.to, "y")
+
+
+async def test_a_page_that_comes_too_late_is_not_waited_for(world: World) -> None:
+    world.to, world.after_s = "/too-slow", 60.0
+    found = await world.chromium.rendered(f"{world.here.base_url}/later", 12.0)
+    assert (found[0], "<title>x</title>" in found[1]) == (f"{world.here.base_url}/later", True)
+
+
+async def test_a_page_that_reloads_itself_for_ever_is_read(world: World) -> None:
+    found = await world.pages.fetch(f"{world.here.base_url}/itself", 60.0)
+    assert (found.page.title, found.page.text) == ("x", "It reloads itself.")
 
 
 async def test_a_page_leads_nowhere_that_robots_forbid(world: World) -> None:
