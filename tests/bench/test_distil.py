@@ -67,9 +67,11 @@ def test_a_claim_is_on_one_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_split_whose_scores_are_perfect_keeps_all_and_removes_the_rest(case: Case) -> None:
     every = [Case(str(at), case.labelled, case.its, case.right) for at in range(100)]
-    whole, removed, tested = distil.split_rate(every, {at: [0.0, 1.0, 0.0, 1.0] for at in range(100)}, 0)
-    assert (whole, tested) == (1.0, 50)
-    assert removed == pytest.approx(1 - (len(SENTENCES[1]) + len(SENTENCES[2]) + len(SENTENCES[3])) / len(" ".join(SENTENCES)))
+    worth = distil.worth_of(every, {at: [0.0, 1.0, 0.0, 1.0] for at in range(100)})
+    split = distil.split(every, worth, 0)
+    assert (split.whole, len(split.tested)) == (1.0, 50)
+    kept = sum(map(len, SENTENCES[1:4]))
+    assert split.removed(every, worth) == pytest.approx(1 - kept / len(" ".join(SENTENCES)))
 
 
 def test_a_fold_is_scored_with_weights_of_the_others(case: Case) -> None:
