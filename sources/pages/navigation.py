@@ -51,7 +51,7 @@ class Way:
         await self._there.wait()
 
     def leaves(self, said: dict[str, Any]) -> None:
-        if said["frameId"] == self.frame and "sameDocument" not in said.get("navigationType", ""):
+        if said["frameId"] == self.frame and said.get("navigationType") != "sameDocument":
             self._there.clear()
 
     def is_there(self, said: dict[str, Any]) -> None:
