@@ -22,7 +22,7 @@ from outrider.settings.sources import PubmedSettings
 from outrider.sources.answering import answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
-from outrider.sources.records.pubmed import ARTICLES, flat, paper_of
+from outrider.sources.records.pubmed import ARTICLES, paper_of
 from outrider.sources.records.said import mapping, text, whole
 from outrider.sources.wording import content_words, said_by
 from outrider.state.addresses import told
@@ -30,6 +30,7 @@ from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUna
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
+from outrider.text.elements import flat
 
 NAME = "pubmed"
 WITH_KEY = 10

@@ -15,10 +15,11 @@ from pydantic import JsonValue
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.ingest.citing import cites
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.readers.safe_xml import SPACE, flat, parsed
+from outrider.ingest.readers.safe_xml import parsed
 from outrider.ingest.values import year_of
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
+from outrider.text.elements import flat, one_line
 
 HREF = "{http://www.w3.org/1999/xlink}href"
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -203,7 +204,7 @@ def _blocks(element: Element, own_title: str = "") -> Iterator[str]:
 
 def _tidy(run: list[str]) -> str:
     cells = "".join(run).split("\t") if "\t" in run else ["".join(run)]
-    return "\t".join(SPACE.sub(" ", cell).strip() for cell in cells).strip()
+    return "\t".join(map(one_line, cells)).strip()
 
 
 def _inline(element: Element | None) -> str:
@@ -215,4 +216,4 @@ def _inline(element: Element | None) -> str:
         if child.tag not in ("fn", "xref", "contrib-group", "tex-math"):
             parts.append(_inline(child) if child.tag in ("inline-formula", "alternatives") else "".join(child.itertext()))
         parts.append(child.tail or "")
-    return SPACE.sub(" ", "".join(parts)).strip()
+    return one_line("".join(parts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html.entities
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,6 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder  # the types 
 
 from outrider.state.errors import UnreadableFile
 
-SPACE = re.compile(r"\s+")
 NAMED = {name: chr(code) for name, code in html.entities.name2codepoint.items()}
 
 
@@ -65,8 +63,3 @@ def parsed(path: Path) -> Element:
             parser.feed(chunk)
         root: Element = parser.close()
         return root
-
-
-def flat(element: Element | None) -> str:
-    """The text under an element with white space collapsed; empty where there is none."""
-    return SPACE.sub(" ", "".join(element.itertext())).strip() if element is not None else ""

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from outrider.identity.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.state.languages import normal_language
 from outrider.state.records import Edge, Identifiers, Paper
+from outrider.text.elements import flat
 
 ARTICLES = ("PubmedArticle", "PubmedBookArticle")
 NOTICES = (
@@ -38,7 +39,6 @@ RETRACTED_BY = frozenset({"retraction_in", "retracted_and_republished_in"})
 NO_TITLE = re.compile(r"\[?not available\]?\.?", re.IGNORECASE)
 """What PubMed writes where nobody has translated a title."""
 YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
-SPACE = re.compile(r"\s+")
 YEARS = (
     "Journal/JournalIssue/PubDate/Year",
     "Journal/JournalIssue/PubDate/MedlineDate",
@@ -48,11 +48,6 @@ YEARS = (
     "ContributionDate/Year",
 )
 BOOK = "Book/BookTitle"
-
-
-def flat(element: Element | None) -> str:
-    """The text under an element with white space collapsed; empty where there is none."""
-    return SPACE.sub(" ", "".join(element.itertext())).strip() if element is not None else ""
 
 
 def paper_of(item: Element) -> Paper | None:
