@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from outrider.retrieval.leaving import LEAVING
 from outrider.state.addresses import without_password
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
 
@@ -176,6 +177,9 @@ class Place:
         """LanceDB's errors as ours; what is our own mistake passes through and crashes."""
         try:
             yield
+        except asyncio.CancelledError:
+            LEAVING.broken_off()
+            raise
         except Exception as error:
             known = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
             found = self._meaning(str(error), writing) if known else None
