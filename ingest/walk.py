@@ -2,7 +2,7 @@
 
 Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot) inside a
 folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder) and folders reached a second time; a path
-that is given by name is taken even if hidden. A link to a folder is not followed out of what was named. Everything else is
+that is given by name is taken even if hidden. No link is followed out of what was named. Everything else is
 found: also what cannot be read, with the reason, so that a report accounts for it.
 """
 
@@ -21,7 +21,10 @@ KINDS = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_I
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file by its real path. `problem` says why it cannot be read, `passed` why it is passed over."""
+    """A file by its real path, in which bytes that are no text are spelt out.
+
+    `problem` says why it cannot be read, `passed` why it is passed over.
+    """
 
     path: Path
     size: int = 0
@@ -36,7 +39,7 @@ def walk(paths: Sequence[Path]) -> list[Found]:
     folders: set[tuple[int, int]] = set()
     seen: set[Path] = set()
     found = []
-    for file in (file for path in paths for file in _under(path, folders)):
+    for file in (_in_text(file) for path in paths for file in _under(path, folders)):
         if file.path not in seen:
             seen.add(file.path)
             found.append(file)
@@ -66,11 +69,14 @@ def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
         except OSError as broken:
             yield Found(path.absolute(), problem=_why(path, broken))
             continue
-        if not stat.S_ISDIR(status.st_mode):
+        folder = stat.S_ISDIR(status.st_mode)
+        if path != start and path.is_symlink() and not path.resolve().is_relative_to(start.resolve()):
+            what = "folder" if folder else "file"
+            yield Found(path.absolute(), passed=f"a link to a {what} outside; name that {what} to read it")
+        elif not folder:
             yield _file(path, status)
         elif path != start and path.is_symlink():
-            if not path.resolve().is_relative_to(start.resolve()):
-                yield Found(path.absolute(), passed="a link to a folder outside; name that folder to read it")
+            continue  # it is come to by its own name
         elif (status.st_dev, status.st_ino) not in folders:
             folders.add((status.st_dev, status.st_ino))
             try:
@@ -90,6 +96,13 @@ def _file(path: Path, status: os.stat_result) -> Found:
         return Found(path.resolve(), status.st_size)
     kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "not a regular file")
     return Found(path.resolve(), passed=f"{kind}, not a file")
+
+
+def _in_text(found: Found) -> Found:
+    """A name in an encoding that is not the file system's can be stored and shown nowhere."""
+    name = str(found.path)
+    said = name.encode("utf-8", "backslashreplace").decode()
+    return found if said == name else Found(Path(said), problem="its name or its folder's is no Unicode text; rename it to read it")
 
 
 def _why(path: Path, error: OSError) -> str:

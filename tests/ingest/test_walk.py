@@ -51,6 +51,28 @@ def test_a_link_does_not_lead_out_of_the_folder_that_was_named(tmp_path: Path) -
     assert [file.path.name for file in walk([tmp_path / "named" / "link"])] == ["b.md"]
 
 
+def test_a_link_to_a_file_outside_is_passed_over_unless_named(tmp_path: Path) -> None:
+    fill(tmp_path, "named/a.md", "private/b.md")
+    (tmp_path / "named" / "link.md").symlink_to(tmp_path / "private" / "b.md")
+    (tmp_path / "named" / "own.md").symlink_to("a.md")
+    found = walk([tmp_path / "named"])
+    assert [(file.path.name, "outside" in file.passed) for file in found] == [("a.md", False), ("link.md", True)]
+    assert [file.path.name for file in walk([tmp_path / "named" / "link.md"])] == ["b.md"]
+
+
+def test_a_name_that_is_no_text_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    """Also that of a folder: nothing could store it, or show it."""
+    folder, file = (Path(os.fsdecode(os.fsencode(tmp_path) + name)) for name in (b"/\xff", b"/\xfe.md"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (folder / "a.md").write_text("x")
+    file.write_text("x")
+    found = walk([tmp_path])
+    assert [(str(file.path.relative_to(tmp_path)), bool(file.problem)) for file in found] == [("\\udcfe.md", True), ("\\udcff/a.md", True)]
+
+
 def test_a_file_is_found_once(tmp_path: Path) -> None:
     """Given twice, through its folder or through a link, a file is one file by its real path."""
     fill(tmp_path, "a.md")
