@@ -21,7 +21,7 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.own_rows import SCHEMA, NotARecord, from_json
 from outrider.ingest.readers.streamed import entries_of
 from outrider.ingest.values import TooDeep, clean
-from outrider.state.errors import NothingToRead
+from outrider.state.errors import NothingToRead, UnreadableFile
 
 CHUNK_CHARS = 2**16
 MAX_RECORD_CHARS = 2**25
@@ -71,14 +71,15 @@ def _parsed(where: str, value: JsonValue, options: ReadOptions) -> Parsed:
 
 
 def _check(path: Path, head: list[Row], options: ReadOptions) -> None:
-    """Refuses a file without an object among its first rows, or whose names say nothing."""
+    """Refuses a file without an object among its first rows, or whose names say nothing: as broken where the first of these rows is."""
     if not head:
         raise NothingToRead(f"{path}: holds no records")
     objects = [row[1] for row in head if not isinstance(row, BadEntry) and isinstance(row[1], dict)]
     if not objects:
-        first = head[0]
-        said = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
-        raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {said}")
+        none, first = f"{path}: no record among its first {len(head)} rows", head[0]
+        if isinstance(first, BadEntry):
+            raise UnreadableFile(f"{none}; {first.where}: {first.why}")
+        raise NothingToRead(f"{none}; {first[0]}: not an object with named fields")
     foreign = [row for row in objects if isinstance(row, dict) and row.get("schema") != SCHEMA]
     if foreign and any(foreign):
         check_columns(path, [name for row in foreign for name in row], options.columns)

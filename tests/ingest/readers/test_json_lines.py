@@ -11,7 +11,7 @@ import pytest
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers import json_lines
-from outrider.state.errors import UnreadableFile
+from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import Paper
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
@@ -83,6 +83,14 @@ def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
 def test_shapes_of_a_json_file(tmp_path: Path, text: str) -> None:
     """A list, an object that holds one, or records one after another."""
     assert titles(entries(tmp_path, text, "some.json")) == ["A", "B"]
+
+
+def test_a_file_of_nothing_whole_is_broken(tmp_path: Path) -> None:
+    """Not one that has nothing to read."""
+    for text in ('{"title": "One"', '[{"title": "One', "title: One"):
+        with pytest.raises(UnreadableFile, match="not JSON") as raised:
+            entries(tmp_path, text, "some.json")
+        assert not isinstance(raised.value, NothingToRead)
 
 
 def test_one_record_alone(tmp_path: Path) -> None:
