@@ -55,6 +55,9 @@ class Envelope:
             await self._answered(scope, receive, send)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = scope["method"] == "HEAD"
+        if head:
+            scope = {**scope, "method": "GET"}  # answered alike, without the body
         request_id = str(uuid4())
         scope.setdefault("state", {})["request_id"] = request_id
         status = 0
@@ -64,7 +67,7 @@ class Envelope:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 _dressed(message, request_id, scope["path"])
-            await send(message)
+            await send({**message, "body": b""} if head and message["type"] == "http.response.body" else message)
 
         try:
             _refuse_odd_path(scope["path"])

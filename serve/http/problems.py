@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from starlette.responses import Response
 
+from outrider.review.errors import NoSuchRun
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError
 from outrider.state.model import Model
 from outrider.text.control import without_control
@@ -58,6 +59,8 @@ class Refusal(Exception):
 
 def of_error(error: SearchError) -> Refusal:
     """What an expected error of the engine is over HTTP."""
+    if isinstance(error, NoSuchRun):
+        return Refusal(404, "no-such-run", "there is no such systematic run")  # where runs lie is not told
     if isinstance(error, BadRequest):
         return Refusal(422, "bad-request", str(error), errors=wrong_fields(str(error)))
     if isinstance(error, LibraryMissing):

@@ -56,6 +56,17 @@ async def test_without_a_key_that_is_known_nothing_is_told() -> None:
                 assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+async def test_head_is_get_without_the_body() -> None:
+    async with asking(services(api_keys=KEYS), needs_key=True) as client:
+        own = {"X-API-Key": KEY}
+        for path, key in (("/healthz", {}), ("/", {}), ("/metrics", own), ("/metrics", {}), ("/nowhere", own)):
+            whole, head = await client.get(path, headers=key), await client.head(path, headers=key)
+            assert (head.status_code, head.headers["content-type"], head.content) == (whole.status_code, whole.headers["content-type"], b"")
+            assert whole.content
+        refused = await client.head("/api/search", headers=own)
+    assert refused.status_code == 405
+
+
 @pytest.mark.parametrize("headers", [{"Authorization": f"Bearer {KEY}"}, {"Authorization": f"bearer {KEY}"}, {"X-API-Key": KEY}])
 async def test_with_a_key_searches_run(headers: dict[str, str]) -> None:
     async with asking(services(api_keys=KEYS), needs_key=True) as client:

@@ -142,5 +142,5 @@ async def test_a_run_has_a_report_a_diagram_and_files(tmp_path: Path) -> None:
     assert (answers[""].json()["total"], answers[""].json()["flow"]["for_screening"], answers[""].json()["complete"]) == (20, 20, True)
     assert answers["/prisma.svg"].headers["content-type"] == "image/svg+xml"
     assert answers["/export?format=ris"].text.count("TY  - ") == 20
-    assert [answer.status_code for answer in wrong] == [422, 404, 422]
+    assert [answer.status_code for answer in wrong] == [404, 404, 422]
     assert (unread.status_code, "line 1, column " in unread.json()["detail"]) == (422, True)
