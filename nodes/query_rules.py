@@ -57,7 +57,9 @@ def searched(request: SearchRequest, configured: tuple[str, ...]) -> tuple[str, 
     sources = tuple(name for name in configured if request.sources is None or name in request.sources)
     if not sources:
         asked = f"of the sources {', '.join(map(str, request.sources))} none" if request.sources else "no source"
-        raise NothingSearchable(f"{asked} is switched on in the settings; `outrider config show` shows them under sources")
+        raise NothingSearchable(
+            f"{asked} is asked here: `outrider config show` shows which are switched on, and offline only the library is"
+        )
     return sources
 
 

@@ -33,12 +33,10 @@ from outrider.serve.cli.reindex import reindex
 from outrider.serve.cli.search import search
 from outrider.serve.cli.server import serve_app
 from outrider.serve.cli.systematic import replay, systematic, verify
-from outrider.serve.cli.terminal import INTERRUPTED, complain, note
+from outrider.serve.cli.terminal import BAD_INPUT, INTERRUPTED, complain, note
 from outrider.serve.cli.threads import threads_app
 from outrider.serve.cli.training import train_reranker
 from outrider.state.errors import SearchError
-
-BAD_INPUT = 2
 
 app = typer.Typer(
     name="outrider",

@@ -36,13 +36,16 @@ def dedup(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the records of files that are one work. The files stay as they are, and no library is needed.
+    r"""Find the records of files that are one work. The files stay as they are, and no library is needed.
 
-    --json prints {"groups": [[id, ...], ...], "reasons": [[line, ...], ...]} by the records' own ids: each record in exactly one group,
-    those without a duplicate alone, reasons in parallel; and "unsure", pairs that stayed apart and may be one work, and "related".
+    --json prints {"groups": \[\[id, ...], ...], "reasons": \[\[line, ...], ...]} by the records' own ids: each record in exactly one
+    group, those without a duplicate alone, reasons in parallel; and "unsure", pairs that stayed apart and may be one work, and "related".
     """
     form = format_of(output) if output else ""
     from outrider.ingest.deduplicating import deduplicated
+
+    if output:
+        _spared(output, files)
 
     with Progress("reading", quiet=as_json) as bar, deduplicated(files, _options(columns), bar.show) as found:
         if output:
@@ -55,6 +58,14 @@ def dedup(
         note(said)
     if output:
         note(f"{written:,} works of {len(found):,} records written to {output}")
+
+
+def _spared(output: Path, files: list[Path]) -> None:
+    from outrider.ingest.walk import walk
+    from outrider.state.errors import BadRequest
+
+    if output.resolve() in {found.path for found in walk(files)}:
+        raise BadRequest(f"{output} is one of the files that are read, and these stay as they are; give another name to --output")
 
 
 def _options(columns: list[str] | None) -> ReadOptions:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrider.serve.cli.options import FiltersOption, JsonOption, LibraryOption, read_filters, services, wait_for
-from outrider.serve.cli.terminal import console, note, plain, table
+from outrider.serve.cli.terminal import BAD_INPUT, console, note, plain, table
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
+from outrider.text.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,6 +64,8 @@ def list_records(
 ) -> None:
     """List records, ordered by id."""
     where = parse_filter(read_filters(filters) or {})
+    if phrase is not None and not words(phrase):
+        raise BadRequest("--phrase has no letter or digit to search for")
 
     async def page(opened: Library) -> tuple[list[Record], int]:
         if phrase is None:
@@ -109,8 +112,8 @@ def remove(
     doc_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Records to remove.")],
     library: LibraryOption = None,
     as_json: JsonOption = False,
-) -> None:
-    """Remove records. Reading their files again brings them back; a tagged version keeps them."""
+) -> int:
+    """Remove records. Reading their files again brings them back; a tagged version keeps them. Exit code 2 where none of them is there."""
 
     async def removed(opened: Library) -> tuple[int, list[str]]:
         held = {record.doc_id for record in await opened.fetch(doc_ids)}
@@ -123,6 +126,7 @@ def remove(
         console().print(f"{count:,} removed")
         if unknown:
             note(f"Not in the library: {', '.join(unknown)}")
+    return 0 if count else BAD_INPUT
 
 
 @library_app.command()

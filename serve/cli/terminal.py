@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from outrider.state.response import ResultSet, SearchResponse, Usage
 
 
+BAD_INPUT = 2
 INTERRUPTED = 130
 INTERRUPTED_AND_SAID = -INTERRUPTED
 """What a command returns that has said itself what an interruption left; it ends with `INTERRUPTED` all the same."""

@@ -45,6 +45,14 @@ def test_one_record_for_each_work(table: Path, tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["groups"] == [["2"], ["3"]]
 
 
+def test_what_is_read_is_never_written(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "link.csv").symlink_to(table)
+    for given, output in ((table, table), (tmp_path, table), (table, tmp_path / "link.csv")):
+        assert run(["dedup", str(given), "-o", str(output)]) == 2
+        assert "one of the files that are read" in capsys.readouterr().err
+    assert table.read_text() == ROWS
+
+
 def test_files_that_share_ids_name_their_file(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.ris"
     other.write_text(RIS)

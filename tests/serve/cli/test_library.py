@@ -44,6 +44,8 @@ def test_remove_and_read_again(library: str, out: Any, tmp_path: Path) -> None:
     doc_id = out("library", "list", "--json", "-l", library)["records"][0]["doc_id"]
     assert out("library", "remove", doc_id, "nobody", "--json", "-l", library) == {"removed": 1, "unknown": ["nobody"]}
     assert out("library", "info", "--json", "-l", library)["records"] == 4
+    assert run(["library", "remove", "nobody", "-l", library]) == 2
+    assert run(["library", "list", "--phrase", "?", "-l", library]) == 2
     again = out("ingest", str(tmp_path / "source"), "--json", "-l", library)
     assert (again["added"], again["unchanged"]) == (1, 4)
 
