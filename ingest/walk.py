@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outrider.state.errors import BadRequest
@@ -39,10 +39,10 @@ def walk(paths: Sequence[Path]) -> list[Found]:
     folders: set[tuple[int, int]] = set()
     seen: set[Path] = set()
     found = []
-    for file in (_in_text(file) for path in paths for file in _under(path, folders)):
+    for file in (file for path in paths for file in _under(path, folders)):
         if file.path not in seen:
             seen.add(file.path)
-            found.append(file)
+            found.append(_in_text(file))
     return found
 
 
@@ -70,7 +70,8 @@ def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
             yield Found(path.absolute(), problem=_why(path, broken))
             continue
         folder = stat.S_ISDIR(status.st_mode)
-        if path != start and path.is_symlink() and not path.resolve().is_relative_to(start.resolve()):
+        to_read = folder or stat.S_ISREG(status.st_mode)
+        if to_read and path != start and path.is_symlink() and not path.resolve().is_relative_to(start.resolve()):
             what = "folder" if folder else "file"
             yield Found(path.absolute(), passed=f"a link to a {what} outside; name that {what} to read it")
         elif not folder:
@@ -100,9 +101,14 @@ def _file(path: Path, status: os.stat_result) -> Found:
 
 def _in_text(found: Found) -> Found:
     """A name in an encoding that is not the file system's can be stored and shown nowhere."""
-    name = str(found.path)
-    said = name.encode("utf-8", "backslashreplace").decode()
-    return found if said == name else Found(Path(said), problem="its name or its folder's is no Unicode text; rename it to read it")
+    name, problem = str(found.path), _spelt(found.problem)
+    if _spelt(name) != name:
+        return Found(Path(_spelt(name)), problem="its name or its folder's is no Unicode text; rename it to read it")
+    return found if problem == found.problem else replace(found, problem=problem)
+
+
+def _spelt(said: str) -> str:
+    return said.encode("utf-8", "backslashreplace").decode()
 
 
 def _why(path: Path, error: OSError) -> str:

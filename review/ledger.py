@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from outrider.review.chain import GENESIS, canonical, follows, linked
 from outrider.review.errors import NoSuchRun, RunBusy, Tampered
-from outrider.state.errors import SearchError
+from outrider.state.errors import BadRequest, SearchError
 from outrider.state.records import BaseRecord
 from outrider.state.systematic import Matched
 
@@ -179,7 +179,7 @@ class Ledger:
         """A new one, with its first line."""
         self._locked()
         if self.path.exists():
-            raise NoSuchRun(f"{self._folder} holds a run already; go on with it, or choose another folder")
+            raise BadRequest(f"{self._folder} holds a run already; go on with it, or choose another folder")
         self._open("xb")
         self._write([{"asked": asked}])
 

@@ -51,7 +51,10 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 def _entries(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
     lines = ".jsonl" in path.name.lower() or ".ndjson" in path.name.lower()
     rows = _lines(stream) if lines else _document(_Text(stream))
-    head = list(islice(rows, LOOKED_AT))
+    try:
+        head = list(islice(rows, LOOKED_AT))
+    except _Broken as cut:
+        raise UnreadableFile(f"{path}: {cut}; no whole record comes before it") from cut
     _check(path, head, options)
     for row in chain(head, rows):
         yield row if isinstance(row, BadEntry) else _parsed(*row, options)
@@ -71,15 +74,14 @@ def _parsed(where: str, value: JsonValue, options: ReadOptions) -> Parsed:
 
 
 def _check(path: Path, head: list[Row], options: ReadOptions) -> None:
-    """Refuses a file without an object among its first rows, or whose names say nothing: as broken where the first of these rows is."""
+    """Refuses a file without an object among its first rows, or whose names say nothing."""
     if not head:
         raise NothingToRead(f"{path}: holds no records")
     objects = [row[1] for row in head if not isinstance(row, BadEntry) and isinstance(row[1], dict)]
     if not objects:
-        none, first = f"{path}: no record among its first {len(head)} rows", head[0]
-        if isinstance(first, BadEntry):
-            raise UnreadableFile(f"{none}; {first.where}: {first.why}")
-        raise NothingToRead(f"{none}; {first[0]}: not an object with named fields")
+        first = head[0]
+        said = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
+        raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {said}")
     foreign = [row for row in objects if isinstance(row, dict) and row.get("schema") != SCHEMA]
     if foreign and any(foreign):
         check_columns(path, [name for row in foreign for name in row], options.columns)
@@ -109,7 +111,11 @@ def _line(line: str, where: str) -> Row:
 
 
 class _Broken(ValueError):
-    """The JSON text ends too early or goes wrong here."""
+    """The JSON text goes wrong here, or is cut: ends too early."""
+
+    def __init__(self, said: str, *, cut: bool) -> None:
+        super().__init__(said)
+        self.cut = cut
 
 
 class _Text:
@@ -134,7 +140,7 @@ class _Text:
     def expect(self, chars: str) -> str:
         char = self.peek()
         if not char or char not in chars:
-            raise self._broken(f"expected one of {' '.join(chars)}", self._at)
+            raise self._broken(f"expected one of {' '.join(chars)}", self._at, cut=not char)
         self._at += 1
         return char
 
@@ -150,7 +156,7 @@ class _Text:
             except json.JSONDecodeError as broken:
                 unfinished = broken.msg.startswith("Unterminated string") or broken.pos >= len(self._buffer) - 16
                 if not unfinished or not self._fill(size):
-                    raise self._broken(broken.msg, broken.pos) from broken
+                    raise self._broken(broken.msg, broken.pos, cut=unfinished) from broken
             except ValueError as broken:  # an integer of more digits than Python converts
                 raise self._broken(str(broken), self._at) from broken
             else:
@@ -170,8 +176,8 @@ class _Text:
             raise self._broken(f"a record longer than {MAX_RECORD_CHARS:,} characters", self._at)
         return bool(chunk)
 
-    def _broken(self, why: str, at: int) -> _Broken:
-        return _Broken(f"not JSON at character {self._passed + at + 1}: {why}; the rest of the file is lost")
+    def _broken(self, why: str, at: int, *, cut: bool = False) -> _Broken:
+        return _Broken(f"not JSON at character {self._passed + at + 1}: {why}; the rest of the file is lost", cut=cut)
 
 
 def _document(text: _Text) -> Iterator[Row]:
@@ -182,6 +188,8 @@ def _document(text: _Text) -> Iterator[Row]:
                 number += 1
                 yield f"record {number}", value
     except _Broken as broken:
+        if broken.cut and not number:
+            raise
         yield BadEntry(f"after record {number}", str(broken))
 
 

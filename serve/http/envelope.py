@@ -60,24 +60,30 @@ class Envelope:
             scope = {**scope, "method": "GET"}  # answered alike, without the body
         request_id = str(uuid4())
         scope.setdefault("state", {})["request_id"] = request_id
-        status = 0
+        status, enough = 0, False
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, enough
             if message["type"] == "http.response.start":
                 status = message["status"]
                 _dressed(message, request_id, scope["path"])
-            await send({**message, "body": b""} if head and message["type"] == "http.response.body" else message)
+            if not head or message["type"] != "http.response.body":
+                return await send(message)
+            await send({"type": "http.response.body"})
+            enough = True
+            raise OSError("nobody asked for the body")  # as where the asker has gone: a stream ends here
 
         try:
             _refuse_odd_path(scope["path"])
             await self.app(scope, receive, sending)
         except Exception as error:  # noqa: BLE001 - nothing may reach the server's own pages, which show internals
+            if enough:
+                return
             refusal = _told(error, request_id)
             if not status:
                 await response_of(refusal, request_id)(scope, receive, sending)
         finally:
-            self.metrics.answered(scope, status)
+            self.metrics.answered({**scope, "method": "HEAD"} if head else scope, status)
 
 
 def _told(error: Exception, request_id: str) -> Refusal:

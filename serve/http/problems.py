@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from starlette.responses import Response
 
-from outrider.review.errors import NoSuchRun
+from outrider.review.errors import NoSuchRun, RunBusy, Tampered
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError
 from outrider.state.model import Model
 from outrider.text.control import without_control
@@ -47,6 +47,14 @@ class Problem(Model):
     errors: tuple[WrongField, ...] = Field((), description="The fields that are wrong, of a request that cannot be understood.")
 
 
+OF_RUNS: Mapping[type[SearchError], str] = {
+    NoSuchRun: "there is no such systematic run, or it has not ended",
+    RunBusy: "another process writes to this systematic run; ask again when that has ended",
+    Tampered: "what was written down of this systematic run was changed; `outrider verify` says where",
+}
+"""What is told of a run's errors, which name its folder on this machine."""
+
+
 class Refusal(Exception):
     """A request that ends with a problem; raised wherever that is known."""
 
@@ -59,8 +67,8 @@ class Refusal(Exception):
 
 def of_error(error: SearchError) -> Refusal:
     """What an expected error of the engine is over HTTP."""
-    if isinstance(error, NoSuchRun):
-        return Refusal(404, "no-such-run", "there is no such systematic run")  # where runs lie is not told
+    if said := next((said for kind, said in OF_RUNS.items() if isinstance(error, kind)), ""):
+        return Refusal(404 if isinstance(error, NoSuchRun) else 503, _dashed(type(error).__name__), said)
     if isinstance(error, BadRequest):
         return Refusal(422, "bad-request", str(error), errors=wrong_fields(str(error)))
     if isinstance(error, LibraryMissing):

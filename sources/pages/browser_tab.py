@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.browser_gate import Gate
 from outrider.sources.pages.navigation import May, Watch, Way
-from outrider.state.errors import Forbidden, Malformed, SourceUnavailable
+from outrider.state.errors import Forbidden, Malformed, SourceError, SourceUnavailable
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Running
@@ -30,12 +30,14 @@ HEAVY = frozenset({"image", "media", "font", "stylesheet"})
 CLOSING_S = 5.0
 MOST_CHARS = 5 * 2**20
 SETTLED_S = 2.0
-"""How long pages may go on changing after they came, where nothing tells when they are ready. On the way from one to another is no page."""
+"""How long pages may go on changing after they came, where nothing tells when they are ready."""
 READY_SHARE = 0.9
 """Of the time left, how much what is waited for may take; after it the page is read as it is."""
 LOOPBACK_TOO = "<-loopback>"
 """Without it Chromium asks loopback past every proxy. Playwright adds it unless an environment variable of its own tells it not to."""
 NOBODY: frozenset[str] = frozenset()
+FAILED = "chrome-error:"
+"""The address of what Chromium shows in the place of a page that did not come."""
 WORLD, TELL = "outrider", "outriderTell"
 LOOK_MS = 20
 TELLING = """
@@ -125,6 +127,8 @@ class Tab:
             await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
         answer = await self._went(url, until, "commit" if ready else "domcontentloaded")
         html = await (self._told if ready else self._settled(until))
+        if self.page.url.startswith(FAILED):
+            raise self._nowhere(url)
         if len(html) > MOST_CHARS:
             raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
         return Opened(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.gate.refused)))
@@ -135,11 +139,14 @@ class Tab:
         try:
             return await self.page.goto(url, wait_until=stage, timeout=left_ms(until))
         except Error:
-            if self.gate.refused:
-                raise Forbidden(f"{url} leads to {self.gate.refused[0]}, which may not be asked") from None
-            if self.gate.unreached:
-                raise SourceUnavailable(self.gate.unreached[0]) from None
+            if self.gate.refused or self.gate.unreached:
+                raise self._nowhere(url) from None
             raise
+
+    def _nowhere(self, url: str) -> SourceError:
+        if self.gate.refused:
+            return Forbidden(f"{url} leads to {self.gate.refused[0]}, which may not be asked")
+        return SourceUnavailable(self.gate.unreached[0] if self.gate.unreached else f"{url} leads to a page that did not come")
 
     async def _settled(self, until: float) -> str:
         """Where it goes on to another page, that one. What takes more than half of the time is not waited for: it is read as it is."""

@@ -119,6 +119,7 @@ class Watch:
 
 
 def _leaves(way: Way, said: dict[str, Any]) -> None:
+    """A function, as the next two: Playwright leaves a mark on what it is to call, or on whose method it is."""
     way.leaves(said)
 
 
@@ -127,5 +128,4 @@ def _is_there(way: Way, said: dict[str, Any]) -> None:
 
 
 def _meet(watch: Watch, paused: dict[str, Any]) -> None:
-    """A function: Playwright leaves a mark on what it is to call, or on whose method it is."""
     watch.meet(paused)

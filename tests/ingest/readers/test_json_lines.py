@@ -85,12 +85,14 @@ def test_shapes_of_a_json_file(tmp_path: Path, text: str) -> None:
     assert titles(entries(tmp_path, text, "some.json")) == ["A", "B"]
 
 
-def test_a_file_of_nothing_whole_is_broken(tmp_path: Path) -> None:
-    """Not one that has nothing to read."""
-    for text in ('{"title": "One"', '[{"title": "One', "title: One"):
+def test_a_file_that_is_cut_before_its_first_record_ends_is_broken(tmp_path: Path) -> None:
+    """Not one that has nothing to read, as a file of something else than records is."""
+    for text in ('{"title": "One"', '[{"title": "One'):
         with pytest.raises(UnreadableFile, match="not JSON") as raised:
             entries(tmp_path, text, "some.json")
         assert not isinstance(raised.value, NothingToRead)
+    with pytest.raises(NothingToRead, match="not JSON"):
+        entries(tmp_path, '{\n  // of a program that reads more than JSON\n  "strict": true,\n  "lib": ["es2022"]\n}', "tsconfig.json")
 
 
 def test_one_record_alone(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ async def test_head_is_get_without_the_body() -> None:
             assert (head.status_code, head.headers["content-type"], head.content) == (whole.status_code, whole.headers["content-type"], b"")
             assert whole.content
         refused = await client.head("/api/search", headers=own)
+        assert 'method="HEAD"' in (await client.get("/metrics", headers=own)).text
     assert refused.status_code == 405
 
 

@@ -43,4 +43,6 @@ def test_what_names_neither_a_query_nor_a_run_is_422(exact: str, body: dict[str,
 def test_a_run_that_is_not_there_is_said(exact: str) -> None:
     """Not where runs lie."""
     asked = [httpx.post(exact, json={"resume": "nothing"}), httpx.get(f"{exact}/nothing"), httpx.get(f"{exact}/nothing/prisma.svg")]
-    assert [(answer.status_code, answer.json()["detail"]) for answer in asked] == [(404, "there is no such systematic run")] * 3
+    assert [(answer.status_code, answer.json()["detail"]) for answer in asked] == [
+        (404, "there is no such systematic run, or it has not ended")
+    ] * 3

@@ -12,7 +12,7 @@ from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.browser import Chromium, why_off
 from outrider.sources.pages.browser_tab import SETTLED_S
 from outrider.sources.pages.fetch import Pages
-from outrider.state.errors import Forbidden
+from outrider.state.errors import Forbidden, SourceUnavailable
 
 pytestmark = pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")
 
@@ -67,6 +67,8 @@ class World:
     def _second(self, asked: Asked) -> Answer:
         if asked.path == "/robots.txt":
             return as_text(self.robots)
+        if asked.path == "/dead":
+            return Answer(reset=True, after_s=self.after_s)
         return as_text(f"<title>y</title>{TEXT}", "text/html", after_s=self.after_s)
 
     def asked(self) -> list[str]:
@@ -96,6 +98,16 @@ async def test_a_page_that_comes_too_late_is_not_waited_for(world: World) -> Non
     world.to, world.after_s = "/too-slow", 60.0
     found = await world.chromium.rendered(f"{world.here.base_url}/later", 12.0)
     assert (found[0], "<title>x</title>" in found[1]) == (f"{world.here.base_url}/later", True)
+
+
+@pytest.mark.parametrize("after_s", [0.0, SETTLED_S * 1.25])
+async def test_where_nobody_answers_the_first_page_is_kept(world: World, after_s: float) -> None:
+    """And not what Chromium shows in its place."""
+    world.to, world.after_s = "/dead", after_s
+    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
+    assert (found.url, found.page.title) == (f"{world.here.base_url}/later", "x")
+    with pytest.raises(SourceUnavailable):
+        await world.chromium.rendered(f"{world.here.base_url}/later", 60.0)
 
 
 async def test_a_page_that_reloads_itself_for_ever_is_read(world: World) -> None:
