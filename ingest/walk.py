@@ -69,14 +69,13 @@ def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
         except OSError as broken:
             yield Found(path.absolute(), problem=_why(path, broken))
             continue
-        folder = stat.S_ISDIR(status.st_mode)
-        to_read = folder or stat.S_ISREG(status.st_mode)
-        if to_read and path != start and path.is_symlink() and not path.resolve().is_relative_to(start.resolve()):
+        folder, linked = stat.S_ISDIR(status.st_mode), path != start and path.is_symlink()
+        if linked and (folder or stat.S_ISREG(status.st_mode)) and not path.resolve().is_relative_to(start.resolve()):
             what = "folder" if folder else "file"
             yield Found(path.absolute(), passed=f"a link to a {what} outside; name that {what} to read it")
         elif not folder:
             yield _file(path, status)
-        elif path != start and path.is_symlink():
+        elif linked:
             continue  # it is come to by its own name
         elif (status.st_dev, status.st_ino) not in folders:
             folders.add((status.st_dev, status.st_ino))

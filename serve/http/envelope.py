@@ -67,11 +67,11 @@ class Envelope:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 _dressed(message, request_id, scope["path"])
-            if not head or message["type"] != "http.response.body":
-                return await send(message)
-            await send({"type": "http.response.body"})
-            enough = True
-            raise OSError("nobody asked for the body")  # as where the asker has gone: a stream ends here
+            bare = head and message["type"] == "http.response.body"
+            await send({"type": "http.response.body"} if bare else message)
+            if bare and message.get("more_body"):
+                enough = True
+                raise OSError("nobody asked for the body")  # as where the asker has gone: a stream ends here
 
         try:
             _refuse_odd_path(scope["path"])

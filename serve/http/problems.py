@@ -12,6 +12,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from outrider.review.errors import NoSuchRun, RunBusy, Tampered
+from outrider.review.ledger import LedgerUnwritable
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError
 from outrider.state.model import Model
 from outrider.text.control import without_control
@@ -50,6 +51,7 @@ class Problem(Model):
 OF_RUNS: Mapping[type[SearchError], str] = {
     NoSuchRun: "there is no such systematic run, or it has not ended",
     RunBusy: "another process writes to this systematic run; ask again when that has ended",
+    LedgerUnwritable: "this server cannot write down what the systematic run finds; its disk may be full",
     Tampered: "what was written down of this systematic run was changed; `outrider verify` says where",
 }
 """What is told of a run's errors, which name its folder on this machine."""

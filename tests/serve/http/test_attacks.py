@@ -59,7 +59,7 @@ async def test_without_a_key_that_is_known_nothing_is_told() -> None:
 async def test_head_is_get_without_the_body() -> None:
     async with asking(services(api_keys=KEYS), needs_key=True) as client:
         own = {"X-API-Key": KEY}
-        for path, key in (("/healthz", {}), ("/", {}), ("/metrics", own), ("/metrics", {}), ("/nowhere", own)):
+        for path, key in (("/healthz", {}), ("/", {}), ("/metrics", own), ("/metrics", {}), ("/nowhere", own), ("/a%00b", own)):
             whole, head = await client.get(path, headers=key), await client.head(path, headers=key)
             assert (head.status_code, head.headers["content-type"], head.content) == (whole.status_code, whole.headers["content-type"], b"")
             assert whole.content
