@@ -9,7 +9,6 @@ from copy import copy
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from outrider import __version__
 from outrider.llm.chat import EndpointChat, chat_of
 from outrider.nodes.fine_scorer import ScoringPrompts
 from outrider.nodes.query_builder import QueryPrompt
@@ -27,6 +26,7 @@ from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, Sear
 from outrider.state.ports import Clock, Fusion, Keeper, PageReader, Shelf, Source
 from outrider.state.processes import Workers
 from outrider.state.threads import imported, in_a_thread_of_its_own
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder

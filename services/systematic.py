@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
-from outrider import __version__
 from outrider.boolean.parsing import parse
 from outrider.ingest.export import writer
 from outrider.llm.journal import JOURNAL
@@ -34,6 +33,7 @@ from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly
 from outrider.state.nearest import did_you_mean, shown
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library

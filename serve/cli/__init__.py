@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from outrider import __version__
 from outrider.serve.cli.analyze import analyze
 from outrider.serve.cli.calibrate import calibrate_distiller
 from outrider.serve.cli.config import config_app, doctor
@@ -37,6 +36,7 @@ from outrider.serve.cli.terminal import BAD_INPUT, INTERRUPTED, complain, note
 from outrider.serve.cli.threads import threads_app
 from outrider.serve.cli.training import train_reranker
 from outrider.state.errors import SearchError
+from outrider.version import __version__
 
 app = typer.Typer(
     name="outrider",

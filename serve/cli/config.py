@@ -11,9 +11,9 @@ from typing import Any
 
 import typer
 
-from outrider import __version__
 from outrider.serve.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.serve.cli.terminal import console, errors, plain, table
+from outrider.version import __version__
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
 

@@ -27,7 +27,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from outrider import __version__
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
 from outrider.nodes.dedup_beside import MODULES
@@ -45,6 +44,7 @@ from outrider.serve.http.searching import Searching
 from outrider.serve.page import routes as page
 from outrider.state.errors import SearchError
 from outrider.state.processes import cores
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.services import Services

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
-from outrider import __version__
 from outrider.serve.http import metrics as meters
 from outrider.serve.http.problems import Refusal
 from outrider.services.health import health as engine_health
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.serve.http.limits import Gate

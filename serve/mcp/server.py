@@ -13,7 +13,6 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from outrider import __version__
 from outrider.graph.analyze import analysis_of as whole_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import writer
@@ -34,6 +33,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
 from outrider.state.request import checked
 from outrider.state.response import SearchResponse
+from outrider.version import __version__
 
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
 {shown.DATA} Tools answer briefly; the resource that they link to holds everything."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from outrider import __version__
 from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.services.systematic import FORMATS as RUN_FORMATS
@@ -14,6 +13,7 @@ from outrider.services.systematic import world_of
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
 from outrider.state.request import SearchMode
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.services import Services

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from outrider.version import __version__ as __version__
+
 __all__ = [
     "Embedder", "Hit", "SearchRequest", "SearchResponse", "aadd_to_library", "aanalyze", "add_to_library", "adistill", "aexecute", "amerge",
     "analyze", "areindex", "asearch", "asplit", "asystematic", "dedup", "distill", "execute", "iter_hits", "merge", "organize", "reindex",
