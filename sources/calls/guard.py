@@ -16,13 +16,10 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from outrider.state.addresses import told, without_password
 from outrider.state.errors import Forbidden, SourceUnavailable
-
-if TYPE_CHECKING:
-    import httpx
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -161,12 +158,6 @@ class Guard:
                 raise
             return reader, writer
         raise SourceUnavailable(f"{host} could not be reached: {failed}")
-
-    def transport(self) -> httpx.AsyncBaseTransport:
-        """For an `httpx.AsyncClient(transport=..., trust_env=False, follow_redirects=False)`."""
-        from outrider.sources.calls.pinned import PinnedTransport
-
-        return PinnedTransport(self)
 
     def _allowed(self, host: str, port: int) -> bool:
         shown = f"[{host}]" if ":" in host else host

@@ -18,7 +18,10 @@ from outrider.state.errors import Forbidden
 
 
 class PinnedTransport(httpx.AsyncHTTPTransport):
-    """Raises `Forbidden` and `SourceUnavailable` beside httpx's own errors."""
+    """For an `httpx.AsyncClient(transport=..., trust_env=False, follow_redirects=False)`.
+
+    Raises `Forbidden` and `SourceUnavailable` beside httpx's own errors.
+    """
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(trust_env=False)

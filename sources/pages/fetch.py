@@ -202,8 +202,10 @@ class Pages:
 
             import httpx
 
+            from outrider.sources.calls.pinned import PinnedTransport  # here, because it loads httpx
+
             self._client = httpx.AsyncClient(
-                transport=self.guard.transport(),
+                transport=PinnedTransport(self.guard),
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx.Timeout(None, connect=5.0),  # the whole is bounded by whoever asks

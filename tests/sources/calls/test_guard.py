@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from serving import Answer, serving, take_no_more
 
 from outrider.sources.calls.guard import Guard, why_not
-from outrider.sources.calls.pinned import PinnedNetwork
+from outrider.sources.calls.pinned import PinnedNetwork, PinnedTransport
 from outrider.sources.pages.fetch import Pages
 from outrider.state.errors import Forbidden, SourceError, SourceUnavailable
 
@@ -269,7 +269,7 @@ async def test_a_host_that_the_settings_allow_is_asked_at_its_port_only() -> Non
     with serving(lambda asked: Answer(b"ok", headers={"Content-Type": "text/plain"})) as server:
         host, port = server.base_url.removeprefix("http://").split(":")
         guard = Guard(frozenset({f"{host}:{port}"}), Names({"other.example.com": [[host]]}))
-        async with httpx.AsyncClient(transport=guard.transport(), trust_env=False) as client:
+        async with httpx.AsyncClient(transport=PinnedTransport(guard), trust_env=False) as client:
             assert (await client.get(server.base_url)).text == "ok"
         assert guard.target(server.base_url).port == int(port)
         for other in (f"http://{host}:1/", f"http://localhost:{port}/", f"http://[::ffff:{host}]:{port}/"):
@@ -292,7 +292,7 @@ async def test_the_name_stays_what_tls_and_the_host_header_say() -> None:
     server = await asyncio.start_server(met, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     guard = Guard(frozenset({f"papers.example.com:{port}"}), Names({"papers.example.com": [["127.0.0.1"]]}))
-    async with httpx.AsyncClient(transport=guard.transport(), trust_env=False) as client:
+    async with httpx.AsyncClient(transport=PinnedTransport(guard), trust_env=False) as client:
         with pytest.raises(httpx.ConnectError):  # it has no certificate
             await client.get(f"https://papers.example.com:{port}/")
     await take_no_more(server)
