@@ -1,24 +1,59 @@
-"""The model card of a trained reranker: Markdown under the front matter that model hubs read.
+"""Report and model card of a trained reranker.
 
-Fields: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+The card is Markdown under the front matter that model hubs read. Its fields: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from outrider.retrieval.training.folder import RECORD
-
-if TYPE_CHECKING:
-    from outrider.retrieval.training.train import TrainingReport
+from outrider.retrieval.training.loop import INTERRUPTED, Check, Recipe
 
 FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """What a training came to. nDCG@10 is of the held-out lists; the first figure is what the reranker must improve on."""
+
+    out: str
+    saved: bool
+    """False where it was interrupted before there was anything to save."""
+    ended: str
+    words_ndcg: float
+    reranker_ndcg: float | None
+    blended_ndcg: float | None
+    base: str
+    base_licence: str | None
+    library_id: str
+    snapshot: str
+    questions: int
+    pairs: int
+    kinds: dict[str, int]
+    held_out: int
+    held_out_pairs: int
+    unknown_ids: tuple[str, ...]
+    recipe: Recipe
+    checks: tuple[Check, ...]
+    best_step: int
+    steps: int
+    planned: int
+    train_s: float
+    pairs_per_s: float
+    device: str
+    versions: dict[str, str]
+
+    @property
+    def interrupted(self) -> bool:
+        return self.ended == INTERRUPTED
 
 
 def licence_of(base: str) -> str | None:

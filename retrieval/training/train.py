@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from outrider import __version__
 from outrider.retrieval.training import loop, measure, model
-from outrider.retrieval.training.card import base_name, card, licence_of
+from outrider.retrieval.training.card import TrainingReport, base_name, card, licence_of
 from outrider.retrieval.training.folder import record, refuse_foreign, replacing
 from outrider.retrieval.training.groups import kinds
-from outrider.retrieval.training.loop import Check, Recipe, Trained
+from outrider.retrieval.training.loop import Recipe, Trained
 from outrider.retrieval.training.pairs import TrainingSet, training_set
+from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
@@ -26,42 +26,6 @@ if TYPE_CHECKING:
 PACKAGES = ("sentence-transformers", "transformers", "torch")
 OnProgress = Callable[[str, int, int, str], None]
 """Called with what is being done, how much of it is done, of how much, and what is known so far; from any thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingReport:
-    """What a training came to. nDCG@10 is of the held-out lists; the first figure is what the reranker must improve on."""
-
-    out: str
-    saved: bool
-    """False where it was interrupted before there was anything to save."""
-    ended: str
-    words_ndcg: float
-    reranker_ndcg: float | None
-    blended_ndcg: float | None
-    base: str
-    base_licence: str | None
-    library_id: str
-    snapshot: str
-    questions: int
-    pairs: int
-    kinds: dict[str, int]
-    held_out: int
-    held_out_pairs: int
-    unknown_ids: tuple[str, ...]
-    recipe: Recipe
-    checks: tuple[Check, ...]
-    best_step: int
-    steps: int
-    planned: int
-    train_s: float
-    pairs_per_s: float
-    device: str
-    versions: dict[str, str]
-
-    @property
-    def interrupted(self) -> bool:
-        return self.ended == loop.INTERRUPTED
 
 
 async def train_reranker(

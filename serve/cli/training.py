@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from outrider.retrieval.store import Library
+    from outrider.retrieval.training.card import TrainingReport
     from outrider.retrieval.training.loop import Recipe
-    from outrider.retrieval.training.train import TrainingReport
     from outrider.services import Services
 
 AGAIN = "Interrupted. The same command starts the training again from its beginning."
