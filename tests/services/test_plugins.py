@@ -38,7 +38,7 @@ from outrider.state.ports import Capabilities, Source, SourceAnswer, SourceQuery
 from outrider.state.request import KNOWN_SOURCES, RetrieverType, checked, known_sources
 from outrider.state.response import SearchResponse
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "sources.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "extend.md").read_text(encoding="utf-8")
 QUERY = SourceQuery("liver", "relevance", None, 10)
 STRATEGY = SearchStrategy(
     queries=(PlannedQuery(text="liver", keywords=("liver",), boolean_query="liver"),), sources=(), strategies=(RetrieverType.LANCE_FTS,)
@@ -69,8 +69,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 def block(language: str) -> str:
-    part = GUIDE.split("## A source of your own")[1].split("\n## ")[0]
-    found = re.search(rf"```{language}\n(.*?)```", part, re.DOTALL)
+    part = GUIDE.split("## A source as a package")[1].split("\n## ")[0]
+    found = re.search(rf"```{language}[^\n]*\n(.*?)```", part, re.DOTALL)
     assert found
     return found.group(1)
 
