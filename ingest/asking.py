@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from outrider.identity.merging import fill_missing
 from outrider.ingest.targets import PAGE, Target, first_of
 from outrider.nodes.enrich_titles import agree
-from outrider.nodes.filling import filled
 from outrider.nodes.lookup import looked_up
 from outrider.state.errors import NothingToRead, SourceError, UnreadableFile
 from outrider.state.ports import Detailer, PageReader, Source
@@ -89,7 +89,7 @@ class World:
             return Brought(page, target, (str(unknown),))
         if not agree(page, record):
             return Brought(page, target, (f"declares {named}, which at {record.source} is another work: {record.title[:200]!r}",))
-        return Brought(filled(record, [page]), target, notes)
+        return Brought(fill_missing(record, [page]), target, notes)
 
 
 async def asked_ahead(world: World, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[Brought]]]:

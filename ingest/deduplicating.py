@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from outrider.identity.keys import Keys, keys_of
+from outrider.identity.merging import merge_records
 from outrider.identity.resolving import Pair as Unsure
 from outrider.identity.resolving import Related
 from outrider.identity.streamed import Group, Many, Streamed
@@ -20,7 +21,6 @@ from outrider.identity.streaming import OnStep, said_nothing
 from outrider.ingest.columns import check_fields
 from outrider.ingest.entry import BadEntry, Entry, ReadOptions
 from outrider.ingest.naming import short_id
-from outrider.ingest.one_record import one_record
 from outrider.ingest.own_ids import OwnIds
 from outrider.ingest.readers import NoReader, reader_for
 from outrider.ingest.walk import Found, walk
@@ -83,7 +83,7 @@ class Deduplicated:
 
     def work(self, group: Group) -> Record:
         """The group as one record, called as its leader is."""
-        return one_record([(self.ids[at], _called(self._records[at], self.ids[at])) for at in group.places])
+        return merge_records([(self.ids[at], _called(self._records[at], self.ids[at])) for at in group.places])
 
 
 def _called(record: Record, own: str) -> Record:

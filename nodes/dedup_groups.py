@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.identity.glance import worth_comparing
 from outrider.identity.groups import Groups
+from outrider.identity.merging import richness
 from outrider.identity.works import addressed, shared_identifier
-from outrider.nodes.dedup_merging import records_in, richness
+from outrider.nodes.dedup_merging import records_in
 from outrider.nodes.dedup_model import Pair, askable
 from outrider.state.decisions import Decisions, pair_of
 from outrider.state.hits import Candidate

@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from outrider.identity.merging import fill_missing, leading
 from outrider.identity.works import preprint_server
-from outrider.nodes.filling import EMPTY, filled
 from outrider.state.hits import Candidate, Duplicate, FoundBy
-from outrider.state.records import LIBRARY, Record
+from outrider.state.records import Record
 
 Why = Callable[[Candidate, Candidate, Sequence[Candidate]], str]
 """Why the second is the work of the first, which leads all of them."""
-
-
-def richness(record: Record) -> tuple[int, bool, int, int, str]:
-    """Smaller is richer: filled fields, then a DOI, a longer abstract, more citations; the id breaks ties (smaller first)."""
-    filled = sum(value not in EMPTY for value in vars(record).values())
-    filled += len(record.identifiers.pairs())
-    return (-filled, not record.identifiers.doi, -len(record.abstract), -(record.citations or 0), record.doc_id)
-
-
-def leading(record: Record) -> tuple[bool, bool, bool, tuple[int, bool, int, int, str]]:
-    """Smallest leads: the user's own text, then abstract; what an interface gave before what stood on a page; then the richest."""
-    own = record.source == LIBRARY
-    return (not (own and record.text), not (own and record.abstract), record.kind == "page", richness(record))
 
 
 def records_in(work: Candidate) -> tuple[Record, ...]:
@@ -46,7 +33,7 @@ def merged(members: Sequence[Candidate], why: Why, *, versions: bool = False) ->
     folded = tuple(fold for other in others for fold in (_duplicate(other.record, why(leader, other, group)), *other.duplicates))
     whole = replace(
         leader,
-        record=filled(leader.record, fillers),
+        record=fill_missing(leader.record, fillers),
         found_by=_once(found for candidate in group for found in candidate.found_by),
         duplicates=leader.duplicates + folded,
         related=tuple(dict.fromkeys(link for one in (leader, *others) for link in one.related)),

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from outrider.nodes.filling import filled, own_words
+from outrider.identity.merging import fill_missing, strip_page_values
 from outrider.state.errors import LibraryBusy, LibraryReadOnly, SearchError
 from outrider.state.hits import Candidate
 from outrider.state.ports import Keeper
@@ -33,7 +33,7 @@ def keepable(candidates: Sequence[Candidate]) -> list[Record]:
     Those of the user's own are never written, and of none what it has from a page of another.
     """
     found = [
-        own_words(one.record)
+        strip_page_values(one.record)
         for one in candidates
         if one.record.kind in KINDS and one.record.source != LIBRARY and any(place.source != LIBRARY for place in one.found_by)
     ]
@@ -65,8 +65,8 @@ def renewed(record: Record, held: Record | None) -> Record:
         return record.model_copy(update={"origin": ORIGIN})
     if held.source == LIBRARY:
         return held
-    before = own_words(held)
-    whole = filled(record, [before])
+    before = strip_page_values(held)
+    whole = fill_missing(record, [before])
     text = before.text if before.text.startswith(whole.text) else whole.text
     whole = whole.model_copy(update={"text": text, "edges": whole.edges or before.edges, "origin": before.origin})
     return held if whole == held else whole

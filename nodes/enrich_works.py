@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from outrider.identity.merging import fill_missing, strip_page_values
 from outrider.identity.works import contradicting
 from outrider.nodes.enrich_rows import FAILED, WHY, Part, status_of
 from outrider.nodes.enrich_titles import agree, title_of_find, title_of_work
-from outrider.nodes.filling import filled, own_words
 from outrider.nodes.lookup import Together, Way, in_turn, ways_to
 from outrider.settings.model import EnrichSettings
 from outrider.state.errors import RateLimited, SearchError
@@ -45,7 +45,11 @@ Names = Callable[[str], Identifiers]
 
 def lacking(candidates: Sequence[Candidate]) -> list[int]:
     """Places, in their order, of papers and pages with neither abstract nor text; what a paper has from a page does not count."""
-    return [at for at, one in enumerate(candidates) if isinstance(one.record, Paper | PageRecord) and not _has_text(own_words(one.record))]
+    return [
+        at
+        for at, one in enumerate(candidates)
+        if isinstance(one.record, Paper | PageRecord) and not _has_text(strip_page_values(one.record))
+    ]
 
 
 def _has_text(record: Record) -> bool:
@@ -157,7 +161,7 @@ class Works:
                     confirmed = False if confirmed is None else confirmed
                     self.identifiers.why["of another title"] += 1
                     continue
-                record, confirmed = filled(record, [said]), True
+                record, confirmed = fill_missing(record, [said]), True
                 self.found[at] = record
                 if record.abstract:
                     break
@@ -208,7 +212,9 @@ class Works:
         same = [one for one in services if {*new.pairs()} & {*one.identifiers.pairs()} and agree(claimed, one)]
         if same:
             shared = dict({*new.pairs()} & {*same[0].identifiers.pairs()})
-            self.found[work.at] = filled(record, [PageRecord(doc_id=page.doc_id, source=page.source, identifiers=Identifiers(**shared))])
+            self.found[work.at] = fill_missing(
+                record, [PageRecord(doc_id=page.doc_id, source=page.source, identifiers=Identifiers(**shared))]
+            )
             return
         ways = ways_to(self.sources, new, work.found_by)
         confirmed = None
@@ -241,4 +247,4 @@ def _with_page(record: Record, page: PageRecord) -> Record:
     text = page.text if record.kind == "page" or page.abstract in page.text else "\n\n".join(filter(None, (page.abstract, page.text)))
     bare = page.model_copy(update={"identifiers": Identifiers(), "text": text[:MOST_CHARS]})
     named = record if record.title else record.model_copy(update={"title": page.title})
-    return filled(named, [bare])
+    return fill_missing(named, [bare])

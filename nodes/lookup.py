@@ -10,9 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+from outrider.identity.merging import fill_missing, leading
 from outrider.identity.works import contradicting, titles_agree
-from outrider.nodes.dedup_merging import leading
-from outrider.nodes.filling import filled
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source
 from outrider.state.records import Identifiers, Record
@@ -186,7 +185,7 @@ def _merged(found: Sequence[Record]) -> Record | None:
         return None
     leader = min(found, key=leading)
     others = [one for one in found if one is not leader and not contradicting(leader, one) and _agree(leader, one)]
-    return filled(leader, others) if others else leader
+    return fill_missing(leader, others) if others else leader
 
 
 def _agree(one: Record, other: Record) -> bool:

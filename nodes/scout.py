@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from outrider.identity.merging import fill_missing, strip_page_values
 from outrider.nodes.asked import named_by, shown_time
-from outrider.nodes.filling import filled, own_words
 from outrider.nodes.runtime import time_left
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
@@ -112,12 +112,12 @@ def records_of(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Rec
         for record in (one.record for one in results):
             held = records.get(record.doc_id)
             if held is None and name == LIBRARY and record.source != LIBRARY:
-                records[record.doc_id] = own_words(record)
+                records[record.doc_id] = strip_page_values(record)
                 kept.add(record.doc_id)
             elif held is None:
                 records[record.doc_id] = record
             elif name != LIBRARY and record.doc_id in kept:
-                records[record.doc_id] = filled(record, [held])
+                records[record.doc_id] = fill_missing(record, [held])
                 kept.remove(record.doc_id)
     return records
 

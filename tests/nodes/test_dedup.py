@@ -7,9 +7,8 @@ from fakes import candidate, doi, found, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.identity.merging import FILLED, richness
 from outrider.nodes.dedup_finding import deduplicated, joined
-from outrider.nodes.dedup_merging import richness
-from outrider.nodes.filling import FILLED
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 
