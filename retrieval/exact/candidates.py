@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from outrider.retrieval.exact.plan import EVERY, NOTHING, AllOf, AnyOf, Match, Phrase, Plan, Where, Wild
+from outrider.boolean.relax import AllOf, AnyOf
+from outrider.retrieval.exact.plan import EVERY, NOTHING, Match, Phrase, Plan, Where, Wild
 from outrider.retrieval.search import ALL_ROWS, any_query, match_query, phrase_query
 
 if TYPE_CHECKING:

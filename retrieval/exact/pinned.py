@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from outrider.boolean.relax import AnyOf
 from outrider.retrieval import reading as stored
 from outrider.retrieval.exact import ranking
 from outrider.retrieval.exact.candidates import both, rows, union
 from outrider.retrieval.exact.cursor import behind, cursor, scope
 from outrider.retrieval.exact.other_words import ODD
-from outrider.retrieval.exact.plan import NOTHING, AnyOf, Match, Plan, Where, asks_for_language, planned
+from outrider.retrieval.exact.plan import NOTHING, Match, Plan, Where, asks_for_language, planned
 from outrider.retrieval.exact.reading import Reader
 from outrider.retrieval.exact.terms import Terms
 from outrider.retrieval.schema import OTHER
@@ -122,7 +123,7 @@ class Pinned:
         """Rows whose words the index may cut otherwise than the evaluator, and those that were written without `OTHER`."""
         if self._always is None:
             prepared = OTHER in (await self._table.schema()).names
-            plan = AnyOf((Match(OTHER, (ODD,)), Where(f"{OTHER} IS NULL"))) if prepared else Where("true")
+            plan: Plan = AnyOf((Match(OTHER, (ODD,)), Where(f"{OTHER} IS NULL"))) if prepared else Where("true")
             self._always = await rows(self._table, plan)
         return self._always
 

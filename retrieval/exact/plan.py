@@ -1,8 +1,8 @@
-"""Which rows may match a tree: typed queries of the exact indexes and SQL, whose answer holds every match and seldom much more.
+"""Relaxation of a Boolean tree to queries of the exact indexes and SQL that lose no match.
 
-Why nothing is lost: a leaf becomes what every text that fulfils it must hold (its words, in its columns), AND and OR join such necessary
-conditions to one, and NOT gives up what is not decided exactly. Where nothing can be asked for, all rows are candidates. Rows whose words
-the index may cut otherwise than the evaluator are candidates always, which is left to whoever runs the plan (`other_words.ODD`).
+A leaf becomes a necessary condition: the words that every matching text holds, in its columns. AND and OR join such conditions; NOT of a
+leaf that is not decided exactly excludes no row. Without any condition all rows are candidates. Rows whose text the index may split into
+other words than the evaluator does are always candidates; whoever runs the plan adds them (`other_words.ODD`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeAlias
 
 from outrider.boolean.documents import Document, normal_doi, qualifier_words
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.occurrences import Matcher, matchers
+from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of, flatten, relax
 from outrider.retrieval.exact.other_words import irregular
 from outrider.retrieval.schema import EXACT_FIELDS, OTHER, TAGS
-from outrider.retrieval.sql import any_of, literal
+from outrider.retrieval.sql import any_of as sql_any_of
+from outrider.retrieval.sql import literal
 from outrider.state.boolean import (
     LACKING,
-    And,
     Dates,
     Either,
     Everything,
     Field,
     Heading,
+    Leaf,
     Near,
     Node,
-    Not,
-    Or,
     Pattern,
     Text,
     Words,
@@ -71,19 +72,9 @@ class Where:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    parts: tuple[Plan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    parts: tuple[Plan, ...]
-
-
-Plan = Match | Phrase | Wild | Where | AllOf | AnyOf
-EVERY = AllOf(())
-NOTHING = AnyOf(())
+Plan: TypeAlias = "Match | Phrase | Wild | Where | AllOf[Plan] | AnyOf[Plan]"
+EVERY: Plan = AllOf(())
+NOTHING: Plan = AnyOf(())
 
 TITLE, ABSTRACT, KEYWORDS, BODY = (EXACT_FIELDS[name] for name in ("title", "abstract", "keywords", "text"))
 COLUMNS = {
@@ -101,7 +92,7 @@ MOST_LANGUAGES = 200
 
 def planned(tree: Node, languages: Sequence[str] = ()) -> Plan:
     """`languages` are those of the records, where the tree asks for one (`asks_for_language`)."""
-    return _Planner(languages).of(tree, positive=True)
+    return relax(tree, _Planner(languages))
 
 
 def asks_for_language(tree: Node) -> bool:
@@ -110,26 +101,40 @@ def asks_for_language(tree: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
+    """A `Relaxation`."""
+
     languages: Sequence[str]
 
-    def of(self, node: Node, *, positive: bool) -> Plan:
-        match node:
-            case Not(part):
-                return self.of(part, positive=not positive)
-            case And(parts) | Or(parts):
-                below = [self.of(part, positive=positive) for part in parts]
-                return every(below) if isinstance(node, And) is positive else either(below)
+    def leaf(self, leaf: Leaf) -> Plan:
+        match leaf:
             case Everything():
-                return EVERY if positive else NOTHING
+                return EVERY
             case Dates():
-                return _signed(_years(node), positive)
-            case Text(_, (Field.LANGUAGE,)):
-                return _signed(self._language(node), positive) if len(self.languages) <= MOST_LANGUAGES else EVERY
-            case Text(pattern, fields) if positive:
+                return Where(_years(leaf))
+            case Text(pattern, fields):
                 return either([self._field(pattern, field) for field in fields])
-            case Heading() if positive:
-                return either([_heading(node, column) for column in (KEYWORDS, OTHER)])
+            case Heading():
+                return either([_heading(leaf, column) for column in (KEYWORDS, OTHER)])
+
+    def negated(self, part: Node) -> Plan:
+        """Only leaves that are decided exactly exclude rows."""
+        match part:
+            case Everything():
+                return NOTHING
+            case Dates():
+                return Where(f"({_years(part)}) IS NOT TRUE")
+            case Text(_, (Field.LANGUAGE,)) if len(self.languages) <= MOST_LANGUAGES:
+                return Where(f"({self._language(part)}) IS NOT TRUE")
         return EVERY
+
+    def moves_not_inward(self, part: Node) -> bool:
+        return True
+
+    def every(self, parts: Sequence[tuple[Node, Plan]]) -> Plan:
+        return every(plan for _, plan in parts)
+
+    def either(self, parts: Sequence[tuple[Node, Plan]]) -> Plan:
+        return either(plan for _, plan in parts)
 
     def _field(self, pattern: Pattern, field: Field) -> Plan:
         if field in LACKING:
@@ -143,22 +148,19 @@ class _Planner:
     def _language(self, leaf: Text) -> str:
         """Decided exactly: each language that there is was asked."""
         asked = Evaluator(leaf)
-        return any_of("language", [said for said in self.languages if asked.matches(Document(Paper(doc_id="", language=said)))])
+        return sql_any_of("language", [said for said in self.languages if asked.matches(Document(Paper(doc_id="", language=said)))])
 
 
 def every(parts: Iterable[Plan]) -> Plan:
-    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
+    flat = flatten(parts, AllOf)
     if NOTHING in flat:
         return NOTHING
-    flat = [part for part in flat if not (isinstance(part, Where) and part.weak)] or flat
-    return flat[0] if len(flat) == 1 else AllOf(tuple(dict.fromkeys(flat)))
+    return all_of([part for part in flat if not (isinstance(part, Where) and part.weak)] or flat)
 
 
 def either(parts: Iterable[Plan]) -> Plan:
-    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
-    if EVERY in flat:
-        return EVERY
-    return flat[0] if len(flat) == 1 else AnyOf(tuple(dict.fromkeys(flat)))
+    flat = flatten(parts, AnyOf)
+    return EVERY if EVERY in flat else any_of(flat)
 
 
 def safe(word: str) -> bool:
@@ -169,10 +171,6 @@ def safe(word: str) -> bool:
 def not_ascii(column: str) -> Where:
     """Rows whose text may hold a word that is not ASCII."""
     return Where(f"regexp_like({column}, '[^\\x00-\\x7F]')", weak=True)
-
-
-def _signed(sql: str, positive: bool) -> Where:
-    return Where(sql if positive else f"({sql}) IS NOT TRUE")
 
 
 def _years(dates: Dates) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from outrider.boolean.occurrences import letters
+from outrider.boolean.relax import AllOf, AnyOf
 from outrider.retrieval.exact import dictionary
-from outrider.retrieval.exact.plan import NOTHING, AllOf, AnyOf, Match, Plan, Where, Wild, either, every, not_ascii, safe, word_plan
+from outrider.retrieval.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, not_ascii, safe, word_plan
 from outrider.retrieval.sql import literal
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from outrider.boolean.relax import AllOf
 from outrider.identity.identifiers import normal_doi
 from outrider.sources.calls.caller import Params
 from outrider.sources.records import crossref as records
 from outrider.sources.systematic.asking import Asker
-from outrider.sources.systematic.bounds import AllOf, Bound, Bounded, Term, Wider
+from outrider.sources.systematic.bounds import Bound, Bounded, Term, Wider
 from outrider.sources.systematic.cursors import CursorReader
 from outrider.sources.systematic.judging import Judge, Sight, seen_without_tags
 from outrider.sources.systematic.reading import harvested

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from outrider.boolean.relax import AllOf, AnyOf
 from outrider.sources.calls.caller import Params
 from outrider.sources.github import REFUSED
 from outrider.sources.github_repositories import JSON
 from outrider.sources.records.github import NAME, found_in, refusal_in
 from outrider.sources.systematic.asking import Asker
-from outrider.sources.systematic.bounds import AllOf, AnyOf, Bound, Bounded, Term, Wider
+from outrider.sources.systematic.bounds import Bound, Bounded, Term, Wider
 from outrider.sources.systematic.judging import Judge, Sight
 from outrider.sources.systematic.reading import Came, Part, harvested
 from outrider.sources.systematic.speech import Speech

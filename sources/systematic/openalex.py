@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from outrider.boolean.relax import AnyOf
 from outrider.identity.identifiers import normal_doi, normal_pmid
 from outrider.sources.calls.caller import Params
 from outrider.sources.openalex import PER_PAGE
 from outrider.sources.records import openalex as records
 from outrider.sources.systematic.asking import Asker
-from outrider.sources.systematic.bounds import AnyOf, Bound, Term
+from outrider.sources.systematic.bounds import Bound, Term
 from outrider.sources.systematic.cursors import CursorReader
 from outrider.sources.systematic.judging import Judge, Sight, seen_without_tags
 from outrider.sources.systematic.reading import harvested

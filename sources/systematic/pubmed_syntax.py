@@ -13,7 +13,8 @@ from outrider.boolean.errors import BooleanSyntaxError
 from outrider.boolean.parsing import parse
 from outrider.boolean.printing import printed
 from outrider.boolean.pubmed_tags import NAMES, TEXT_WORDS, TITLE_ABSTRACT, tag_of
-from outrider.sources.systematic.bounds import AllOf, AnyOf, Bound, Bounded, Nothing, Term, Wider, Without, all_of, any_of
+from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of
+from outrider.sources.systematic.bounds import Bound, Bounded, Nothing, Term, Wider, Without
 from outrider.sources.systematic.terms import choices, is_wild, pieces, runs, stem
 from outrider.state.boolean import WORD_FIELDS, And, Dates, Either, Field, Heading, Leaf, Near, Node, Not, Pattern, Text, Words, children
 
@@ -163,7 +164,7 @@ def _near(pattern: Near, tag: str) -> Bounded:
     chosen = choices(pattern)
     if chosen and tag in NEAR:
         single = all(len(pieces(word)) == 1 for word in _each(pattern)) and not pattern.ordered
-        bound = any_of(Term(f'"{" ".join(words)}"[{tag}:~{pattern.distance}]', exact=single) for words in chosen)
+        bound: Bound = any_of(Term(f'"{" ".join(words)}"[{tag}:~{pattern.distance}]', exact=single) for words in chosen)
         return Bounded(bound, () if single else ("a proximity of phrases, or in order, is asked for word by word in any order",))
     found = [one for part in pattern.parts if not isinstance((one := _pattern(part, tag)).bound, Wider)]
     if not found:

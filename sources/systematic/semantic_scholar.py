@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from outrider.boolean.relax import any_of
 from outrider.sources.records.semantic_scholar import FIELDS, NAME, page_of
 from outrider.sources.semantic_scholar import PAPERS, year_range
 from outrider.sources.systematic.asking import Asker
-from outrider.sources.systematic.bounds import Bound, Term, any_of
+from outrider.sources.systematic.bounds import Bound, Term
 from outrider.sources.systematic.cursors import Unsliced
 from outrider.sources.systematic.judging import Judge, Sight, seen_without_tags
 from outrider.sources.systematic.reading import Came, Part, harvested

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outrider.sources.systematic.bounds import Bound, Bounded, Nothing, Wider, all_of, any_of
+from outrider.boolean.relax import all_of, any_of
+from outrider.sources.systematic.bounds import Bound, Bounded, Nothing, Wider
 from outrider.sources.systematic.terms import choices, is_joined, is_sayable, is_wild, phrases, pieces, runs
 from outrider.state.boolean import Dates, Either, Field, Heading, Leaf, Near, Pattern, Text, Words
 

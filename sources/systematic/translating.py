@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from outrider.sources.systematic.bounds import (
-    AllOf,
-    AnyOf,
-    Bound,
-    Bounded,
-    Nothing,
-    Say,
-    Term,
-    Wider,
-    all_of,
-    bounded,
-    conjuncts,
-    noted,
-    shown,
-)
+from outrider.boolean.relax import AllOf, AnyOf, all_of
+from outrider.sources.systematic.bounds import Bound, Bounded, Nothing, Say, Term, Wider, bounded, conjuncts, noted, shown
 from outrider.state.boolean import Dates, Everything, Node, Or, Text, Words
 from outrider.state.systematic import SentQuery
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parsing import parse
-from outrider.retrieval.exact.plan import AllOf, AnyOf, Match, Phrase, Plan, Where, Wild, asks_for_language, planned
+from outrider.boolean.relax import AllOf, AnyOf
+from outrider.retrieval.exact.plan import Match, Phrase, Plan, Where, Wild, asks_for_language, planned
 from outrider.retrieval.schema import to_row
 from outrider.text.tokens import tokens
 
