@@ -6,7 +6,6 @@ The thread is a daemon and is left behind when the consumer goes away: an interr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from outrider.ingest.naming import Named, Outcome
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Record
+from outrider.state.threads import call_on
 
 WAITING = 2
 """Groups that may wait to be taken: one being stored while the next is read."""
@@ -36,8 +36,7 @@ async def fed(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> Asyn
     left = threading.Event()
 
     def offer(item: list[Outcome] | BaseException | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody is there to take it
-            loop.call_soon_threadsafe(ready.put_nowait, item)
+        call_on(loop, ready.put_nowait, item)
 
     def work() -> None:
         try:

@@ -21,7 +21,7 @@ from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, DistillerProvider, TextDistiller
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, Support
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 from outrider.text.injection import suspicious
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ async def distilled(
         work = partial(_run, one, query, readings, frames, budget)
         try:
             async with asyncio.timeout(within_s):
-                return await in_a_thread_of_its_own(work, STEP), tuple(failures)
+                return await run_in_thread(work, STEP), tuple(failures)
         except TimeoutError:
             failures.append(_failure(one, TimeoutError.__name__, f"not done within {within_s or 0:.3g} s"))
         except SearchError as error:
             failures.append(_failure(one, type(error).__name__, str(error)))
-    return await in_a_thread_of_its_own(partial(_run, cheapest, query, readings, frames, budget), STEP), tuple(failures)
+    return await run_in_thread(partial(_run, cheapest, query, readings, frames, budget), STEP), tuple(failures)
 
 
 def _run(one: TextDistiller, query: str, readings: Sequence[Reading], frames: Frames, budget: int | None) -> Distilled:

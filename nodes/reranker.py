@@ -16,7 +16,7 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, RerankerProvider
 from outrider.state.reranking import best_first, blended, read_text
 from outrider.state.response import Bypass, Failure
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -59,7 +59,7 @@ class Reranker:
             return _bypassed(state, why)
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         depth, weight = self.settings.depth, self.settings.weight
-        candidates = await in_a_thread_of_its_own(lambda: reordered(state.candidates, text, reranker, depth, weight), STEP)
+        candidates = await run_in_thread(lambda: reordered(state.candidates, text, reranker, depth, weight), STEP)
         return {"candidates": candidates, "reranked_by": f"{reranker.name}: {why}"}
 
 

@@ -15,7 +15,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.records import Record
 from outrider.state.request import RetrieverType
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
@@ -75,7 +75,7 @@ class Engine:
             raise NoVectors(f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {REINDEX}")
         embedder = self.embedder(held)
         (vector, space), missing = await asyncio.gather(
-            in_a_thread_of_its_own(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
+            run_in_thread(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
         )
         asked = limit
         while True:

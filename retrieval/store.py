@@ -28,7 +28,7 @@ from outrider.retrieval.vectors.writing import Embedded
 from outrider.state.errors import LibraryError
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
-from outrider.state.threads import imported
+from outrider.state.threads import load_module
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +48,7 @@ class Library(Reads, Beside):
             await place.make()
         if standing == "foreign":
             raise place.foreign()
-        lancedb = await imported("lancedb")
+        lancedb = await load_module("lancedb")
         with place.translated():
             connection = await lancedb.connect_async(
                 place.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})

@@ -25,7 +25,7 @@ from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider,
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, Keeper, PageReader, Shelf, Source
 from outrider.state.processes import Workers
-from outrider.state.threads import imported, in_a_thread_of_its_own
+from outrider.state.threads import load_module, run_in_thread
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class Services:
         return self._engine
 
     async def _engine_over(self, library: Library) -> Engine:
-        made = await imported("outrider.retrieval.engine")
-        neighbours = await imported("outrider.retrieval.neighbours")
+        made = await load_module("outrider.retrieval.engine")
+        neighbours = await load_module("outrider.retrieval.neighbours")
         engine: Engine = made.Engine(library, self.embedder, self._graph or neighbours.LibraryGraph(library))
         return engine
 
@@ -179,25 +179,25 @@ class Services:
         with suppress(SearchError):
             space = await (await self.library()).space()
             if space is not None:
-                await in_a_thread_of_its_own(lambda: self.embedder(space).space)
+                await run_in_thread(lambda: self.embedder(space).space)
 
     async def embedder_at_hand(self, library: Library) -> tuple[Embedder | None, str]:
         """The model that new records are embedded with, loaded; or None, and why there is none."""
         embedder = self.embedder(await library.space())
         try:
-            await in_a_thread_of_its_own(lambda: embedder.space)
+            await run_in_thread(lambda: embedder.space)
         except (ModelError, MissingExtra) as error:
             return None, str(error)
         return embedder, ""
 
     async def _reranker(self, *, asked: bool = False) -> tuple[Reranker | None, str]:
         """The reranker of the settings that no probe of the library speaks against, or None, and why; `asked` overrules probes."""
-        choose = await imported("outrider.retrieval.rerank.choose")
+        choose = await load_module("outrider.retrieval.rerank.choose")
         verdicts = await self._verdicts()
         if self.settings.reranker.model_name == "auto" and not (verdicts or asked):
             return None, choose.NOT_PROBED
         embedder = self.embedder(await self._space())
-        found: tuple[Reranker | None, str] = await in_a_thread_of_its_own(
+        found: tuple[Reranker | None, str] = await run_in_thread(
             lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, asked=asked)
         )
         return found
@@ -238,7 +238,7 @@ class Services:
         return await self._open(create=True)
 
     async def _open(self, *, create: bool) -> Library:
-        store = await imported("outrider.retrieval.store")
+        store = await load_module("outrider.retrieval.store")
         where = self.settings.library
         secrets = {name: value.get_secret_value() for name, value in where.storage_options.items()}
         library: Library = await store.Library.open(where.uri, create=create, storage_options=secrets)

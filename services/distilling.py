@@ -30,7 +30,7 @@ from outrider.state.distilling import Distilled, Frame, Reading, unframed
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing
 from outrider.state.nearest import did_you_mean
 from outrider.state.response import DistilledContext
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from outrider.retrieval.embed.embedder import Embedder
@@ -203,7 +203,7 @@ async def calibrations_in_use(services: Services, engine: str = "") -> tuple[InU
     """Of the engine named or of the settings, and of those that stand in for it."""
     own = await own_calibrations(services)
     made = await distillers(services, engine=engine)
-    return tuple([await in_a_thread_of_its_own(partial(_in_use, one, own), STEP) for one in made])
+    return tuple([await run_in_thread(partial(_in_use, one, own), STEP) for one in made])
 
 
 def _in_use(one: Prepared, own: Sequence[Calibration]) -> InUse:
@@ -225,7 +225,7 @@ async def calibrated(
     """Fits the threshold of the engine named or of the settings, and keeps it in the library. Nothing is kept of what is interrupted."""
     library = await services.library()
     one = (await distillers(services, engine=engine, model=model))[0]
-    made = await in_a_thread_of_its_own(lambda: calibrate(one.engine_made(), labelled, fitted_on, keep_rate, progress), STEP)
+    made = await run_in_thread(lambda: calibrate(one.engine_made(), labelled, fitted_on, keep_rate, progress), STEP)
     dated = replace(made, fitted_at=datetime.fromtimestamp(services.clock(), UTC).isoformat(timespec="microseconds"))
     await library.remember_calibrations([dated])
     return dated

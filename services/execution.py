@@ -20,7 +20,7 @@ from outrider.state.hits import Candidate, Hit, RankedList, Scored
 from outrider.state.ports import SourceQuery
 from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType, SearchRequest
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from outrider.retrieval.engine import Engine
@@ -125,4 +125,4 @@ async def reranked(services: Services, query: str, found: Sequence[Candidate]) -
     if reranker is None:
         raise ModelUnavailable(f"rerank was asked for, but there is no reranker: {why}")
     settings = services.settings.reranker
-    return await in_a_thread_of_its_own(lambda: reordered(found, query, reranker, settings.depth, settings.weight))
+    return await run_in_thread(lambda: reordered(found, query, reranker, settings.depth, settings.weight))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from outrider.state.errors import LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
@@ -48,7 +48,7 @@ async def _dense(services: Services, library: Library) -> Part:
         held = await library.space()
         embedder = services.embedder(held)
         async with asyncio.timeout(HEALTH_S):
-            space = await in_a_thread_of_its_own(lambda: embedder.space)
+            space = await run_in_thread(lambda: embedder.space)
         await library.accept(space)
     except SearchError as error:
         return _off("dense search", str(error))

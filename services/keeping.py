@@ -11,13 +11,15 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.services.tending import tend
 from outrider.state.errors import LibraryBusy, SearchError
 from outrider.state.records import Record
-from outrider.state.threads import at_the_end
+from outrider.state.threads import before_exit, complete, wait_for_future
 
 if TYPE_CHECKING:
     from outrider.retrieval.store import Library
@@ -46,43 +48,29 @@ class KeptBeside:
     """A handle of the library of the settings, which is made where there is none."""
 
     async def keep(self, records: Sequence[Record], renewed: Renewed) -> Counts:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Counts] = loop.create_future()
-
-        def settle(counts: Counts | None, error: Exception | None) -> None:
-            if done.done():
-                _say(len(records), error)
-            elif error:
-                done.set_exception(error)
-            elif counts:
-                done.set_result(counts)
-
-        def tell(counts: Counts | None, error: Exception | None) -> None:
-            try:
-                loop.call_soon_threadsafe(settle, counts, error)
-            except RuntimeError:  # the loop has ended meanwhile
-                _say(len(records), error)
-
-        threading.Thread(target=self._run, args=(records, renewed, tell), name=NAME).start()
-        return await done
-
-    def _run(self, records: Sequence[Record], renewed: Renewed, tell: Callable[[Counts | None, Exception | None], None]) -> None:
+        future: Future[Counts] = Future()
+        threading.Thread(target=self._run, args=(records, renewed, future), name=NAME).start()
         try:
-            counts = self._in_turn(records, renewed)
-        except TimeoutError:
-            tell(None, LibraryBusy(f"it takes more than {MOST_S:g} s"))
-        except Exception as error:  # noqa: BLE001 - handed on whole to who waits
-            tell(None, error)
-        else:
-            tell(counts, None)
+            await wait_for_future(future)
+        except BaseException:
+            future.add_done_callback(partial(_log_failure, len(records)))
+            raise
+        return future.result()
+
+    def _run(self, records: Sequence[Record], renewed: Renewed, future: Future[Counts]) -> None:
+        complete(future, partial(self._in_turn, records, renewed))
+        if future.exception() is None:
             asyncio.run(tend(self.opened))
 
     def _in_turn(self, records: Sequence[Record], renewed: Renewed) -> Counts:
         until = time.monotonic() + MOST_S
+        too_long = LibraryBusy(f"it takes more than {MOST_S:g} s")
         if not _keeping.acquire(timeout=MOST_S):
-            raise TimeoutError
+            raise too_long
         try:
             return asyncio.run(self._kept(records, renewed, until - time.monotonic()))
+        except TimeoutError:
+            raise too_long from None
         finally:
             _keeping.release()
 
@@ -105,11 +93,12 @@ def settled() -> None:
                 thread.join(MOST_S + MOST_S)
 
 
-at_the_end(settled)
+before_exit(settled)
 
 
-def _say(count: int, error: Exception | None) -> None:
-    """The answer has said that they are being kept."""
+def _log_failure(count: int, future: Future[Counts]) -> None:
+    """For a caller that has gone: its answer has said that they are being kept."""
+    error = future.exception()
     if isinstance(error, SearchError):
         log.warning("%d works that a search found were not kept: %s", count, error)
     elif error:

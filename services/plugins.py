@@ -1,7 +1,7 @@
 """Sources that other packages add, by entry points of the group `outrider.sources`: each names a factory of a `Source`.
 
 What such a package does wrong costs its own results only, and its line in the answer says what it was: it is code that nobody here has
-read, so whatever it raises is caught, and it runs on a loop of its own (`apart`), whose blocking holds up nobody else.
+read, so whatever it raises is caught, and it runs on a loop of its own (`run_isolated`): when it blocks, nobody else is held up.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, TypeVar, cast, get_args
 
 from pydantic import JsonValue
 
-from outrider.services.apart import Raised, apart
 from outrider.settings.section import is_secret
 from outrider.sources.answering import spared
 from outrider.sources.calls.caller import Caller
 from outrider.sources.off import Off
 from outrider.state.addresses import HIDDEN, told
+from outrider.state.background import run_isolated
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Source, SourceAnswer, SourceQuery
@@ -142,16 +142,15 @@ class Plugged:
     async def _caught(self, ask: Callable[[], Awaitable[Result]], within_s: float) -> Result:
         who = f"{self.name} ({self.package})"
         try:
-            ended = await apart(self.name, ask, spared(within_s))
+            done = await run_isolated(self.name, ask, spared(within_s))
         except TimeoutError as error:
             raise SourceTimeout(f"{who} {error}") from error
-        if not isinstance(ended, Raised):
-            return ended
-        if isinstance(ended.error, SearchError):
-            raise ended.error
-        if isinstance(ended.error, TimeoutError):
-            raise SourceTimeout(f"{who} took too long: {_shown(ended.error, self.secrets)}") from ended.error
-        raise SourceUnavailable(f"{who} failed: {_shown(ended.error, self.secrets)}") from ended.error
+        problem = done.exception()
+        if problem is None or isinstance(problem, SearchError):
+            return done.result()
+        if isinstance(problem, TimeoutError):
+            raise SourceTimeout(f"{who} took too long: {_shown(problem, self.secrets)}") from problem
+        raise SourceUnavailable(f"{who} failed: {_shown(problem, self.secrets)}") from problem
 
 
 def no_answer(answer: Any, name: str) -> str:

@@ -1,78 +1,115 @@
-"""One event loop in a thread of its own: for callers that are not asynchronous, and for clients that are bound to a loop.
+"""Event loops in threads of their own.
 
-Here because doors, the graph and adapters all need the same one and may not import each other.
+The background loop serves callers that are not asynchronous, and clients that are bound to one loop. An isolated loop runs code of other
+packages: if that code blocks, it blocks nobody else. ADR 18 says why this is not anyio's portal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+from outrider.state.threads import wait_for_future
 
 Result = TypeVar("Result")
 
-UNWINDING_S = 1.0
-"""How long a caller that was cancelled waits for its work to end, so that what it wrote down is complete."""
+BACKGROUND = "background"
+CLEANUP_S = 1.0
+"""How long a cancelled caller waits for the end of its work, so that what the work wrote is complete."""
 
 
 def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
-    """The coroutine's result: `graph.invoke` works, also inside a running loop. An interrupt (Ctrl-C) of the caller cancels it."""
-    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    """Run a coroutine from synchronous code, also inside a running loop. An interrupt (Ctrl-C) of the caller cancels it."""
+    call = _Call(_loop(BACKGROUND), work)
     try:
-        return future.result()
+        return call.future.result()
+    except asyncio.CancelledError as error:
+        raise CancelledError from error  # asyncio's own is no `Exception` and would end the calling thread
     except BaseException:
-        future.cancel()
+        call.cancel()
         raise
 
 
 async def in_background(work: Coroutine[Any, Any, Result]) -> Result:
-    """The same for a caller on any loop, who is not held up. It runs in the caller's context, so that callbacks and traces find it."""
-    here, loop = asyncio.get_running_loop(), _loop()
-    if here is loop:
+    """Run a coroutine on the background loop, in the caller's context, without blocking the caller's loop."""
+    loop = _loop(BACKGROUND)
+    if asyncio.get_running_loop() is loop:
         return await work
-    done: asyncio.Future[Result] = here.create_future()
-    begun: list[asyncio.Task[Result]] = []
-    context = copy_context()
-
-    def begin() -> None:
-        task = loop.create_task(work, context=context)
-        task.add_done_callback(ended)
-        begun.append(task)
-
-    def ended(task: asyncio.Task[Result]) -> None:
-        with suppress(RuntimeError):  # the caller's loop has ended meanwhile
-            here.call_soon_threadsafe(settle, task)
-
-    def settle(task: asyncio.Task[Result]) -> None:
-        if done.done():
-            return
-        if task.cancelled():
-            done.cancel()
-        elif error := task.exception():
-            done.set_exception(error)
-            done.exception()  # seen, also where the caller has gone
-        else:
-            done.set_result(task.result())
-
-    def stop() -> None:
-        begun[0].cancel()
-
-    loop.call_soon_threadsafe(begin)
+    call = _Call(loop, work)
     try:
-        return await asyncio.shield(done)
+        await wait_for_future(call.future)
     except asyncio.CancelledError:
-        loop.call_soon_threadsafe(stop)
-        await asyncio.wait({done}, timeout=UNWINDING_S)
+        call.cancel()
+        await wait_for_future(call.future, CLEANUP_S)
         raise
+    return call.future.result()
+
+
+async def run_isolated(name: str, work: Callable[[], Awaitable[Result]], within_s: float) -> Future[Result]:
+    """Run `work` on the loop of this name, in the caller's context, and return the future when it is done.
+
+    Its exception is whatever `work` raised, `CancelledError` included: the caller itself was not cancelled. Raises `TimeoutError` after
+    `within_s`. The work is then cancelled and left behind whether it ends or not, because a thread cannot be stopped from outside.
+    """
+
+    async def coroutine() -> Result:
+        return await work()
+
+    call = _Call(_loop(name), coroutine())
+    try:
+        if await wait_for_future(call.future, max(within_s, 0.0)):
+            return call.future
+    finally:
+        call.cancel()
+    raise TimeoutError(
+        f"did not answer within the {within_s:.3g} s that it may take" if call.begun else "is still held up by an earlier search"
+    )
+
+
+class _Call(Generic[Result]):
+    """A coroutine on the loop of another thread. Its future completes when the coroutine has ended, cleanup included."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> None:
+        self.future: Future[Result] = Future()
+        self.begun = False
+        self._loop = loop
+        self._work = work
+        self._task: asyncio.Task[None]
+        loop.call_soon_threadsafe(self._begin)  # in the caller's context
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _begin(self) -> None:
+        self.begun = True
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._close)
+
+    def _cancel(self) -> None:
+        self._task.cancel()  # it exists: a loop calls in the order in which it was asked to
+
+    async def _run(self) -> None:
+        try:
+            result = await self._work
+        except BaseException as error:  # noqa: BLE001 - a `SystemExit` would end the loop, which serves others as well
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+    def _close(self, _: asyncio.Task[None]) -> None:
+        """Complete the future of a task that was cancelled before its first step."""
+        if not self.future.done():
+            self._work.close()
+            self.future.set_exception(asyncio.CancelledError())
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """Started at first use and kept for the life of the process: clients bound to a loop stay valid between calls."""
+def _loop(name: str) -> asyncio.AbstractEventLoop:
+    """Start a loop at first use. It lives as long as the process, so that clients bound to it stay valid between calls."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="outrider-background", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name=f"outrider-{name}", daemon=True).start()
     return loop

@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from outrider.state.threads import at_the_end
+from outrider.state.threads import before_exit
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -54,7 +54,7 @@ class Workers:
         self._count, self._modules, self._busy = count, tuple(modules), busy
         self._start()
         # Else the process would wait at its end for what they are doing. After `_start`: what is named last is called first.
-        at_the_end(partial(self.close, ENDING_S))
+        before_exit(partial(self.close, ENDING_S))
 
     def wanted(self) -> bool:
         """Whether work is done sooner there than here: this process is busy, and a worker has started."""

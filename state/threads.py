@@ -1,75 +1,91 @@
-"""Blocking work beside the event loop, for callers who wait only so long.
-
-Here because the graph's nodes and the retrieval engine both need it and may not import each other.
-"""
+"""Blocking work in threads, with its result on the caller's event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-_imported: dict[str, ModuleType] = {}
-_left: ContextVar[threading.Event | None] = ContextVar("left", default=None)
+_modules: dict[str, ModuleType] = {}
+_caller_gone: ContextVar[threading.Event | None] = ContextVar("caller_gone", default=None)
 
 
-class NobodyWaits(Exception):
+class Abandoned(Exception):
     """Ends work whose caller has stopped waiting."""
 
 
-async def imported(name: str) -> Any:
-    """The module of that name. The first time it is read beside the event loop: heavy ones take seconds."""
-    if name not in _imported:
-        _imported[name] = await asyncio.to_thread(import_module, name)
-    return _imported[name]
+async def load_module(name: str) -> Any:
+    """Import a module. The first import runs in a thread, because a heavy module takes seconds."""
+    if name not in _modules:
+        _modules[name] = await asyncio.to_thread(import_module, name)
+    return _modules[name]
 
 
-def at_the_end(wait: Callable[[], None]) -> None:
-    """Called when the process ends, while threads can still work: `atexit` comes too late for what they have to finish.
+def before_exit(wait: Callable[[], None]) -> None:
+    """Call `wait` at the end of the process while threads still work; `atexit` runs too late for them.
 
-    CPython's own for `concurrent.futures`; elsewhere nothing is waited for.
+    This is CPython's own hook for `concurrent.futures`; other interpreters wait for nothing.
     """
     if register := getattr(threading, "_register_atexit", None):
         register(wait)
 
 
-async def in_a_thread_of_its_own(work: Callable[[], Result], name: str = "outrider") -> Result:
-    """The result of blocking work. A caller that stops waiting leaves it behind, and the process may end before it does.
+async def run_in_thread(work: Callable[[], Result], name: str = "outrider") -> Result:
+    """Run blocking work in a daemon thread. A caller that stops waiting abandons it, and the process may end before it does.
 
-    `asyncio.to_thread` would hold up the end of the event loop until a model on a slow machine is done. Work that waits for its
-    turn or has several parts calls `go_on_only_if_wanted` before each, so that what was left behind does not pile up.
+    `asyncio.to_thread` would delay the end of the event loop until a model on a slow machine is done. Work that waits for a lock or has
+    several parts calls `stop_if_abandoned` before each, so that abandoned work does not pile up.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Result] = loop.create_future()
-    left = threading.Event()
+    future: Future[Result] = Future()
+    gone = threading.Event()
 
     def run() -> None:
-        _left.set(left)
-        settle: Callable[[], None]
-        try:
-            settle = partial(done.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - handed on whole to who waits
-            settle = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
+        _caller_gone.set(gone)
+        complete(future, work)
 
     threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
     try:
-        return await done
+        await wait_for_future(future)
+        return future.result()
     finally:
-        left.set()
+        gone.set()
 
 
-def go_on_only_if_wanted() -> None:
-    """Raises `NobodyWaits` where the caller of `in_a_thread_of_its_own` has gone; does nothing in any other thread."""
-    left = _left.get()
-    if left is not None and left.is_set():
-        raise NobodyWaits
+def stop_if_abandoned() -> None:
+    """Raise `Abandoned` where the caller of `run_in_thread` has gone; in any other thread do nothing."""
+    gone = _caller_gone.get()
+    if gone is not None and gone.is_set():
+        raise Abandoned
+
+
+def complete(future: Future[Result], work: Callable[[], Result]) -> None:
+    """Run `work` and store its result, or whatever it raises, in the future."""
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001 - raised again where the caller waits
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+async def wait_for_future(future: Future[Any], within_s: float | None = None) -> bool:
+    """Wait on the running loop for a future of another thread, and return whether it is done. Cancelling the wait leaves it alone."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    future.add_done_callback(lambda _: call_on(loop, done.set_result, None))
+    await asyncio.wait({done}, timeout=within_s)
+    return future.done()
+
+
+def call_on(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: object) -> None:
+    """Call a function on a loop from any thread. A loop that has ended meanwhile has no caller left, so nothing happens."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *values)

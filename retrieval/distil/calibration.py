@@ -21,7 +21,7 @@ from outrider.retrieval.distil.units import Cut, cut
 from outrider.state.distilling import Promise
 from outrider.state.errors import BadRequest
 from outrider.state.ports import OnCount
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 from outrider.text.words import STOP_WORDS, words
 
 FEWEST = 20
@@ -103,7 +103,7 @@ def calibrate(
     cuts = [cut(one.reading) for one in labelled]
     scores: Scores = []
     for one, its in zip(labelled, cuts, strict=True):
-        go_on_only_if_wanted()
+        stop_if_abandoned()
         scores += engine.scores(one.query, [its])
         if progress:
             progress(len(scores), len(labelled))

@@ -20,7 +20,7 @@ from outrider.retrieval.embed.batching import ALIKE, TooMuch, run_by_length
 from outrider.retrieval.embed.loading import device_for, empty_cache, loading, out_of_memory
 from outrider.retrieval.embed.weights import Asked, Weights, check_own_code, find
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 ASKED = Asked("distiller.model_name", "distiller.device", "distiller.model_name")
 BATCH, BATCH_TOKENS = 32, 8_192
@@ -82,7 +82,7 @@ class Classifier:
             yield from zip(places, answer, strict=True)
 
     def _within_memory(self, ready: _Loaded, windows: Sequence[Window]) -> list[list[float]]:
-        go_on_only_if_wanted()
+        stop_if_abandoned()
         try:
             return _logits(ready, windows, self.name)
         except (RuntimeError, MemoryError) as error:

@@ -17,7 +17,7 @@ from outrider.retrieval.distil.engine import Scores
 from outrider.retrieval.distil.lexical import beside_the_best, with_neighbours
 from outrider.retrieval.distil.units import Cut
 from outrider.state.errors import ModelUnavailable
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,13 +72,13 @@ class Embedding:
         return self._alone(asked, cuts)
 
     def _late(self, asked: np.ndarray, its: Cut) -> list[float]:
-        go_on_only_if_wanted()
+        stop_if_abandoned()
         vectors = self.embedder.span_vectors(its.reading.text, [(unit.start, unit.end) for unit in its.units])
         return [_cosine(asked, vector) for vector in vectors]
 
     def _alone(self, asked: np.ndarray, cuts: Sequence[Cut]) -> Scores:
         """All units of all texts together, so that batches are full."""
-        go_on_only_if_wanted()
+        stop_if_abandoned()
         answers = iter(self.embedder.embed_each([text for its in cuts for text in its.texts()]))
         found = []
         for its in cuts:

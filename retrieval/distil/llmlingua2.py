@@ -27,7 +27,7 @@ from outrider.retrieval.distil.units import Cut
 from outrider.retrieval.embed.loading import device_for, loading
 from outrider.retrieval.embed.weights import Asked, Weights, check_own_code, find
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 ASKED = Asked("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
 KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
@@ -75,7 +75,7 @@ class LLMLingua2:
         if not text.strip() or rate == 1:
             return text
         with self._lock:
-            go_on_only_if_wanted()
+            stop_if_abandoned()
             found = " ".join(self._compressed(piece, rate) for piece in _pieces(text))
         lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(_closed_up(found)))
         return text if lost or not found.strip() else found
@@ -103,7 +103,7 @@ class LLMLingua2:
             order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
             found = [0.0] * len(texts)
             for start in range(0, len(order), BATCH):
-                go_on_only_if_wanted()
+                stop_if_abandoned()
                 places = order[start : start + BATCH]
                 for at, value in zip(places, _mean_kept(compressor, [texts[at] for at in places]), strict=True):
                     found[at] = value

@@ -13,7 +13,7 @@ from outrider.retrieval.embed.loading import device_for, empty_cache, loading, o
 from outrider.retrieval.embed.weights import Asked, Weights, check_own_code, find
 from outrider.retrieval.rerank.presets import preset_of
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 BATCH = 32
 RERANKER = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
@@ -36,7 +36,7 @@ class CrossEncoderReranker:
             return []
         model = self._loaded()
         with self._running:
-            go_on_only_if_wanted()
+            stop_if_abandoned()
             found = _predicted(model, [(query, text) for text in texts], self.name)
         if not all(map(math.isfinite, found)):
             raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.state.addresses import is_http, told, without_password
 from outrider.state.errors import BadVectors, ModelUnavailable
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 if TYPE_CHECKING:
     import httpx
@@ -72,7 +72,7 @@ class EndpointReranker:
         found: list[float] = []
         with httpx.Client(headers=headers) as client:
             for start in range(0, len(texts), BATCH):
-                go_on_only_if_wanted()
+                stop_if_abandoned()
                 found.extend(self._batch(client, query, list(texts[start : start + BATCH]), until))
         return found
 

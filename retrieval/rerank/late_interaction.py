@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.state.errors import BadVectors
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class LateInteraction:
         (asked,) = self.embedder.token_vectors([query], "query")
         found: list[float] = []
         for start in range(0, len(texts), BATCH):
-            go_on_only_if_wanted()
+            stop_if_abandoned()
             found += [max_sim(asked, tokens) for tokens in self.embedder.token_vectors(texts[start : start + BATCH], "document")]
         if not np.isfinite(found).all():
             raise BadVectors(f"{self.name}: the embedding model gave token vectors that are no numbers")

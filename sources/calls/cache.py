@@ -17,7 +17,7 @@ from functools import cache
 from typing import NamedTuple, Protocol, TypeVar
 
 from outrider.state.background import run_in_background
-from outrider.state.threads import at_the_end
+from outrider.state.threads import before_exit
 
 KEPT_S = 30 * 86_400
 """Seconds after which an answer is gone for good."""
@@ -103,7 +103,7 @@ async def _put_all() -> None:
 @cache
 def _put_at_the_end() -> None:
     """Registered at the first answer: what is opened before is closed after this."""
-    at_the_end(put_all)
+    before_exit(put_all)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from outrider.sources.pages.navigation import May
 from outrider.state.addresses import told
 from outrider.state.background import in_background
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
-from outrider.state.threads import imported
+from outrider.state.threads import load_module
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Running
@@ -142,7 +142,7 @@ class Chromium:
     async def _translated(self, work: Coroutine[Any, Any, Opened], url: str, until: float, within_s: float) -> Opened:
         """Playwright's errors as ours."""
         try:
-            playwright = await imported("playwright.async_api")
+            playwright = await load_module("playwright.async_api")
         except ModuleNotFoundError as error:
             work.close()
             raise MissingExtra(FEATURE, "browser") from error
@@ -208,7 +208,7 @@ class Chromium:
             running = await self._started()
             try:
                 return await Tab.of(running, self.guard)
-            except (await imported("playwright.async_api")).Error:  # it has died, though it is not known yet
+            except (await load_module("playwright.async_api")).Error:  # it has died, though it is not known yet
                 await self._given_up(running)
                 return await Tab.of(await self._started(), self.guard)
 
@@ -224,7 +224,7 @@ class Chromium:
             await self._close()
             if why := why_off():
                 raise SourceUnavailable(why)
-            playwright = await imported("playwright.async_api")
+            playwright = await load_module("playwright.async_api")
             self._playwright = await playwright.async_playwright().start()
             self._running = await self._playwright.chromium.launch(
                 executable_path=found_chromium(),

@@ -8,7 +8,6 @@ once would all come too late instead of some in time.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -19,7 +18,7 @@ from outrider.sources.pages.html import declared_charset, page_of
 from outrider.sources.pages.links import identifiers_of
 from outrider.state.errors import Malformed
 from outrider.state.records import Identifiers, Page
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import call_on, run_in_thread
 from outrider.text.encoding import NoText, decoded
 
 Kind = Literal["html", "text", "pdf", "doi"]
@@ -61,10 +60,9 @@ async def read(url: str, body: bytes, said: str) -> Fetched:
         try:
             return fetched(url, body, said)
         finally:
-            with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(turn.release)
+            call_on(loop, turn.release)
 
-    return await in_a_thread_of_its_own(work, "outrider-page")
+    return await run_in_thread(work, "outrider-page")
 
 
 @cache

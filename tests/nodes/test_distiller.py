@@ -19,7 +19,7 @@ from outrider.state.distilling import Distilled, Frame, Reading, unframed
 from outrider.state.errors import ModelUnavailable
 from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState
-from outrider.state.threads import go_on_only_if_wanted
+from outrider.state.threads import stop_if_abandoned
 
 FRAMES = Frames(*(load(name, frozenset({"query", "sentences"})) for name in ("context", "shortened_context")))
 TEXT = "Aspirin harms the liver. The weather was fine. No effect of dose on the liver was seen."
@@ -39,7 +39,7 @@ class Given:
     def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
         self.asked.append(query)
         while self.waits:
-            go_on_only_if_wanted()
+            stop_if_abandoned()
         if self.error:
             raise self.error
         return EngineDistiller(Fixed(self.scores), keeping=Keeping(0.4)).distil(query, readings, max_tokens, frame)

@@ -7,13 +7,13 @@ from contextvars import ContextVar
 
 import pytest
 
-from outrider.state.threads import NobodyWaits, go_on_only_if_wanted, in_a_thread_of_its_own
+from outrider.state.threads import Abandoned, run_in_thread, stop_if_abandoned
 
 
 async def test_the_result_comes_back_and_the_context_goes_along() -> None:
     said: ContextVar[str] = ContextVar("said")
     said.set("here")
-    assert await in_a_thread_of_its_own(said.get) == "here"
+    assert await run_in_thread(said.get) == "here"
 
 
 def test_work_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> None:
@@ -22,7 +22,7 @@ def test_work_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> N
     async def leave() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
-                await in_a_thread_of_its_own(lambda: go_on.wait(5))
+                await run_in_thread(lambda: go_on.wait(5))
 
     started = time.monotonic()
     asyncio.run(leave())
@@ -35,7 +35,7 @@ async def test_a_bug_is_not_hidden() -> None:
         raise KeyError("bug")
 
     with pytest.raises(KeyError, match="bug"):
-        await in_a_thread_of_its_own(broken)
+        await run_in_thread(broken)
 
 
 async def test_what_nobody_waits_for_is_not_taken_up() -> None:
@@ -45,15 +45,15 @@ async def test_what_nobody_waits_for_is_not_taken_up() -> None:
     def work() -> None:
         try:
             with turn:
-                go_on_only_if_wanted()
+                stop_if_abandoned()
                 done.append("worked")
-        except NobodyWaits:
+        except Abandoned:
             done.append("gone")
         finally:
             ended.release()
 
     with turn:
-        waiting = [asyncio.create_task(in_a_thread_of_its_own(work)) for _ in range(3)]
+        waiting = [asyncio.create_task(run_in_thread(work)) for _ in range(3)]
         await asyncio.sleep(0.05)
         waiting[0].cancel()
         waiting[2].cancel()
@@ -65,4 +65,4 @@ async def test_what_nobody_waits_for_is_not_taken_up() -> None:
 
 
 def test_anywhere_else_work_goes_on() -> None:
-    go_on_only_if_wanted()
+    stop_if_abandoned()

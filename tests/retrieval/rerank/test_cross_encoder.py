@@ -16,7 +16,7 @@ import pytest
 from outrider.retrieval.rerank import cross_encoder, presets
 from outrider.retrieval.rerank.cross_encoder import CrossEncoderReranker, load
 from outrider.state.errors import BadVectors, ModelUnavailable
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -233,7 +233,7 @@ async def test_of_those_that_wait_for_their_turn_only_the_wanted_run_and_it_load
     monkeypatch.setattr(cross_encoder, "load", lambda name, *_, **__: loads.append(name) or Model())
     reranker = CrossEncoderReranker("m")
     with reranker._running:
-        left, waiting = (asyncio.create_task(in_a_thread_of_its_own(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))
+        left, waiting = (asyncio.create_task(run_in_thread(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))
         await asyncio.sleep(0.05)
         left.cancel()
         await asyncio.wait([left])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outrider.retrieval.rerank.late_interaction import BATCH, LateInteraction, max_sim
 from outrider.state.embedding import TextRole
 from outrider.state.errors import BadVectors
-from outrider.state.threads import in_a_thread_of_its_own
+from outrider.state.threads import run_in_thread
 
 
 @dataclass
@@ -62,7 +62,7 @@ async def test_it_stops_between_batches_when_nobody_waits_any_more() -> None:
             return found
 
     letters = Slow()
-    work = asyncio.create_task(in_a_thread_of_its_own(lambda: LateInteraction(letters).scores("a", ["b"] * (BATCH + 1)), "left"))
+    work = asyncio.create_task(run_in_thread(lambda: LateInteraction(letters).scores("a", ["b"] * (BATCH + 1)), "left"))
     assert await asyncio.to_thread(started.wait, 5)
     work.cancel()
     await asyncio.wait([work])
