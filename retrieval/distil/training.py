@@ -18,7 +18,7 @@ from outrider.retrieval.distil.units import cut
 from outrider.retrieval.distil.windows import Form, Window
 from outrider.retrieval.embed.loading import listening, loading
 from outrider.retrieval.embed.weights import Asked, check_own_code, find
-from outrider.retrieval.training.stepping import Stepping, schedule
+from outrider.retrieval.training.loop import Optimizer, Stepping
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 
 ASKED = Asked("--base", "--device", "--base")
@@ -92,32 +92,24 @@ def _loaded(base: str, recipe: Recipe) -> tuple[Any, Form]:
 
 
 def _trained(model: Any, form: Form, labelled: Sequence[Labelled], out: Path, recipe: Recipe, on_epoch: OnEpoch | None) -> Trained:
-    import torch
-
     started = time.monotonic()
     cases = [case for one in labelled for case in _cases(model, form, one, recipe.frozen_layers)]
     layers = model.bert.encoder.layer[recipe.frozen_layers :]
     head = list(model.classifier.parameters())
     planned = recipe.epochs * -(-len(cases) // recipe.batch)
-    optimizer = torch.optim.AdamW(
-        [{"params": list(layers.parameters()), "lr": recipe.learning_rate}, {"params": head, "lr": recipe.head_rate}],
-        weight_decay=recipe.weight_decay,
-    )
-    rates = schedule(optimizer, recipe, planned)
+    optimizer = Optimizer([{"params": list(layers.parameters())}, {"params": head, "lr": recipe.head_rate}], recipe, planned)
+
+    def backward(batch: Sequence[_Case]) -> float:
+        loss = _loss(_logits(model, layers, batch), batch, recipe.listwise)
+        loss.backward()
+        return float(loss.item())
+
     rng = random.Random(recipe.seed)  # noqa: S311 - reproducible, no secret
     losses = []
     model.train()
     for epoch in range(recipe.epochs):
-        total = 0.0
-        for batch in _batches(cases, recipe.batch, rng):
-            loss = _loss(_logits(model, layers, batch), batch, recipe.listwise)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_([*layers.parameters(), *head], 1.0)
-            optimizer.step()
-            rates.step()
-            optimizer.zero_grad()
-            total += float(loss.item()) * len(batch)
-        losses.append(total / len(cases))
+        steps = optimizer.steps(_batches(cases, recipe.batch, rng), backward)
+        losses.append(sum(step.loss * len(step.batch) for step in steps) / len(cases))
         if on_epoch:
             on_epoch(epoch, losses[-1])
     model.eval()

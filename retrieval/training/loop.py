@@ -1,24 +1,25 @@
-"""The training itself: a softmax over each group, linear warm-up and decay, checks in between, the best weights kept.
+"""Training loop of rerankers and distillers, and the fine-tuning of a reranker with it.
 
-Loss: localized contrastive estimation, Gao, Dai and Callan 2021, "Rethink Training of BERT Rerankers in Multi-Stage Retrieval
-Pipeline": of the texts of one group the right one, against wrong ones that the first stage itself offers.
+The loop is AdamW with linear warm-up and decay. A reranker learns by a softmax over each group of texts; its nDCG on held-out groups is
+checked in between, and the best weights are restored at the end. Its loss is localized contrastive estimation (Gao, Dai and Callan 2021,
+"Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline"): the right text of a group against wrong ones that the first stage
+itself returns.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from outrider.retrieval.embed.loading import empty_cache
 from outrider.retrieval.training.groups import Group
 from outrider.retrieval.training.measure import mean_ndcg
 from outrider.retrieval.training.model import Scorer, freeze_word_vectors, halved
 from outrider.retrieval.training.questions import generator
-from outrider.retrieval.training.stepping import Stepping, schedule
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,60 @@ if TYPE_CHECKING:
 INTERRUPTED = "interrupted"
 WINDOW = 16
 """Batches whose groups are sorted by length among themselves, so that little is padded and the order stays nearly random."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """Parameters of AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization")."""
+
+    seed: int = 0
+    learning_rate: float = 1e-4
+    warm_up: float = 0.1
+    """Share of all steps in which the rate rises linearly to its full height; from there it falls linearly to 0."""
+    weight_decay: float = 0.01
+
+
+class Step(NamedTuple, Generic[T]):
+    batch: Sequence[T]
+    loss: float
+    seconds: float
+
+
+class Optimizer:
+    """AdamW with linear warm-up and decay over a planned number of steps."""
+
+    def __init__(self, groups: Sequence[dict[str, Any]], stepping: Stepping, planned: int) -> None:
+        """`groups` are torch's parameter groups; those without a rate or decay of their own take `stepping`'s."""
+        import torch
+
+        rising = max(1, int(planned * stepping.warm_up))
+
+        def factor(step: int) -> float:
+            return min((step + 1) / rising, max(0.0, (planned - step) / max(1, planned - rising)))
+
+        self._weights = [weight for group in groups for weight in group["params"]]
+        self._adamw = torch.optim.AdamW(list(groups), lr=stepping.learning_rate, weight_decay=stepping.weight_decay)
+        self._rates = torch.optim.lr_scheduler.LambdaLR(self._adamw, factor)
+
+    def steps(self, batches: Iterable[Sequence[T]], backward: Callable[[Sequence[T]], float]) -> Iterator[Step[T]]:
+        """One step a batch. `backward` computes the gradients of a batch and returns its loss."""
+        import torch
+
+        for batch in batches:
+            started = time.monotonic()
+            loss = backward(batch)
+            torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
+            self._adamw.step()
+            self._rates.step()
+            self._adamw.zero_grad()
+            yield Step(batch, loss, time.monotonic() - started)
+
+    def forget_gradients(self) -> None:
+        """For a batch that failed halfway."""
+        self._adamw.zero_grad()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +106,7 @@ class Check:
 
 @dataclass(slots=True)
 class Trained:
-    """What a training came to; the scorer holds the best weights."""
+    """Result of a training; the scorer holds the best weights."""
 
     steps: int = 0
     planned: int = 0
@@ -72,7 +127,7 @@ OnStep = Callable[[int, int, float | None], None]
 def fit(scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep) -> Trained:
     """Train until the epochs are done, nothing improves any more, or `stop` is set. Blocking.
 
-    The weights of the best check stay in the scorer, None of them where `stop` came before the first check.
+    The scorer keeps the weights of the best check; `Trained.best` is None where `stop` was set before the first check.
     """
     import torch
 
@@ -91,19 +146,15 @@ class _Loop:
         each = -(-len(train) // recipe.batch_groups)
         self.every = max(1, each // recipe.checks_an_epoch)
         self.done = Trained(planned=each * recipe.epochs)
-        self.optimizer, self.schedule = _optimizer(scorer, recipe, self.done.planned)
+        self.optimizer = _optimizer(scorer, recipe, self.done.planned)
         self.groups_at_once = recipe.batch_groups
         self.best_weights: dict[str, torch.Tensor] = {}
 
     def run(self) -> Trained:
         losses: list[float] = []
-        for batch in self._batches():
-            if self.stop.is_set():
-                self.done.ended = INTERRUPTED
-                break
-            started = time.monotonic()
-            losses.append(self._step(batch))
-            self.done.busy_s += time.monotonic() - started
+        for batch, loss, seconds in self.optimizer.steps(self._batches(), self._backward):
+            losses.append(loss)
+            self.done.busy_s += seconds
             self.done.steps += 1
             self.done.pairs += sum(len(group.texts) for group in batch)
             self.on_step(self.done.steps, self.done.planned, self.done.best.ndcg if self.done.best else None)
@@ -121,28 +172,25 @@ class _Loop:
     def _batches(self) -> Iterator[list[Group]]:
         for epoch in range(self.recipe.epochs):
             rng = generator(self.recipe.seed, "epoch", str(epoch))
-            yield from batches(self.train, self.recipe.batch_groups, rng)
+            for batch in batches(self.train, self.recipe.batch_groups, rng):
+                if self.stop.is_set():
+                    self.done.ended = INTERRUPTED
+                    return
+                yield batch
 
-    def _step(self, batch: Sequence[Group]) -> float:
-        """One step of the optimizer, in as many pieces as memory asks for."""
-        import torch
-
+    def _backward(self, batch: Sequence[Group]) -> float:
+        """The gradients of a batch, in as many pieces as fit into memory."""
         self.scorer.encoder.train()
         while True:
             try:
-                loss = sum(self._backward(piece, len(batch)) for piece in _pieces(batch, self.groups_at_once))
-                break
+                pieces = (batch[start : start + self.groups_at_once] for start in range(0, len(batch), self.groups_at_once))
+                return float(sum(self._backward_piece(piece, len(batch)) for piece in pieces))
             except (RuntimeError, MemoryError) as error:
                 self.groups_at_once = halved(error, self.groups_at_once)
-            self.optimizer.zero_grad()
+            self.optimizer.forget_gradients()
             empty_cache()
-        torch.nn.utils.clip_grad_norm_(self.scorer.encoder.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.schedule.step()
-        self.optimizer.zero_grad()
-        return float(loss)
 
-    def _backward(self, piece: Sequence[Group], of: int) -> float:
+    def _backward_piece(self, piece: Sequence[Group], of: int) -> float:
         logits = self.scorer.logits([(group.query, text) for group in piece for text in group.texts])
         loss = _loss(logits, [len(group.texts) for group in piece]) / of
         loss.backward()
@@ -187,17 +235,8 @@ def _loss(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     return torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum()
 
 
-def _pieces(batch: Sequence[Group], size: int) -> Iterator[Sequence[Group]]:
-    return (batch[start : start + size] for start in range(0, len(batch), size))
-
-
-def _optimizer(scorer: Scorer, recipe: Recipe, steps: int) -> tuple[Any, Any]:
-    import torch
-
+def _optimizer(scorer: Scorer, recipe: Recipe, steps: int) -> Optimizer:
     weights = [weight for weight in scorer.encoder.model.parameters() if weight.requires_grad]
     decayed = [weight for weight in weights if weight.ndim > 1]
     plain = [weight for weight in weights if weight.ndim <= 1]  # biases and norms
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}], lr=recipe.learning_rate
-    )
-    return optimizer, schedule(optimizer, recipe, steps)
+    return Optimizer([{"params": decayed}, {"params": plain, "weight_decay": 0.0}], recipe, steps)
