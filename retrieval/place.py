@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from outrider.retrieval.leaving import LEAVING
+from outrider.retrieval.leaving import SHUTDOWN_DELAY
 from outrider.state.addresses import without_password
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
 
@@ -178,7 +178,7 @@ class Place:
         try:
             yield
         except asyncio.CancelledError:
-            LEAVING.broken_off()
+            SHUTDOWN_DELAY.restart()
             raise
         except Exception as error:
             known = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC

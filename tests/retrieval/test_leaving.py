@@ -9,44 +9,44 @@ from pathlib import Path
 import pytest
 
 from outrider.retrieval import place
-from outrider.retrieval.leaving import MOMENT_S, Leaving
+from outrider.retrieval.leaving import DELAY_S, ShutdownDelay
 from outrider.retrieval.store import Library
 
 
 @pytest.fixture
-def leaving(monkeypatch: pytest.MonkeyPatch) -> Leaving:
-    made = Leaving()
+def delay(monkeypatch: pytest.MonkeyPatch) -> ShutdownDelay:
+    made = ShutdownDelay()
     monkeypatch.setattr("atexit.register", lambda _: None)
-    monkeypatch.setattr(place, "LEAVING", made)
+    monkeypatch.setattr(place, "SHUTDOWN_DELAY", made)
     return made
 
 
-async def test_a_call_that_was_broken_off_is_waited_for(leaving: Leaving, tmp_path: Path) -> None:
+async def test_a_call_that_was_broken_off_is_waited_for(delay: ShutdownDelay, tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "library", create=True)
     assert await library.search("words") == []
-    assert leaving.left_s() == 0
+    assert delay.remaining_s() == 0
     asking = asyncio.create_task(library.search("words"))
     await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert 0 < leaving.left_s() <= MOMENT_S
-    leaving.wait()
-    assert leaving.left_s() == 0
+    assert 0 < delay.remaining_s() <= DELAY_S
+    delay.wait()
+    assert delay.remaining_s() == 0
     library.close()
 
 
-def test_an_earlier_one_is_not_waited_for(leaving: Leaving, monkeypatch: pytest.MonkeyPatch) -> None:
-    leaving.broken_off()
+def test_an_earlier_one_is_not_waited_for(delay: ShutdownDelay, monkeypatch: pytest.MonkeyPatch) -> None:
+    delay.restart()
     later = time.monotonic() + 60
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert leaving.left_s() == 0
+    assert delay.remaining_s() == 0
 
 
-def test_a_second_interrupt_ends_the_wait(leaving: Leaving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_interrupt_ends_the_wait(delay: ShutdownDelay, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    leaving.broken_off()
+    delay.restart()
     monkeypatch.setattr(time, "sleep", interrupted)
-    leaving.wait()
+    delay.wait()
