@@ -1,6 +1,7 @@
-"""A reader in a thread of its own, feeding the event loop: groups of bounded size, few of them waiting.
+"""Reading of files in a thread, in groups of bounded size.
 
-The thread is a daemon and is left behind when the consumer goes away: an interrupted run does not wait for a long PDF.
+The reader is at most two groups ahead. Its thread is a daemon and is abandoned when the consumer goes away, so that an interrupted run does
+not wait for a long PDF.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from outrider.state.errors import UnreadableFile
 from outrider.state.records import Record
 from outrider.state.threads import call_on
 
-WAITING = 2
-"""Groups that may wait to be taken: one being stored while the next is read."""
+READ_AHEAD = 2
+"""Groups: the next is read while one is stored."""
 OVERHEAD_BYTES = 500
 
 
@@ -28,47 +29,44 @@ class Bounds:
     bytes: int
 
 
-async def fed(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncIterator[list[Outcome]]:
-    """What `outcomes` yields, in groups; raises what it raises, after the groups before."""
+async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncIterator[list[Outcome]]:
+    """Yield what `outcomes` yields, in groups; raise what it raises, after the groups before."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Queue[list[Outcome] | BaseException | None] = asyncio.Queue()
-    room = threading.Semaphore(WAITING)
-    left = threading.Event()
+    free = threading.Semaphore(READ_AHEAD)
+    gone = threading.Event()
 
-    def offer(item: list[Outcome] | BaseException | None) -> None:
-        call_on(loop, ready.put_nowait, item)
-
-    def work() -> None:
+    def read() -> None:
         try:
-            for group in grouped(outcomes(), bounds):
-                room.acquire()
-                if left.is_set():
+            for group in group_outcomes(outcomes(), bounds):
+                free.acquire()
+                if gone.is_set():
                     return
-                offer(group)
-            offer(None)
-        except BaseException as problem:  # noqa: BLE001 - handed to the consumer, who raises it
-            offer(problem)
+                call_on(loop, ready.put_nowait, group)
+            call_on(loop, ready.put_nowait, None)
+        except BaseException as problem:  # noqa: BLE001 - raised again by the consumer
+            call_on(loop, ready.put_nowait, problem)
 
-    threading.Thread(target=work, name="outrider-reader", daemon=True).start()
+    threading.Thread(target=read, name="outrider-reader", daemon=True).start()
     try:
         while (item := await ready.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
-            room.release()
+            free.release()
     finally:
-        left.set()
-        room.release()
+        gone.set()
+        free.release()
 
 
-def grouped(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list[Outcome]]:
-    """Groups within bounds; what was read before a file breaks off is still given out."""
+def group_outcomes(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list[Outcome]]:
+    """Split outcomes into groups within bounds. What was read before a file breaks off is still yielded."""
     group: list[Outcome] = []
     size = 0
     try:
         for outcome in outcomes:
             group.append(outcome)
-            size += weight(outcome.record) if isinstance(outcome, Named) else OVERHEAD_BYTES
+            size += estimate_bytes(outcome.record) if isinstance(outcome, Named) else OVERHEAD_BYTES
             if len(group) >= bounds.records or size >= bounds.bytes:
                 yield group
                 group, size = [], 0
@@ -80,8 +78,8 @@ def grouped(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list[Outcom
         yield group
 
 
-def weight(record: Record) -> int:
-    """Roughly the bytes that a record takes, without encoding it."""
+def estimate_bytes(record: Record) -> int:
+    """Estimate the bytes that a record takes, without encoding it."""
     lists = (record.authors, record.tags)
     return (
         OVERHEAD_BYTES

@@ -25,7 +25,7 @@ from outrider.identity.works import same_work
 from outrider.ingest.asking import Brought, World, asked_ahead, shelved
 from outrider.ingest.columns import check_fields
 from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, ReadOptions
-from outrider.ingest.feeding import Bounds, fed
+from outrider.ingest.feeding import Bounds, read_groups
 from outrider.ingest.installed import ORIGIN
 from outrider.ingest.installed import installed as installed_packages
 from outrider.ingest.naming import Named, Namer, Outcome, Repeated, short_id
@@ -245,7 +245,7 @@ class _Run:
     async def _take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
         """Every entry of one file; returns how many records."""
         taken = repeated = 0
-        async for group in fed(outcomes, self.storing.bounds):
+        async for group in read_groups(outcomes, self.storing.bounds):
             for outcome in group:
                 match outcome:
                     case BadEntry(where, why, empty=True):

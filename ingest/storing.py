@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from outrider.ingest.feeding import Bounds, weight
+from outrider.ingest.feeding import Bounds, estimate_bytes
 from outrider.ingest.naming import Named
 from outrider.ingest.report import RecordStatus, Tally
 from outrider.ingest.vectorizing import Shelf, Vectorizing
@@ -82,7 +82,7 @@ class Storing:
 
     def wait(self, named: Named, tally: Tally) -> None:
         self.waiting.append(Waiting(named, tally))
-        self.waiting_bytes += weight(named.record)
+        self.waiting_bytes += estimate_bytes(named.record)
 
     async def flush(self, embedding: OnCount) -> None:
         """Upserts what waits, then remembers the files that are complete by it. `embedding` is told how far the model is."""

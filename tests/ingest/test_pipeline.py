@@ -17,7 +17,7 @@ from minimal_pdf import pdf
 from word_embedder import WordEmbedder
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.feeding import WAITING, Bounds, fed, grouped
+from outrider.ingest.feeding import READ_AHEAD, Bounds, group_outcomes, read_groups
 from outrider.ingest.naming import Named, Namer, Outcome, Repeated
 from outrider.ingest.pipeline import IngestProgress, ingest
 from outrider.ingest.readers import KnownReader
@@ -112,8 +112,8 @@ def named(*texts: str) -> list[Outcome]:
 
 
 def test_groups_are_bounded_by_count_and_bytes() -> None:
-    assert [len(group) for group in grouped(named(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
-    assert [len(group) for group in grouped(named(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
+    assert [len(group) for group in group_outcomes(named(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
+    assert [len(group) for group in group_outcomes(named(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
     assert isinstance(next(iter(named("a"))), Named)
     assert isinstance(named("a", "a")[1], Repeated)
 
@@ -131,13 +131,13 @@ async def test_a_reader_never_runs_far_ahead() -> None:
         finally:
             left.set()
 
-    groups = fed(outcomes, Bounds(10, 10**6))
+    groups = read_groups(outcomes, Bounds(10, 10**6))
     for taken in range(1, 6):
         await anext(groups)
-        assert len(read) <= 10 * (taken + WAITING)
+        assert len(read) <= 10 * (taken + READ_AHEAD)
     await groups.aclose()
     assert await asyncio.to_thread(left.wait, PATIENCE_S)
-    assert len(read) <= 10 * (5 + WAITING)
+    assert len(read) <= 10 * (5 + READ_AHEAD)
 
 
 async def test_what_was_read_before_a_break_arrives_before_it() -> None:
@@ -145,7 +145,7 @@ async def test_what_was_read_before_a_break_arrives_before_it() -> None:
         yield from named("a", "b")
         raise UnreadableFile("breaks off")
 
-    groups = fed(outcomes, Bounds(100, 10**6))
+    groups = read_groups(outcomes, Bounds(100, 10**6))
     assert len(await anext(groups)) == 2
     with pytest.raises(UnreadableFile, match="breaks off"):
         await anext(groups)
