@@ -15,7 +15,7 @@ from outrider.nodes.query_builder import QueryPrompt
 from outrider.prompts import Prompt, load
 from outrider.retrieval.fusion import across_sources, fusion_of, interleaved
 from outrider.services import tracing
-from outrider.services.keeping import KeptBeside
+from outrider.services.keeping import ResultSaver
 from outrider.services.sources import browser_of, pages_of, sources_of
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
@@ -88,7 +88,7 @@ class Services:
         self._sources = sources
         self._pages = pages
         keeps = shelf is None and settings.sources.library.enabled
-        self.keeper: Keeper | None = KeptBeside(self.new_library) if keeper is None and keeps else keeper
+        self.keeper: Keeper | None = ResultSaver(self.new_library) if keeper is None and keeps else keeper
         """Where what services gave is kept: not in the library of the settings where another shelf is searched."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else nothing_decided
         """What was split and merged in the library of the settings."""

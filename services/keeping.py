@@ -1,12 +1,13 @@
-"""What searches found is kept in the library beside them: in a thread, over a handle of its own, so that no answer waits for a slow disk.
+"""Saving of search results to the library.
 
-The thread outlives the answer; at the end of a process Python waits for it, for `MOST_S` and the tending at most.
+It runs in a thread over a library handle of its own, so that no answer waits for a slow disk. The thread may outlive the answer: at its end
+the process waits for it, and for the maintenance that follows.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401 - it sets an end to its threads, too, which ours has to come before
+import concurrent.futures.thread  # noqa: F401 - registers its hook before exit; ours must come after and is then called first
 import logging
 import threading
 import time
@@ -25,92 +26,86 @@ if TYPE_CHECKING:
     from outrider.retrieval.store import Library
 
 WAIT_S = 5.0
-"""For another process that writes: its search keeps in less; an ingestion, which takes minutes, goes before."""
+"""Limit on the wait for another process that writes. Its search saves in less; an ingestion takes minutes and goes first."""
 MOST_S = 30.0
-"""For all of it, the turn of other searches included."""
-SOON_S = 1.0
-"""A wait that needs no word."""
-NAME = "outrider-keeping"
-_keeping = threading.Lock()
-"""One at a time in a process."""
+"""Limit on the whole save, the wait for other searches included."""
+QUIET_S = 1.0
+"""A shorter wait at the end of the process is not reported."""
+THREAD = "outrider-saving"
 
+_one_at_a_time = threading.Lock()
 log = logging.getLogger(__name__)
 
-Renewed = Callable[[Record, Record | None], Record]
+Renew = Callable[[Record, Record | None], Record]
 Counts = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBeside:
+class ResultSaver:
     """The pipeline's `Keeper`."""
 
-    opened: Callable[[], Awaitable[Library]]
-    """A handle of the library of the settings, which is made where there is none."""
+    open_library: Callable[[], Awaitable[Library]]
+    """Opens the library of the settings, and creates a missing one."""
 
-    async def keep(self, records: Sequence[Record], renewed: Renewed) -> Counts:
+    async def keep(self, records: Sequence[Record], renew: Renew) -> Counts:
         future: Future[Counts] = Future()
-        threading.Thread(target=self._run, args=(records, renewed, future), name=NAME).start()
+        threading.Thread(target=self._run, args=(records, renew, future), name=THREAD).start()
         try:
             await wait_for_future(future)
-        except BaseException:
+        except BaseException:  # the caller has gone, and its answer says that the records are being kept
             future.add_done_callback(partial(_log_failure, len(records)))
             raise
         return future.result()
 
-    def _run(self, records: Sequence[Record], renewed: Renewed, future: Future[Counts]) -> None:
-        complete(future, partial(self._in_turn, records, renewed))
+    def _run(self, records: Sequence[Record], renew: Renew, future: Future[Counts]) -> None:
+        complete(future, partial(self._save_in_turn, records, renew))
         if future.exception() is None:
-            asyncio.run(tend(self.opened))
+            asyncio.run(tend(self.open_library))
 
-    def _in_turn(self, records: Sequence[Record], renewed: Renewed) -> Counts:
+    def _save_in_turn(self, records: Sequence[Record], renew: Renew) -> Counts:
         until = time.monotonic() + MOST_S
         too_long = LibraryBusy(f"it takes more than {MOST_S:g} s")
-        if not _keeping.acquire(timeout=MOST_S):
+        if not _one_at_a_time.acquire(timeout=MOST_S):
             raise too_long
         try:
-            return asyncio.run(self._kept(records, renewed, until - time.monotonic()))
+            return asyncio.run(self._save(records, renew, until - time.monotonic()))
         except TimeoutError:
             raise too_long from None
         finally:
-            _keeping.release()
+            _one_at_a_time.release()
 
-    async def _kept(self, records: Sequence[Record], renewed: Renewed, within_s: float) -> Counts:
+    async def _save(self, records: Sequence[Record], renew: Renew, within_s: float) -> Counts:
+        """Write the records that differ from what the library has; where none does, no lock is waited for."""
         async with asyncio.timeout(within_s):
-            library = await self.opened()
+            library = await self.open_library()
             try:
-                return await _written(library, records, renewed)
+                known = {record.doc_id: record for record in await library.fetch([record.doc_id for record in records])}
+                renewed = [renew(record, known.get(record.doc_id)) for record in records]
+                changes = [record for record in renewed if record is not known.get(record.doc_id)]
+                if changes:
+                    await library.upsert(changes, WAIT_S)
             finally:
                 library.close()
+        updates = sum(record.doc_id in known for record in changes)
+        return len(changes) - updates, updates
 
 
-def settled() -> None:
-    """Waits for what is being kept."""
+def wait_for_saves() -> None:
+    """Wait for the saves that are under way."""
     for thread in threading.enumerate():
-        if thread.name == NAME:
-            thread.join(SOON_S)
+        if thread.name == THREAD:
+            thread.join(QUIET_S)
             if thread.is_alive():
-                log.warning("what this search found is still being kept in the library; it is waited for, %.3g s at most", MOST_S + MOST_S)
+                log.warning("the results of this search are still being saved to the library; waiting %.3g s at most", MOST_S + MOST_S)
                 thread.join(MOST_S + MOST_S)
 
 
-before_exit(settled)
+before_exit(wait_for_saves)
 
 
 def _log_failure(count: int, future: Future[Counts]) -> None:
-    """For a caller that has gone: its answer has said that they are being kept."""
     error = future.exception()
     if isinstance(error, SearchError):
-        log.warning("%d works that a search found were not kept: %s", count, error)
+        log.warning("%d works of a search were not saved to the library: %s", count, error)
     elif error:
-        log.error("%d works that a search found were not kept", count, exc_info=error)
-
-
-async def _written(library: Library, records: Sequence[Record], renewed: Renewed) -> Counts:
-    """What the library says already is not written, and nobody waited for."""
-    known = {record.doc_id: record for record in await library.fetch([record.doc_id for record in records])}
-    whole = [renewed(record, known.get(record.doc_id)) for record in records]
-    writing = [record for record in whole if record is not known.get(record.doc_id)]
-    if writing:
-        await library.upsert(writing, WAIT_S)
-    changed = sum(record.doc_id in known for record in writing)
-    return len(writing) - changed, changed
+        log.error("%d works of a search were not saved to the library", count, exc_info=error)

@@ -176,8 +176,8 @@ class Shelf(Protocol):
 class Keeper(Protocol):
     """The library as the place where works are kept that others found; it is made where there is none. Raises `SearchError`."""
 
-    async def keep(self, records: Sequence[Record], renewed: Callable[[Record, Record | None], Record]) -> tuple[int, int]:
-        """How many were new, and how many changed. `renewed` says what to keep of a record and the held one of its `doc_id`.
+    async def keep(self, records: Sequence[Record], renew: Callable[[Record, Record | None], Record]) -> tuple[int, int]:
+        """How many were new, and how many changed. `renew` makes the record to keep from a record and the stored one of its `doc_id`.
 
         What it gives back as it was held is not written. Whoever stops waiting does not stop the keeping.
         """

@@ -17,14 +17,14 @@ from outrider.nodes.enrich_keeping import ORIGIN, renewed
 from outrider.retrieval.place import LOCK
 from outrider.retrieval.store import Library
 from outrider.services import keeping
-from outrider.services.keeping import KeptBeside, settled
+from outrider.services.keeping import ResultSaver, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
 
 ONE = paper("crossref:1", "Livers", abstract="Said.", source="crossref")
 
 
-def beside(folder: Path) -> KeptBeside:
-    return KeptBeside(lambda: Library.open(folder, create=True))
+def beside(folder: Path) -> ResultSaver:
+    return ResultSaver(lambda: Library.open(folder, create=True))
 
 
 async def test_a_library_is_made_and_says_what_was_new_and_what_changed(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_a_library_is_made_and_says_what_was_new_and_what_changed(tmp_path
     library = await Library.open(tmp_path / "library")
     assert [(one.origin, one.citations) for one in await library.fetch(["crossref:1"])] == [(ORIGIN, 5)]
     library.close()
-    await asyncio.to_thread(settled)
+    await asyncio.to_thread(wait_for_saves)
 
 
 def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
@@ -48,10 +48,10 @@ def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
     async def search() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await KeptBeside(slow).keep([ONE], renewed)
+                await ResultSaver(slow).keep([ONE], renewed)
 
     asyncio.run(search())
-    settled()
+    wait_for_saves()
 
     async def held() -> list[str]:
         library = await Library.open(tmp_path / "library")
@@ -68,7 +68,7 @@ async def test_searches_at_once_keep_one_after_another(tmp_path: Path, monkeypat
     keeper = beside(tmp_path / "library")
     works = [paper(f"crossref:{number}", abstract="Said.", source="crossref") for number in range(6)]
     assert await asyncio.gather(*(keeper.keep([work], renewed) for work in works)) == [(1, 0)] * 6
-    await asyncio.to_thread(settled)
+    await asyncio.to_thread(wait_for_saves)
 
 
 async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
@@ -83,9 +83,9 @@ async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
         with caplog.at_level(logging.WARNING), pytest.raises(TimeoutError):
             async with asyncio.timeout(0.0):
                 await beside(tmp_path / "library").keep([ONE], renewed)
-        await asyncio.to_thread(settled)
+        await asyncio.to_thread(wait_for_saves)
         await asyncio.sleep(0)
-    assert "1 works that a search found were not kept: the library at" in caplog.text
+    assert "1 works of a search were not saved to the library: the library at" in caplog.text
 
 
 async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +97,8 @@ async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.Monk
 
     began = time.monotonic()
     with pytest.raises(LibraryBusy, match=r"more than 0\.2 s"):
-        await KeptBeside(never).keep([ONE], renewed)
-    await asyncio.to_thread(settled)
+        await ResultSaver(never).keep([ONE], renewed)
+    await asyncio.to_thread(wait_for_saves)
     assert time.monotonic() - began < 10
 
 
@@ -107,15 +107,15 @@ async def test_what_is_wrong_with_the_library_reaches_who_waits() -> None:
         raise LibraryCorrupt("torn")
 
     with pytest.raises(LibraryCorrupt):
-        await KeptBeside(torn).keep([ONE], renewed)
-    await asyncio.to_thread(settled)
+        await ResultSaver(torn).keep([ONE], renewed)
+    await asyncio.to_thread(wait_for_saves)
 
 
 SEARCH = """
 import asyncio, sys
 from outrider.nodes.enrich_keeping import renewed
 from outrider.retrieval.store import Library
-from outrider.services.keeping import KeptBeside
+from outrider.services.keeping import ResultSaver
 from outrider.state.records import Paper
 
 async def opened():
@@ -125,7 +125,7 @@ async def opened():
 async def search():
     try:
         async with asyncio.timeout(0.1):
-            await KeptBeside(opened).keep([Paper(doc_id="crossref:1", abstract="Said.", source="crossref")], renewed)
+            await ResultSaver(opened).keep([Paper(doc_id="crossref:1", abstract="Said.", source="crossref")], renewed)
     except TimeoutError:
         print("answered")
 
@@ -138,7 +138,7 @@ async def test_a_process_that_ends_waits_for_it_and_says_so(tmp_path: Path) -> N
         subprocess.run, [sys.executable, "-c", SEARCH, str(tmp_path / "library")], capture_output=True, text=True, timeout=120, check=False
     )
     assert (ran.returncode, ran.stdout) == (0, "answered\n")
-    assert ran.stderr.startswith("what this search found is still being kept")
+    assert ran.stderr.startswith("the results of this search are still being saved to the library")
     assert ran.stderr.count("\n") == 1
     library = await Library.open(tmp_path / "library")
     assert len(await library.fetch(["crossref:1"])) == 1

@@ -234,7 +234,7 @@ async def test_a_slow_library_is_written_beside_the_answer(there: World, tmp_pat
     said = row(answer, "keep")
     assert (said.status, said.returned, said.message.partition(":")[0]) == ("partial", 0, "being kept")
     for thread in threading.enumerate():
-        if thread.name == "outrider-keeping":
+        if thread.name == "outrider-saving":
             await asyncio.to_thread(thread.join, 30)
     library = await Library.open(tmp_path / "library")
     assert len(await library.fetch(["crossref:10.1000/cr1"])) == 1
