@@ -11,7 +11,7 @@ from outrider.state.tracing import RUN
 from outrider.text.control import without_control
 
 if TYPE_CHECKING:
-    from outrider.settings.redact import Hiding
+    from outrider.settings.redact import Redactor
 
 OURS = "outrider"
 GIVEN = "said"
@@ -21,9 +21,9 @@ GIVEN = "said"
 class Structured(logging.Formatter):
     """`{"time", "level", "logger", "run", "message", ...}`; what a record says beside its message are fields."""
 
-    def __init__(self, hiding: Hiding) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         super().__init__()
-        self._hiding = hiding
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         said = {
@@ -36,12 +36,12 @@ class Structured(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0]:
             said["error"] = self.formatException(record.exc_info)
-        return without_control(self._hiding.hidden(json.dumps(said, ensure_ascii=False, default=str)))
+        return without_control(self._redactor.redact(json.dumps(said, ensure_ascii=False, default=str)))
 
 
-def verbose(hiding: Hiding) -> None:
+def verbose(redactor: Redactor) -> None:
     """From now on what Outrider does is told on standard error; other libraries' warnings are, too."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Structured(hiding))
+    handler.setFormatter(Structured(redactor))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(OURS).setLevel(logging.INFO)

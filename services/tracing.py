@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outrider.settings.redact import Hiding
+from outrider.settings.redact import Redactor
 from outrider.state import tracing
 from outrider.state.errors import MissingExtra, SettingsError
 from outrider.state.tracing import Value
@@ -30,7 +30,7 @@ EXPORT_S = 3.0
 @dataclass(frozen=True, slots=True)
 class OpenTelemetry:
     provider: TracerProvider
-    hiding: Hiding
+    redactor: Redactor
 
     @contextmanager
     def span(self, name: str, attributes: Mapping[str, Value]) -> Iterator[None]:
@@ -38,7 +38,7 @@ class OpenTelemetry:
         from opentelemetry.trace import StatusCode
 
         tracer = self.provider.get_tracer("outrider")
-        shown: dict[str, Any] = {key: self.hiding.hidden(one) if isinstance(one, str) else one for key, one in attributes.items()}
+        shown: dict[str, Any] = {key: self.redactor.redact(one) if isinstance(one, str) else one for key, one in attributes.items()}
         with tracer.start_as_current_span(name, attributes=shown, record_exception=False, set_status_on_exception=False) as made:
             try:
                 yield
@@ -51,7 +51,7 @@ class OpenTelemetry:
 def begin(settings: Settings) -> None:
     """Installs the tracer of the settings; nothing where they name no collector. Raises `MissingExtra`, `SettingsError`."""
     if settings.tracing.endpoint:
-        tracing.install(OpenTelemetry(_provider(settings.tracing.endpoint), Hiding.of(settings)))
+        tracing.install(OpenTelemetry(_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
 
 
 def provider_of(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:

@@ -1,1 +1,1 @@
-"""What can be set, where a value may come from, and how it is shown: `model`, `load`, `redact`."""
+"""Settings: their types (`model`), their sources (`load`) and their display without secrets (`redact`)."""

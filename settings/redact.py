@@ -1,4 +1,4 @@
-"""Settings as plain values that may be shown: secrets and passwords in addresses are hidden."""
+"""Settings and texts for display, with secrets and passwords in addresses replaced."""
 
 from __future__ import annotations
 
@@ -12,51 +12,49 @@ from outrider.settings.model import Settings
 from outrider.settings.section import is_secret
 from outrider.state.addresses import HIDDEN, without_password
 
-
-def redacted(settings: Settings) -> dict[str, Any]:
-    """JSON-ready, in the order of the model; every secret that is set reads `********`."""
-    return {name: _shown(value) for name, value in settings}
+SHORTEST = 6
+"""Characters of the shortest secret that is replaced in texts: a shorter one would hide ordinary words."""
 
 
-def _shown(value: Any) -> Any:
+def redact(settings: Settings) -> dict[str, Any]:
+    """JSON-ready values in the order of the model; every secret that is set reads `********`."""
+    return {name: _redact(value) for name, value in settings}
+
+
+def _redact(value: Any, *, free: bool = False) -> Any:
+    """`free`: within settings of a plugin, whose types are unknown, so that the name tells whether a value is secret."""
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, BaseModel):
-        return {name: _shown(inner) for name, inner in value}
+        return {name: _redact(inner) for name, inner in value}
+    if isinstance(value, dict) and free:
+        return {name: HIDDEN if is_secret(name) and inner else _redact(inner, free=True) for name, inner in value.items()}
     if isinstance(value, dict):
-        return {key: _of_others(inner) if isinstance(inner, dict) else _shown(inner) for key, inner in value.items()}
+        return {name: _redact(inner, free=isinstance(inner, dict)) for name, inner in value.items()}
+    if isinstance(value, list) and free:
+        return [_redact(inner, free=True) for inner in value]
     return without_password(value) if isinstance(value, str) else value
 
 
-def _of_others(value: Any) -> Any:
-    """Settings that somebody else has named: what is called a key is hidden whole."""
-    if isinstance(value, dict):
-        return {name: HIDDEN if is_secret(name) and inner else _of_others(inner) for name, inner in value.items()}
-    return [_of_others(inner) for inner in value] if isinstance(value, list) else _shown(value)
-
-
-SHORTEST = 6
-"""Characters: a shorter secret would hide half of all that is said."""
-
-
 @dataclass(frozen=True, slots=True)
-class Hiding:
-    """Texts without the secrets of the settings, longest first, and without passwords in addresses."""
+class Redactor:
+    """Removes the secrets of the settings, longest first, and passwords in addresses from texts."""
 
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, settings: Settings) -> Hiding:
-        found = {one for one in _secrets(settings) if len(one) >= SHORTEST}
-        return cls(tuple(sorted(found, key=lambda one: (-len(one), one))))
+    def from_settings(cls, settings: Settings) -> Redactor:
+        secrets = {secret for secret in _secrets(settings) if len(secret) >= SHORTEST}
+        return cls(tuple(sorted(secrets, key=lambda secret: (-len(secret), secret))))
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         for secret in self.secrets:
             text = text.replace(secret, HIDDEN)
         return without_password(text)
 
 
-def _secrets(value: Any, *, called: bool = False) -> Iterator[str]:
+def _secrets(value: Any, *, secret: bool = False) -> Iterator[str]:
+    """`secret`: below a key of a free mapping whose name denotes a secret."""
     if isinstance(value, SecretStr):
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):
@@ -64,9 +62,9 @@ def _secrets(value: Any, *, called: bool = False) -> Iterator[str]:
             yield from _secrets(inner)
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _secrets(inner, called=called or is_secret(name))
+            yield from _secrets(inner, secret=secret or is_secret(name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _secrets(inner, called=called)
-    elif called and isinstance(value, str):
+            yield from _secrets(inner, secret=secret)
+    elif secret and isinstance(value, str):
         yield value

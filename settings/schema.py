@@ -1,4 +1,4 @@
-"""The settings as a flat list of dotted names, so that files, variables and flags are checked against one thing."""
+"""Flat list of all settings by dotted name, against which files, variables and flags are checked."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.settings.model import Settings
-from outrider.state.nearest import nearest as most_like
+from outrider.state.nearest import nearest
 
 CLOSE = 0.7
-"""Likeness of a whole name, or of its last part, that goes before any weaker one of whole names."""
+"""Similarity at which a whole name, or its last part, is preferred to any less similar whole name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A value and where it stands, for example `search_config.yaml:12` or `environment variable OUTRIDER_RUN__CANDIDATES`."""
+class Entry:
+    """A value and its location, for example `search_config.yaml:12` or `environment variable OUTRIDER_RUN__CANDIDATES`."""
 
     value: object
     where: str
-    reads: tuple[str, ...] = ()
-    """Environment variables that a file's `${...}` put into it."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that `${...}` in a file put into the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One setting that takes a value; `free` where it is a mapping whose keys are the user's."""
+    """One setting that takes a value; `free` where it is a mapping whose keys the user chooses."""
 
     name: str
     field: FieldInfo
@@ -41,27 +41,27 @@ class Leaf:
 
     @property
     def of_mappings(self) -> bool:
-        """Whether each of those keys holds a mapping of its own, whose values are any that JSON has."""
+        """Whether each of those keys holds a mapping of its own, with any JSON values."""
         return self.free and get_origin(get_args(self.field.annotation)[1]) is dict
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that are taken, where only some are."""
+        """The accepted words, for a setting that accepts only some."""
         return get_args(self.field.annotation) if get_origin(self.field.annotation) is Literal else ()
 
     @property
     def kind(self) -> type[Any]:
-        """`str`, `int`, `float` or `bool`; of a free mapping, that of its values."""
+        """`str`, `int`, `float` or `bool`; for a free mapping, the type of its values."""
         if self.choices:
             return str
-        found: Any = get_args(self.field.annotation)[1] if self.free else self.field.annotation
+        annotation: Any = get_args(self.field.annotation)[1] if self.free else self.field.annotation
         if self.may_be_empty:
-            found = next(kind for kind in get_args(found) if kind is not NoneType)
-        return str if found is SecretStr else found
+            annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
+        return str if annotation is SecretStr else annotation
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether `null` is a value: no bound."""
+        """Whether `null` is accepted, which means no limit or a computed default."""
         return NoneType in get_args(self.field.annotation)
 
     @property
@@ -72,68 +72,59 @@ class Leaf:
 @cache
 def leaves() -> Mapping[str, Leaf]:
     """Every setting by dotted name, in the order of the model."""
-    return {leaf.name: leaf for leaf in _walk(Settings, "")}
+    return {name: Leaf(name, field) for name, field in _fields(Settings, "") if not _section(field)}
 
 
 @cache
 def sections() -> Mapping[str, type[BaseModel]]:
     """Every group of settings by dotted name, in the order of the model."""
-    return dict(_sections(Settings, ""))
+    return {name: section for name, field in _fields(Settings, "") if (section := _section(field))}
 
 
-def _walk(model: type[BaseModel], prefix: str) -> Iterator[Leaf]:
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    """All fields, those of groups included, depth first."""
     for key, field in model.model_fields.items():
-        section = _section(field)
-        if section:
-            yield from _walk(section, f"{prefix}{key}.")
-        else:
-            yield Leaf(f"{prefix}{key}", field)
-
-
-def _sections(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    for key, field in model.model_fields.items():
-        section = _section(field)
-        if section:
-            yield f"{prefix}{key}", section
-            yield from _sections(section, f"{prefix}{key}.")
+        yield f"{prefix}{key}", field
+        if section := _section(field):
+            yield from _fields(section, f"{prefix}{key}.")
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
-    found = field.annotation
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def owner(name: str) -> Leaf | None:
+def find_leaf(name: str) -> Leaf | None:
     """The setting that a dotted name belongs to: itself, or the free mapping around it."""
     around = (leaf for leaf in leaves().values() if leaf.free and name.startswith(f"{leaf.name}."))
     return leaves().get(name) or next(around, None)
 
 
 def is_group(name: str) -> bool:
-    """Whether a known dotted name is one of a mapping: a section, a free mapping, or one mapping of several in such."""
-    leaf = owner(name)
-    return leaf is None or (leaf.free and len(split(name)) < len(leaf.name.split(".")) + (2 if leaf.of_mappings else 1))
+    """Whether a known dotted name denotes a mapping: a section, a free mapping, or one of several mappings in it."""
+    leaf = find_leaf(name)
+    return leaf is None or (leaf.free and len(split_name(name)) < len(leaf.name.split(".")) + (2 if leaf.of_mappings else 1))
 
 
-def split(name: str) -> list[str]:
-    """The parts of a known dotted name; the last key in a free mapping may hold dots of its own."""
-    leaf = owner(name)
+def split_name(name: str) -> list[str]:
+    """The parts of a known dotted name; the last key in a free mapping may contain dots."""
+    leaf = find_leaf(name)
     if leaf is None or leaf.name == name:
         return name.split(".")
     return [*leaf.name.split("."), *name.removeprefix(f"{leaf.name}.").split(".", 1 if leaf.of_mappings else 0)]
 
 
-def nearest(name: str) -> str:
-    """`; did you mean 'run.candidates'?`, or the known groups where no known name is like it.
+def suggest(name: str) -> str:
+    """`; did you mean 'run.candidates'?`, or the known groups where no known name is similar.
 
-    A right last part in the wrong section counts as near: `candidates` for `run.candidates`.
+    A correct last part in the wrong section counts as similar: `candidates` for `run.candidates`.
     """
+
+    def last_part(name: str) -> str:
+        return name.rpartition(".")[2]
+
     names = [*leaves(), *sections()]
-    key = most_like(_last_part(name), map(_last_part, names), CLOSE)
-    elsewhere = next((known for known in names if _last_part(known) == key), None)
-    best = most_like(name, names, CLOSE) or elsewhere or most_like(name, names)
+    key = nearest(last_part(name), map(last_part, names), CLOSE)
+    elsewhere = next((known for known in names if last_part(known) == key), None)
+    best = nearest(name, names, CLOSE) or elsewhere or nearest(name, names)
     return f"; did you mean {best!r}?" if best else f"; known groups: {', '.join(Settings.model_fields)}"
-
-
-def _last_part(name: str) -> str:
-    return name.rpartition(".")[2]

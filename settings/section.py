@@ -1,4 +1,7 @@
-"""What all sections of the settings are made of."""
+"""Base class of all sections of the settings, the type of keys, and names that denote secrets.
+
+A module of its own, below the three that declare sections.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,17 @@ class Section(Model):
 
 
 def _header_value(secret: SecretStr) -> SecretStr:
-    """Without the line break that a file of one line ends with."""
+    """Strips the line break with which a file of one line ends."""
     key = secret.get_secret_value().strip()
     if not (key.isascii() and key.isprintable()):
-        raise ValueError("holds a character that no HTTP header can carry")
+        raise ValueError("contains a character that an HTTP header cannot carry")
     return SecretStr(key)
 
 
+ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]
 SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting that somebody else has named holds a secret, as far as its name says."""
+    """Whether the name of a free setting, such as an option of an object store, denotes a secret."""
     return bool(SECRET.search(name))
-
-
-ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]

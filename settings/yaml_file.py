@@ -1,28 +1,65 @@
-"""One `search_config.yaml` as flat values with the line each stands on. Plain YAML 1.1 without aliases; a key may stand once."""
+"""One settings file as flat values with their lines, `${VAR}` and `${VAR:-default}` expanded.
+
+YAML 1.1 without aliases; a key may be set once. References are read as a POSIX shell reads them, and `$$` is a dollar sign.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from outrider.settings.expansion import Malformed, Unset, expand, variables_in
-from outrider.settings.schema import Given, is_group, leaves, nearest, owner, sections
+from outrider.settings.schema import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.settings.section import is_secret
 from outrider.state.errors import SettingsError
 
 MAX_BYTES = 2**20
-PLAIN_TAGS = {
+KINDS = {
     "tag:yaml.org,2002:null": "nothing",
     "tag:yaml.org,2002:map": "a mapping",
     "tag:yaml.org,2002:seq": "a list",
 }
+REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<malformed>\{))")
+
+
+class UnsetVariable(LookupError):
+    """A reference without a default to a variable that is not set."""
+
+
+class MalformedReference(ValueError):
+    """`${` that does not begin a reference."""
+
+
+def expand(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its references replaced; an empty variable takes the default, as in a shell. Values are not expanded again."""
+
+    def replace(reference: re.Match[str]) -> str:
+        if reference["dollar"]:
+            return "$"
+        if reference["malformed"]:
+            raise MalformedReference(text[reference.start() : reference.start() + 20])
+        if reference["default"] is not None:
+            return environ.get(reference["name"]) or reference["default"]
+        if reference["name"] not in environ:
+            raise UnsetVariable(reference["name"])
+        return environ[reference["name"]]
+
+    return REFERENCE.sub(replace, text)
+
+
+def parse_value(text: str) -> object:
+    """A text as YAML reads it: a number, flag, list or mapping, else the text."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without aliases, whose expansion could fill the memory."""
+    """SafeLoader without aliases, whose expansion could exhaust the memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -31,134 +68,123 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def read_yaml(path: Path, environ: Mapping[str, str]) -> dict[str, Given]:
+def read_yaml(path: Path, environ: Mapping[str, str]) -> dict[str, Entry]:
     """Dotted name -> value, for a file that exists; `SettingsError` names file, line and key."""
     node = _compose(path)
     if node is None or _is_null(node):
         return {}
     if not isinstance(node, yaml.MappingNode):
-        raise SettingsError(f"{_at(path, node)}: settings must be a mapping such as 'run:', not {_what(node)}")
+        raise SettingsError(f"{_location(path, node)}: settings must be a mapping such as 'run:', not {_describe(node)}")
     return dict(_flatten(path, node, "", environ))
 
 
-def plain_value(text: str) -> object:
-    """A text as YAML reads it: a number, flag, list or mapping, else the text."""
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return text
-
-
 def _compose(path: Path) -> yaml.Node | None:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SettingsError(f"{path}: a settings file has at most {MAX_BYTES:,} bytes")
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: settings must be UTF-8; byte {error.start} is not") from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
     loader: _Loader | None = None
     try:
-        loader = _Loader(_text(path))
+        loader = _Loader(text)
         return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{path}{line}: this is not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        raise SettingsError(f"{path}: this is not YAML for settings: {why}") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        raise SettingsError(f"{path}: this is not YAML for settings: {reason}") from error
     finally:
         if loader is not None:
             loader.dispose()
 
 
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SettingsError(f"{path}: a settings file has at most {MAX_BYTES:,} bytes")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: settings must be UTF-8; byte {error.start} is not") from error
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _flatten(path: Path, node: yaml.MappingNode, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, Given]]:
-    seen: dict[str, str] = {}
+def _flatten(path: Path, node: yaml.MappingNode, prefix: str, environ: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:
+    locations: dict[str, str] = {}
     for key_node, value_node in node.value:
-        where = _at(path, key_node)
+        where = _location(path, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            raise SettingsError(f"{where}: a key must be a name, not {_what(key_node)}")
+            raise SettingsError(f"{where}: a key must be a name, not {_describe(key_node)}")
         name = f"{prefix}{key_node.value}"
-        if name in seen:
-            raise SettingsError(f"{where}: {name} stands twice; it was set at {seen[name]}")
-        seen[name] = where
-        yield from _entry(path, name, value_node, where, environ)
+        if name in locations:
+            raise SettingsError(f"{where}: {name} is set twice; the first time at {locations[name]}")
+        locations[name] = where
+        yield from _read_entry(path, name, value_node, where, environ)
 
 
-def _entry(path: Path, name: str, node: yaml.Node, where: str, environ: Mapping[str, str]) -> Iterator[tuple[str, Given]]:
-    leaf = owner(name)
+def _read_entry(path: Path, name: str, node: yaml.Node, where: str, environ: Mapping[str, str]) -> Iterator[tuple[str, Entry]]:
+    leaf = find_leaf(name)
     if leaf is None and name not in sections():
-        raise SettingsError(f"{where}: unknown setting {name!r}{nearest(name)}")
+        raise SettingsError(f"{where}: unknown setting {name!r}{suggest(name)}")
     if leaf is None or is_group(name):
         if _is_null(node):
             return  # `run:` with nothing below it
         if not isinstance(node, yaml.MappingNode):
-            raise SettingsError(f"{where}: {name} must be a mapping of settings, not {_what(node)}")
+            raise SettingsError(f"{where}: {name} must be a mapping of settings, not {_describe(node)}")
         yield from _flatten(path, node, f"{name}.", environ)
     elif leaf.of_mappings:
-        yield name, Given(_value(node, where, name, environ), where, tuple(_reads(node)))
+        yield name, Entry(_read_value(node, where, name, environ), where, tuple(_variables(node)))
     elif isinstance(node, yaml.ScalarNode):
-        yield name, Given(_scalar(node, where, name, environ, as_text=leaf.kind is str), where, tuple(_reads(node)))
+        yield name, Entry(_read_scalar(node, where, name, environ, as_text=leaf.kind is str), where, tuple(_variables(node)))
     else:
-        raise SettingsError(f"{where}: {name} takes one value, not {_what(node)}")
+        raise SettingsError(f"{where}: {name} takes one value, not {_describe(node)}")
 
 
-def _value(node: yaml.Node, where: str, name: str, environ: Mapping[str, str]) -> object:
-    """Whatever stands there; what is called a key is a text."""
+def _read_value(node: yaml.Node, where: str, name: str, environ: Mapping[str, str]) -> object:
+    """A value of any kind; one whose name denotes a secret is a text."""
     if isinstance(node, yaml.SequenceNode):
-        return [_value(one, where, name, environ) for one in node.value]
+        return [_read_value(item, where, name, environ) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _value(one, where, name, environ) for key, one in node.value}
+        return {str(key.value): _read_value(value, where, name, environ) for key, value in node.value}
     assert isinstance(node, yaml.ScalarNode)  # noqa: S101 - there is no fourth kind
-    return _scalar(node, where, name, environ, as_text=is_secret(name))
+    return _read_scalar(node, where, name, environ, as_text=is_secret(name))
 
 
-def _reads(node: yaml.Node) -> Iterator[str]:
-    """The variables named in it, however deep."""
+def _variables(node: yaml.Node) -> Iterator[str]:
+    """The variables that references in the node name, set or not, at any depth."""
     if isinstance(node, yaml.ScalarNode):
-        yield from variables_in(node.value)
+        yield from (reference["name"] for reference in REFERENCE.finditer(node.value) if reference["name"])
     elif isinstance(node, yaml.SequenceNode):
-        for one in node.value:
-            yield from _reads(one)
+        for item in node.value:
+            yield from _variables(item)
     elif isinstance(node, yaml.MappingNode):
-        for _, one in node.value:
-            yield from _reads(one)
+        for _, value in node.value:
+            yield from _variables(value)
 
 
-def _scalar(node: yaml.ScalarNode, where: str, name: str, environ: Mapping[str, str], *, as_text: bool) -> object:
-    """A value with references is read after they are replaced, so that `${N:-5}` is a number where one is wanted."""
-    text = _expanded(node.value, f"{where}: {name}", environ)
+def _read_scalar(node: yaml.ScalarNode, where: str, name: str, environ: Mapping[str, str], *, as_text: bool) -> object:
+    """A value with references is parsed after they are replaced, so that `${N:-5}` is a number where a number is expected."""
+    try:
+        text = expand(node.value, environ)
+    except UnsetVariable as error:
+        variable = error.args[0]
+        raise SettingsError(
+            f"{where}: {name} needs the environment variable {variable}; set it or write ${{{variable}:-default}}"
+        ) from error
+    except MalformedReference as error:
+        raise SettingsError(
+            f"{where}: {name} contains {error.args[0]!r}; write ${{NAME}} or ${{NAME:-default}}, or $$ for a dollar"
+        ) from error
     if text != node.value:
-        return text if as_text else plain_value(text)
+        return text if as_text else parse_value(text)
     if as_text and name not in leaves() and not _is_null(node):
         return text  # options of an object store are texts: `allow_http: true` means "true"
     try:
         return yaml.constructor.SafeConstructor().construct_object(node)
     except (yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"{where}: {name} is no value that settings know: {node.value[:60]!r}") from error
-
-
-def _expanded(text: str, where: str, environ: Mapping[str, str]) -> str:
-    try:
-        return expand(text, environ)
-    except Unset as error:
-        missing = error.args[0]
-        raise SettingsError(f"{where} needs the environment variable {missing}; set it or write ${{{missing}:-default}}") from error
-    except Malformed as error:
-        raise SettingsError(f"{where} holds {error.args[0]!r}; write ${{NAME}} or ${{NAME:-default}}, or $$ for a dollar") from error
+        raise SettingsError(f"{where}: {name} has a value that settings cannot hold: {node.value[:60]!r}") from error
 
 
 def _is_null(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
 
 
-def _at(path: Path, node: yaml.Node) -> str:
+def _location(path: Path, node: yaml.Node) -> str:
     return f"{path}:{node.start_mark.line + 1}"
 
 
-def _what(node: yaml.Node) -> str:
-    return PLAIN_TAGS.get(node.tag) or f"{str(node.value)[:60]!r}"
+def _describe(node: yaml.Node) -> str:
+    return KINDS.get(node.tag) or f"{str(node.value)[:60]!r}"

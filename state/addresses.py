@@ -17,6 +17,15 @@ def without_password(address: str) -> str:
     return USER_INFO.sub(f"{HIDDEN}@", address)
 
 
+def origin(address: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port (RFC 6454): the same host without encryption has another origin. All are empty for an invalid address."""
+    try:
+        parts = urlsplit(address.strip())
+        return parts.scheme.lower(), parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
+    except ValueError:
+        return "", "", None
+
+
 def is_http(address: str) -> bool:
     """Whether a client can ask it; of some slips clients raise errors of their own."""
     import httpx

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import settings
 from worker_tasks import Counted
 
-from outrider.settings.service_keys import VARIABLES
+from outrider.settings.environment import SERVICE_KEYS
 
-of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in VARIABLES.values() for name in names)
+of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in SERVICE_KEYS.values() for name in names)
 for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY", *of_services):
     os.environ.pop(variable, None)
 os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"

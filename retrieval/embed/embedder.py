@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 
 from outrider.retrieval.embed import endpoint, loading, local, weights
 from outrider.retrieval.embed.presets import choices, preset_of
-from outrider.settings.load import complaints
+from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import BadRequest, BadVectors, ModelUnavailable, SearchError
@@ -88,7 +88,7 @@ class Embedder:
         try:
             self._settings = EmbeddingSettings.model_validate(given)
         except ValidationError as error:
-            raise BadRequest(complaints(error, "embedding")) from None  # the cause shows inputs
+            raise BadRequest(format_errors(error, "embedding")) from None  # the cause shows inputs
         self._held = space
         self._lock = threading.Lock()
         self._loaded: Backend | None = None

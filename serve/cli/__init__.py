@@ -93,15 +93,15 @@ def _main(
     ] = None,
 ) -> None:
     if config is not None:
-        from outrider.settings.load import CONFIG_VARIABLE
+        from outrider.settings.environment import CONFIG_VARIABLE
 
         os.environ[CONFIG_VARIABLE] = str(config)  # for whatever reads settings in this process, and in those that it starts
     if verbose:
         from outrider.serve.logs import verbose as tell
         from outrider.settings.load import load
-        from outrider.settings.redact import Hiding
+        from outrider.settings.redact import Redactor
 
-        tell(Hiding.of(load().settings))
+        tell(Redactor.from_settings(load().settings))
 
 
 def run(arguments: list[str]) -> int:

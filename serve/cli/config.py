@@ -65,10 +65,10 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 def _settings(library: str | None) -> dict[str, dict[str, Any]]:
     from outrider.settings.load import load
-    from outrider.settings.redact import redacted
+    from outrider.settings.redact import redact
 
     loaded = load({"library.uri": library})
-    shown = redacted(loaded.settings)
+    shown = redact(loaded.settings)
     return {name: {"value": _at(shown, name), "from": origin} for name, origin in loaded.origins.items()}
 
 

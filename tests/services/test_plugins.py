@@ -26,7 +26,7 @@ from outrider.services import Services
 from outrider.services.plugins import Plugged, no_answer, plugged
 from outrider.settings.load import load
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
-from outrider.settings.redact import redacted
+from outrider.settings.redact import redact
 from outrider.settings.sources import CacheSettings, SourcesSettings
 from outrider.sources.calls.caller import Caller
 from outrider.sources.off import Off
@@ -110,7 +110,7 @@ async def test_the_example_of_the_guide_is_searched_like_the_others(install: Ins
     assert [(hit.doc_id, hit.url) for hit in answer.hits] == [("acme:7", "https://acme.example/7")]
     assert [(row.source, row.status, row.total) for row in answer.sources] == [("acme", "ok", 1)]
     assert {asked.headers["x-api-key"] for asked in server.requests} == {"s3cret-of-acme"}
-    assert "s3cret" not in str(redacted(loaded)) + repr(loaded)
+    assert "s3cret" not in str(redact(loaded)) + repr(loaded)
 
 
 def test_its_name_is_one_that_can_be_asked_for(install: Install) -> None:
@@ -420,7 +420,7 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str, environ: dict[
 
 def test_the_working_folder_names_no_address_for_a_key_of_elsewhere(tmp_path: Path) -> None:
     evil = "sources: {extra: {acme: {base_url: https://evil.example}}}"
-    with pytest.raises(SettingsError, match=r"base_url stands in .*, but its key in environment variable"):
+    with pytest.raises(SettingsError, match=r"base_url is set in .*, but its key in environment variable"):
         loaded(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__ACME__API_KEY="ours")
     assert loaded(tmp_path, evil)
     assert loaded(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__OTHER__API_KEY="ours")
@@ -429,7 +429,7 @@ def test_the_working_folder_names_no_address_for_a_key_of_elsewhere(tmp_path: Pa
 def test_what_is_called_a_key_is_hidden_wherever_it_stands() -> None:
     extra: Any = {"acme": {"api_key": "s3cret", "deep": [{"auth_token": "s3cret", "rows": 5}], "proxy": "http://me:s3cret@host/"}}
     made = Settings(sources=SourcesSettings(extra=extra))
-    shown = redacted(made)["sources"]["extra"]["acme"]
+    shown = redact(made)["sources"]["extra"]["acme"]
     assert shown == {
         "api_key": "********", "deep": [{"auth_token": "********", "rows": 5}], "proxy": "http://********@host/",
     }  # fmt: skip

@@ -24,7 +24,7 @@ from outrider.serve.python import asearch
 from outrider.services import Services
 from outrider.services.tracing import OpenTelemetry, begin, provider_of
 from outrider.settings.model import LlmSettings, Settings, TracingSettings
-from outrider.settings.redact import Hiding
+from outrider.settings.redact import Redactor
 from outrider.state import tracing
 from outrider.state.errors import SettingsError
 from outrider.state.tracing import RUN, run_named, span
@@ -53,8 +53,8 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
     with serving(world()) as server, ChatServer(plan) as chat:
         asked = world_settings(server.base_url, tmp_path, timeout_s=60.0)
         settings = asked.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
-        assert KEY in Hiding.of(settings).secrets
-        tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Hiding.of(settings)))
+        assert KEY in Redactor.from_settings(settings).secrets
+        tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Redactor.from_settings(settings)))
         answer = await asearch(f"liver injury {KEY}", sources=["openalex", "arxiv"], services=Services(settings, clock=lambda: NOON))
     spans = exporter.get_finished_spans()
     names = [one.name for one in spans]
@@ -72,7 +72,7 @@ def test_an_error_is_told_by_its_kind_alone() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Hiding((SECRET,))))
+    tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Redactor((SECRET,))))
     with pytest.raises(ValueError), span("call", address=f"https://me:pw@host/{SECRET}"):
         raise ValueError(SECRET)
     (made,) = exporter.get_finished_spans()
@@ -108,10 +108,10 @@ def test_verbose_tells_each_node_as_json_with_the_run_and_without_the_key(
 
 @given(st.text(min_size=6, max_size=40).filter(str.isprintable), st.text(max_size=40), st.text(max_size=40))
 def test_no_secret_is_in_a_line(secret: str, before: str, after: str) -> None:
-    hiding = Hiding.of(Settings(llm=LlmSettings(api_key=SecretStr("k" * 8))))
+    hiding = Redactor.from_settings(Settings(llm=LlmSettings(api_key=SecretStr("k" * 8))))
     assert hiding.secrets == ("k" * 8,)
     record = logging.LogRecord("outrider.x", logging.INFO, "", 0, "%s", (f"{before}{secret}{after}",), None)
-    line = Structured(Hiding((secret,))).format(record)
+    line = Structured(Redactor((secret,))).format(record)
     assert len(line.splitlines()) == 1
     if secret.isascii() and secret.isalnum() and secret not in '{"time""level""logger""run""message"outrider.xinfo********':
         assert secret not in json.loads(line)["message"]

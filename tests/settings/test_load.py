@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.settings.expansion import expand
-from outrider.settings.load import Loaded, load
+from outrider.settings.load import LoadedSettings, load
 from outrider.settings.model import Settings
-from outrider.settings.redact import redacted
+from outrider.settings.redact import redact
 from outrider.settings.schema import leaves
+from outrider.settings.yaml_file import expand
 from outrider.state.errors import SettingsError
 
 
@@ -24,7 +24,7 @@ class Place:
         for folder in (self.cwd, self.user):
             folder.mkdir()
 
-    def load(self, text: str = "", *, user: str = "", flags: dict[str, object] | None = None, **environ: str) -> Loaded:
+    def load(self, text: str = "", *, user: str = "", flags: dict[str, object] | None = None, **environ: str) -> LoadedSettings:
         (self.cwd / "search_config.yaml").write_text(text, encoding="utf-8")
         (self.user / "search_config.yaml").write_text(user, encoding="utf-8")
         return load(flags, environ=environ, cwd=self.cwd, user_dir=self.user)
@@ -243,13 +243,13 @@ def test_a_key_is_what_an_http_header_can_carry(place: Place, section: str) -> N
     assert getattr(loaded.settings, section).api_key.get_secret_value() == "sk-secret"
     for key in ("sk-secr\u00e9t", "sk-\u2028secret", "sk-\\nsecret", "sk-\\0secret"):
         said = place.refusal(f'{section}:\n  api_key: "{key}"\n')
-        assert said == f"{place.cwd}/search_config.yaml:2: {section}.api_key holds a character that no HTTP header can carry"
+        assert said == f"{place.cwd}/search_config.yaml:2: {section}.api_key contains a character that an HTTP header cannot carry"
 
 
 def test_secrets_are_never_shown(place: Place) -> None:
     """Neither in what is shown, nor in repr, nor in a message about a wrong value."""
     loaded = place.load("library:\n  uri: s3://me:pass@host/x\n  storage_options: {key: s3cret, empty: ''}\n")
-    shown = redacted(loaded.settings)
+    shown = redact(loaded.settings)
     assert shown["library"] == {"uri": "s3://********@host/x", "storage_options": {"key": "********", "empty": ""}}
     assert "s3cret" not in repr(loaded) + str(shown)
     message = place.refusal(OUTRIDER_LIBRARY__STORAGE_OPTIONS='{"key": ["s3cret"]}')

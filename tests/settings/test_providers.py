@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from outrider.settings.load import Loaded, load
-from outrider.settings.redact import redacted
+from outrider.settings.load import LoadedSettings, load
+from outrider.settings.redact import redact
 
 OPENAI, DEEPSEEK = {"OPENAI_API_KEY": "sk-open"}, {"DEEPSEEK_API_KEY": "sk-deep"}
 
 
-def loaded(folder: Path, environ: dict[str, str], text: str = "") -> Loaded:
+def loaded(folder: Path, environ: dict[str, str], text: str = "") -> LoadedSettings:
     (folder / "search_config.yaml").write_text(text, encoding="utf-8")
     return load(environ=environ, cwd=folder, user_dir=folder / "absent")
 
@@ -52,5 +52,5 @@ def test_a_key_goes_to_the_address_that_it_belongs_to(
 def test_where_a_key_came_from_is_shown_and_the_key_is_not(tmp_path: Path) -> None:
     found = loaded(tmp_path, DEEPSEEK)
     assert found.origins["llm.api_key"] == found.origins["llm.base_url"] == "environment variable DEEPSEEK_API_KEY"
-    assert redacted(found.settings)["llm"]["api_key"] == "********"
+    assert redact(found.settings)["llm"]["api_key"] == "********"
     assert "sk-deep" not in repr(found)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider.settings.environment import SERVICE_KEYS
 from outrider.settings.load import load
-from outrider.settings.service_keys import VARIABLES
 from outrider.state.errors import SettingsError
 
 
@@ -16,7 +16,7 @@ def key(name: str, environ: dict[str, str], **flags: object) -> tuple[str, str]:
     return getattr(loaded.settings.sources, name).api_key.get_secret_value(), loaded.origins[f"sources.{name}.api_key"]
 
 
-@pytest.mark.parametrize(("name", "variable"), [(name, variable) for name, variables in VARIABLES.items() for variable in variables])
+@pytest.mark.parametrize(("name", "variable"), [(name, variable) for name, variables in SERVICE_KEYS.items() for variable in variables])
 def test_a_known_variable_fills_in(name: str, variable: str) -> None:
     assert key(name, {variable: " secret "}) == ("secret", f"environment variable {variable}")
 
@@ -41,7 +41,7 @@ def test_the_working_folder_names_no_address_for_a_key_of_elsewhere(tmp_path: Pa
     file = tmp_path / "search_config.yaml"
     file.write_text("sources:\n  github:\n    base_url: https://evil.example\n")
     ours = {"OUTRIDER_SOURCES__GITHUB__API_KEY": "ours"}
-    with pytest.raises(SettingsError, match=r"base_url stands in .*search_config.yaml:3, but its key in environment variable"):
+    with pytest.raises(SettingsError, match=r"base_url is set in .*search_config.yaml:3, but its key in environment variable"):
         load(environ=ours, cwd=tmp_path, user_dir=Path("/"))
     file.write_text("sources:\n  github:\n    base_url: https://git.example/api/v3\n    api_key: both\n")
     assert load(environ={}, cwd=tmp_path, user_dir=Path("/")).settings.sources.github.api_key.get_secret_value() == "both"

@@ -87,7 +87,9 @@ def test_settings_out_of_bounds_are_refused() -> None:
 
 @pytest.mark.parametrize("key", ["sk-secrét", "sk-sec\nret", SecretStr("sk-sec\tret"), 7])
 def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str | SecretStr) -> None:
-    with pytest.raises(BadRequest, match=r"^embedding\.api_key (holds a character that no HTTP header can carry|takes a text)") as caught:
+    with pytest.raises(
+        BadRequest, match=r"^embedding\.api_key (contains a character that an HTTP header cannot carry|takes a text)"
+    ) as caught:
         Embedder("a", base_url="http://127.0.0.1:1", api_key=key)
     shown = "".join(traceback.format_exception(caught.value))
     assert "sk-sec" not in shown

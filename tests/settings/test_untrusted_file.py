@@ -9,16 +9,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.settings.load import Loaded, load
-from outrider.settings.schema import Given
-from outrider.settings.sent_away import OWN, refuse_sent_away
+from outrider.settings.load import LoadedSettings, load
+from outrider.settings.schema import Entry
+from outrider.settings.untrusted_file import KEY_ADDRESSES, check_untrusted_file
 from outrider.state.errors import SettingsError
 
 ENVIRON = {"AWS_SECRET_ACCESS_KEY": "s3cret", "HOME": "/home/me"}
 FILE = "search_config.yaml"
 
 
-def read(folder: Path, text: str = "", user: str = "", **environ: str) -> Loaded:
+def read(folder: Path, text: str = "", user: str = "", **environ: str) -> LoadedSettings:
     for name, said in (("work", text), ("user", user)):
         (folder / name).mkdir(exist_ok=True)
         (folder / name / FILE).write_text(said)
@@ -38,7 +38,7 @@ def nested(name: str, value: object) -> str:
     return yaml.safe_dump(value)
 
 
-@pytest.mark.parametrize("section", sorted(OWN))
+@pytest.mark.parametrize("section", sorted(KEY_ADDRESSES))
 @pytest.mark.parametrize(
     "address", ["https://evil.example/api", "http://evil.example", "evil.example/api", "evil", "https://user@[::1]:8/x"]
 )
@@ -47,14 +47,14 @@ def test_no_address_for_a_key_of_elsewhere(tmp_path: Path, section: str, address
     variable = "OUTRIDER_" + section.upper().replace(".", "__")
     text = nested(f"{section}.base_url", address)
     said = refusal(tmp_path, text, **{f"{variable}__API_KEY": "ours"})
-    assert f"{section}.base_url stands in {tmp_path}/work/{FILE}:" in said
+    assert f"{section}.base_url is set in {tmp_path}/work/{FILE}:" in said
     assert f"but its key in environment variable {variable}__API_KEY" in said
     assert f"export {variable}__BASE_URL with the address, or name the file with --config" in said
     assert "but its key in" in refusal(tmp_path, text, nested(f"{section}.api_key", "ours"))
     read(tmp_path, text)
 
 
-@pytest.mark.parametrize("section", sorted(OWN))
+@pytest.mark.parametrize("section", sorted(KEY_ADDRESSES))
 def test_nothing_that_the_environment_holds_goes_to_its_address(tmp_path: Path, section: str) -> None:
     address = {"base_url": "https://evil.example"}
     for setting in ("api_key", *(["model_name"] if section in ("embedding", "reranker") else [])):
@@ -68,7 +68,7 @@ def test_nothing_that_the_environment_holds_goes_to_its_address(tmp_path: Path, 
     read(tmp_path, nested(f"{section}.api_key", "${AWS_SECRET_ACCESS_KEY}"))  # goes where it belongs
 
 
-@pytest.mark.parametrize("section", sorted(OWN))
+@pytest.mark.parametrize("section", sorted(KEY_ADDRESSES))
 def test_what_the_user_says_may(tmp_path: Path, section: str) -> None:
     """In their own file, by variables, and in a file that they name; a folder's file that is theirs is no other's."""
     text = nested(section, {"base_url": "https://mine.example", "api_key": "${AWS_SECRET_ACCESS_KEY}"})
@@ -89,7 +89,7 @@ def test_what_the_user_says_may(tmp_path: Path, section: str) -> None:
 
 
 def test_the_address_of_the_service_itself_may_stand_there(tmp_path: Path) -> None:
-    for section, addresses in OWN.items():
+    for section, addresses in KEY_ADDRESSES.items():
         for address in addresses:
             variable = f"OUTRIDER_{section.upper().replace('.', '__')}__API_KEY"
             read(tmp_path, nested(f"{section}.base_url", f"{address}/v1"), **{variable: "ours"})
@@ -184,12 +184,12 @@ def test_a_named_file_is_there_and_stands_for_that_of_the_folder(tmp_path: Path)
 PLACES = st.sampled_from(["", "/f/search_config.yaml:1", "/user/search_config.yaml:1", "environment variable X", "flag"])
 
 
-@given(st.sampled_from(sorted(OWN)), PLACES, PLACES, st.booleans(), st.booleans())
+@given(st.sampled_from(sorted(KEY_ADDRESSES)), PLACES, PLACES, st.booleans(), st.booleans())
 def test_what_is_refused_is_just_that(section: str, address: str, key: str, reads_address: bool, reads_key: bool) -> None:
     """Wherever both stand: refused if the folder's file names the address and either the key is of elsewhere or a variable is read."""
     reads = {"/f/search_config.yaml:1": ("X",)}
     given = {
-        f"{section}.{name}": Given(value, where, reads.get(where, ()) if reading else ())
+        f"{section}.{name}": Entry(value, where, reads.get(where, ()) if reading else ())
         for name, value, where, reading in (
             ("base_url", "evil.example", address, reads_address),
             ("api_key", "k", key, reads_key),
@@ -200,9 +200,9 @@ def test_what_is_refused_is_just_that(section: str, address: str, key: str, read
     bad = of_folder and (reads_address or (bool(key) and not key.startswith("/f/")) or (key.startswith("/f/") and reads_key))
     if bad:
         with pytest.raises(SettingsError):
-            refuse_sent_away(given, "/f/search_config.yaml")
+            check_untrusted_file(given, "/f/search_config.yaml")
     else:
-        refuse_sent_away(given, "/f/search_config.yaml")
+        check_untrusted_file(given, "/f/search_config.yaml")
 
 
 HASH = "sha256:" + "0" * 64
@@ -229,7 +229,7 @@ def test_who_may_ask_the_server_is_not_for_the_working_folder_to_say(tmp_path: P
 )
 def test_where_searches_are_told_is_not_for_the_working_folder_to_say(tmp_path: Path, name: str, address: str) -> None:
     said = refusal(tmp_path, nested(name, address))
-    assert f"{name} stands in" in said
+    assert f"{name} is set in" in said
     assert "OUTRIDER_" + name.upper().replace(".", "__") in said
     read(tmp_path, "", nested(name, address))
 
