@@ -1,6 +1,7 @@
-"""Every setting as a type: its meaning, default and bounds. `search_config.yaml` documents the same, and a test compares them.
+"""Every setting with its type, meaning, default and bounds.
 
-Values are checked strictly: `"100"` is not a number and `1` is not a flag, so that a slip in a file is seen.
+`search_config.yaml` documents the same values; a test compares them.
+Values are validated strictly: `"100"` is not a number and `1` is not a flag, so that a typing error in a file is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def default_library() -> str:
 
 
 class LibrarySettings(Section):
-    """Where the records are kept."""
+    """Where the records are stored."""
 
     uri: str = Field(
         default_factory=default_library,
@@ -39,30 +40,32 @@ class LibrarySettings(Section):
 
 
 class RunSettings(Section):
-    """What one search may take."""
+    """Limits of one search."""
 
     run_timeout_s: float = Field(25.0, gt=0, le=600, description="Seconds a search may take.")
-    candidates: int = Field(100, ge=1, le=10_000, description="Results asked of each source and strategy.")
+    candidates: int = Field(100, ge=1, le=10_000, description="Results requested from each source and strategy.")
 
 
 class EmbeddingSettings(Section):
-    """The model that turns a text into one vector, for writing and for reading."""
+    """The model that embeds documents and queries."""
 
     model_name: str = Field(
         "auto",
         min_length=1,
-        description="A hub name, a local folder, a name that base_url serves, none, or auto: the library's own, else the device's best.",
+        description="A hub name, a local folder, a name that base_url serves, none, or auto: the library's model, else the device's best.",
     )
     base_url: str = Field(
         "", description="Address of an OpenAI-compatible embeddings endpoint (vLLM, TEI), for example http://localhost:8080/v1."
     )
     api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
-    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
-    context_length: int = Field(0, ge=0, le=32_768, description="Tokens of a document that are read; 0 for all that the model reads.")
-    batch_size: int = Field(64, ge=1, le=4_096, description="Most documents embedded at once.")
-    batch_tokens: int = Field(16_384, ge=1, description="Most tokens embedded at once, padding included; one document may be longer.")
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first available one.")
+    context_length: int = Field(0, ge=0, le=32_768, description="Tokens of a document that are read; 0 for the model's limit.")
+    batch_size: int = Field(64, ge=1, le=4_096, description="Maximum number of documents in a batch.")
+    batch_tokens: int = Field(
+        16_384, ge=1, description="Maximum number of tokens in a batch, including padding; a single document may be longer."
+    )
     normalize_embeddings: bool = Field(True, description="Scale vectors to length 1.")
-    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Seconds one request to the endpoint may take.")
+    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of one request to the endpoint, in seconds.")
 
 
 class RerankerSettings(Section):
@@ -71,20 +74,20 @@ class RerankerSettings(Section):
     model_name: str = Field(
         "auto",
         min_length=1,
-        description="A hub name, a local folder, a name that base_url serves, late-interaction, none, or auto: what the probe chose.",
+        description="A hub name, a local folder, a name that base_url serves, late-interaction, none, or auto: the probe's choice.",
     )
     base_url: str = Field("", description="Address of a rerank endpoint (TEI, vLLM, Jina), for example http://localhost:8080.")
     api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; never shown.")
-    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first that is there.")
-    depth: int = Field(50, ge=1, le=1_000, description="How many of the first works are reordered; the rest follows as it was.")
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu; auto takes the first available one.")
+    depth: int = Field(50, ge=1, le=1_000, description="Number of first works that are reordered; the rest keeps its order.")
     weight: float = Field(
-        0.5, ge=0, le=1, description="Weight of the reranker's score beside the score before it; 1 leaves the order to it alone."
+        0.5, ge=0, le=1, description="Weight of the reranker's score relative to the earlier score; 1 uses the reranker's score alone."
     )
-    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Seconds one request to the endpoint may take.")
+    timeout_s: float = Field(60.0, gt=0, le=3_600, description="Time limit of one request to the endpoint, in seconds.")
 
 
 class LlmSettings(Section):
-    """The chat model that understands requests and judges works; without one, rules do."""
+    """The chat model that plans searches and scores works; without one, rules do."""
 
     model: str = Field(
         "auto",
@@ -94,46 +97,46 @@ class LlmSettings(Section):
     base_url: str = Field(
         "", description="Address of an OpenAI-compatible endpoint, for example http://localhost:11434/v1; also OPENAI_BASE_URL."
     )
-    api_key: ApiKey = Field(SecretStr(""), description="Its key; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
-    timeout_s: float = Field(8.0, gt=0, le=600, description="Seconds one call may take.")
-    concurrency: int = Field(10, ge=1, le=1_000, description="Calls under way at once in this process; 1 makes them one after another.")
-    max_calls: int = Field(200, ge=0, le=100_000, description="Calls of one search; when they are spent, rules do the rest.")
+    api_key: ApiKey = Field(SecretStr(""), description="Key of that endpoint; also OPENAI_API_KEY or DEEPSEEK_API_KEY. Never shown.")
+    timeout_s: float = Field(8.0, gt=0, le=600, description="Time limit of one call, in seconds.")
+    concurrency: int = Field(10, ge=1, le=1_000, description="Concurrent calls in this process; 1 makes calls sequential.")
+    max_calls: int = Field(200, ge=0, le=100_000, description="Maximum number of calls in one search; rules do the rest.")
     max_cost_usd: float | None = Field(
         None,
         ge=0,
-        description="USD that one search may cost; a call that might go beyond is not made. 0: none that is paid; null: no bound.",
+        description="Maximum cost of one search in USD; a call that might exceed it is not made. 0: no paid call; null: no limit.",
     )
     prices: dict[str, str] = Field(
-        default_factory=dict, description="Prices by model, as INPUT/OUTPUT in USD for a million tokens, for example 0.05/0.40."
+        default_factory=dict, description="Prices by model, as INPUT/OUTPUT in USD per million tokens, for example 0.05/0.40."
     )
     domain: str = Field(
         "general",
         min_length=1,
-        description="Field whose words prompts explain: general, biomedical, computer_science, software, or a Markdown file.",
+        description="Domain that the prompts explain: general, biomedical, computer_science, software, or a Markdown file.",
     )
     max_risk: float = Field(
         0.4,
         ge=0,
         le=1,
-        description="Chance, of repositories and of all other works each, that unread ones would change the first, at which a model stops "
-        "reading; 0 reads all.",
+        description="A model stops reading when the chance that unread works would change the top is at most this, for repositories "
+        "and for other works separately; 0 reads all.",
     )
-    score_all: bool = Field(False, description="Have every candidate scored, even where the first works can hardly change any more.")
+    score_all: bool = Field(False, description="Score every candidate, even if the top works can hardly change any more.")
 
 
 class RankingSettings(Section):
-    """How ranked lists are fused, and how rules order candidates while no model scores them."""
+    """How ranked lists are fused, and how rules order candidates if no model scores them."""
 
-    fusion: Literal["min_max", "rrf"] = Field("min_max", description="How ranked lists become one: by their scores, or by rank alone.")
-    dense_weight: float = Field(0.4, gt=0, le=1, description="Weight of the search by vectors in the fusion.")
-    sparse_weight: float = Field(0.6, gt=0, le=1, description="Weight of the search by words in the fusion.")
-    graph_weight: float = Field(0.15, gt=0, le=1, description="Weight of the search through the graph in the fusion.")
-    rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; larger flattens the ranks.")
+    fusion: Literal["min_max", "rrf"] = Field("min_max", description="Fusion of ranked lists: by score (min_max) or by rank (rrf).")
+    dense_weight: float = Field(0.4, gt=0, le=1, description="Weight of dense search in the fusion.")
+    sparse_weight: float = Field(0.6, gt=0, le=1, description="Weight of sparse search in the fusion.")
+    graph_weight: float = Field(0.15, gt=0, le=1, description="Weight of graph search in the fusion.")
+    rrf_k: int = Field(60, ge=1, le=1_000, description="The constant k of reciprocal rank fusion; a larger k flattens the ranks.")
     text_weight: float = Field(0.2, ge=0, le=1, description="Weight of BM25+ over the first candidates.")
-    fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank of the searches.")
-    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of how new a work is.")
+    fused_weight: float = Field(0.7, ge=0, le=1, description="Weight of the fused rank.")
+    recency_weight: float = Field(0.05, ge=0, le=1, description="Weight of a work's recency.")
     citations_weight: float = Field(0.05, ge=0, le=1, description="Weight of citations or stars, on a logarithmic scale.")
-    recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Years after which a work counts half as new.")
+    recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Age in years at which recency is one half.")
 
     @model_validator(mode="after")
     def _weighs_something(self) -> RankingSettings:
@@ -145,19 +148,19 @@ class RankingSettings(Section):
 class OrganizerSettings(Section):
     """Threshold and facets."""
 
-    relevance_threshold: float = Field(0.3, ge=0, le=1, description="A model's score below this is dropped; rules drop nothing.")
-    themes: int = Field(8, ge=0, le=100, description="Key themes in the facets.")
-    authors: int = Field(10, ge=0, le=1_000, description="Authors in the facets.")
-    theme_threshold: float = Field(0.5, ge=0, le=1, description="Model-scored hits below this give no themes.")
+    relevance_threshold: float = Field(0.3, ge=0, le=1, description="Works that a model scores below this are dropped; rules drop nothing.")
+    themes: int = Field(8, ge=0, le=100, description="Number of key themes in the facets.")
+    authors: int = Field(10, ge=0, le=1_000, description="Number of authors in the facets.")
+    theme_threshold: float = Field(0.5, ge=0, le=1, description="Hits that a model scores below this add no themes.")
 
 
 class DistillerSettings(Section):
-    """How the sentences that answer are chosen, and when they are worth choosing."""
+    """How the sentences that answer are selected, and when distillation is skipped."""
 
     engine: Literal["auto", "words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"] = Field(
         "auto",
-        description="What judges sentences: words and place in the text (auto), words alone, the embedding model, all of these, a "
-        "classifier alone or beside them, or LLMLingua-2.",
+        description="How sentences are scored: by words and position (auto), by words alone, by the embedding model, by all of these, by a "
+        "classifier alone or together with them, or by LLMLingua-2.",
     )
     model_name: str = Field(
         "mixedbread-ai/mxbai-rerank-xsmall-v1",
@@ -171,30 +174,30 @@ class DistillerSettings(Section):
     )
     device: str = Field("auto", min_length=1, description="cuda, mps or cpu, for both; auto takes the first that is there.")
     compress: bool = Field(
-        False, description="Whether LLMLingua-2 leaves words out of what is kept, which is not verbatim then; the engine llmlingua2 does."
+        False, description="Let LLMLingua-2 shorten the kept sentences, which are then not verbatim; the engine llmlingua2 always does."
     )
-    compress_rate: float = Field(0.6, gt=0, le=1, description="Share of the words that it leaves.")
+    compress_rate: float = Field(0.6, gt=0, le=1, description="Share of the words that LLMLingua-2 keeps.")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="Sentences below it are left out; null: what was fitted for the engine, else 0.4."
+        None, ge=0, le=1, description="Sentences with a score below this are left out; null: the engine's fitted threshold, else 0.4."
     )
     max_context_tokens: int = Field(4_000, ge=0, le=1_000_000, description="Token budget of the distilled context; never exceeded.")
     tokenizer: str = Field(
-        "", description="The tokenizer.json of the model that will read the context, to count with; empty for an estimate from above."
+        "", description="The tokenizer.json of the model that will read the context, for exact counts; empty for an upper estimate."
     )
-    bypass: bool = Field(True, description="Whether texts pass as they are where distilling them is not worth it.")
-    bypass_tokens: int = Field(100, ge=0, le=1_000_000, description="Texts of so many tokens together are short already.")
-    token_ms: float = Field(5.0, ge=0, le=60_000, description="Milliseconds of distilling that one token less is worth; 0 for any time.")
+    bypass: bool = Field(True, description="Pass texts unchanged if distilling them is not worthwhile.")
+    bypass_tokens: int = Field(100, ge=0, le=1_000_000, description="Texts of up to this many tokens in total pass unchanged.")
+    token_ms: float = Field(5.0, ge=0, le=60_000, description="Milliseconds of distilling that saving one token is worth; 0 for any time.")
 
 
 class StarsSettings(Section):
-    """What words such as "popular" mean in stars of a repository."""
+    """Meaning of words such as "popular" in stars of a repository."""
 
-    default_min: int = Field(50, ge=0, description="Fewest stars where the request says nothing about them.")
-    popular_min: int = Field(1_000, ge=0, description='Fewest stars of "popular".')
-    mature_min: int = Field(5_000, ge=0, description='Fewest stars of "mature".')
-    emerging_min: int = Field(10, ge=0, description='Fewest stars of "emerging" and "lightweight".')
-    emerging_max: int = Field(1_000, ge=0, description='Most stars of "emerging".')
-    lightweight_max: int = Field(500, ge=0, description='Most stars of "lightweight".')
+    default_min: int = Field(50, ge=0, description="Minimum stars if the request does not mention them.")
+    popular_min: int = Field(1_000, ge=0, description='Minimum stars of "popular".')
+    mature_min: int = Field(5_000, ge=0, description='Minimum stars of "mature".')
+    emerging_min: int = Field(10, ge=0, description='Minimum stars of "emerging" and "lightweight".')
+    emerging_max: int = Field(1_000, ge=0, description='Maximum stars of "emerging".')
+    lightweight_max: int = Field(500, ge=0, description='Maximum stars of "lightweight".')
 
     @model_validator(mode="after")
     def _ordered(self) -> StarsSettings:
@@ -205,44 +208,53 @@ class StarsSettings(Section):
 
 
 class RepositorySettings(Section):
-    """Weights of relevance and of a repository's dimensions in the score that it gets where a model judges."""
+    """Weights of relevance and of a repository's dimensions in its score by a model."""
 
-    relevance: float = Field(0.4, gt=0, le=1, description="Weight of how well it answers the request.")
-    maturity: float = Field(0.1, ge=0, le=1, description="Weight of its age, stars and releases.")
-    activity: float = Field(0.1, ge=0, le=1, description="Weight of what happened in it lately.")
-    documentation: float = Field(0.1, ge=0, le=1, description="Weight of its documentation.")
-    community: float = Field(0.1, ge=0, le=1, description="Weight of its contributors, stars and forks.")
-    ease_of_use: float = Field(0.1, ge=0, le=1, description="Weight of how easily one begins to use it.")
-    maintenance: float = Field(0.1, ge=0, le=1, description="Weight of its releases and answers to issues.")
+    relevance: float = Field(0.4, gt=0, le=1, description="Weight of relevance to the request.")
+    maturity: float = Field(0.1, ge=0, le=1, description="Weight of age, stars and releases.")
+    activity: float = Field(0.1, ge=0, le=1, description="Weight of recent activity.")
+    documentation: float = Field(0.1, ge=0, le=1, description="Weight of documentation.")
+    community: float = Field(0.1, ge=0, le=1, description="Weight of contributors, stars and forks.")
+    ease_of_use: float = Field(0.1, ge=0, le=1, description="Weight of how easy it is to start using it.")
+    maintenance: float = Field(0.1, ge=0, le=1, description="Weight of releases and responses to issues.")
 
 
 class EnrichSettings(Section):
-    """What is fetched of works before they are scored: missing abstracts, pages, what repositories say of themselves."""
+    """What is fetched before scoring: missing abstracts, pages, and data of repositories."""
 
-    enabled: bool = Field(True, description="Whether abstracts, pages and repositories are fetched, and kept.")
-    lookups: int = Field(100, ge=0, le=1_000, description="Works without an abstract that services are asked for by identifier.")
-    pages: int = Field(10, ge=0, le=1_000, description="Web pages that are fetched in one search.")
-    time_s: float = Field(6.0, gt=0, le=600, description="Seconds it may take, and at most two fifths of those that the run has left.")
-    idle_s: float = Field(3.0, gt=0, le=600, description="Seconds without news after which lookups and pages are given up.")
-    keep: bool = Field(True, description="Whether abstracts and texts of services are kept in the library, made where there is none.")
+    enabled: bool = Field(True, description="Fetch and save abstracts, pages and data of repositories.")
+    lookups: int = Field(100, ge=0, le=1_000, description="Works without an abstract that are looked up by identifier.")
+    pages: int = Field(10, ge=0, le=1_000, description="Maximum number of web pages fetched in one search.")
+    time_s: float = Field(6.0, gt=0, le=600, description="Time limit in seconds, and at most two fifths of the run's remaining time.")
+    idle_s: float = Field(3.0, gt=0, le=600, description="Seconds without a result after which lookups and pages are abandoned.")
+    keep: bool = Field(True, description="Save abstracts and texts of services in the library; it is created if there is none.")
 
 
 class CoarseFilterSettings(Section):
-    """Rules that remove works before they are scored. A rule on a field that a record lacks passes."""
+    """Rules that remove works before scoring. A rule on a missing field passes."""
 
-    updated_within_months: int = Field(12, ge=0, le=1_200, description="A repository without a push for longer is removed; 0 for any.")
-    max_age_years: int = Field(0, ge=0, le=100, description="A repository begun longer ago is removed; 0 for any, since React is old, too.")
-    paper_types: str = Field(
-        "", description="Only papers of these types, with commas between, such as article, review, preprint; empty for any."
+    updated_within_months: int = Field(
+        12, ge=0, le=1_200, description="Remove repositories without a push for this many months; 0 keeps all."
     )
-    paper_languages: str = Field("", description="Only papers in these languages, with commas between, such as en, de; empty for any.")
-    require_readme: bool = Field(True, description="Whether a repository without a README is removed.")
-    require_licence: bool = Field(False, description="Whether a repository without a licence is removed.")
-    archived: bool = Field(False, description="Whether archived repositories stay.")
-    trivial_fork_forks: int = Field(10, ge=0, description="A fork with fewer forks of its own, and ...")
-    trivial_fork_share: float = Field(0.5, ge=0, le=1, description="... under this share of its parent's stars is removed.")
-    most_repositories: int = Field(25, ge=1, le=1_000, description="Repositories that are scored, or top_k if that is more.")
-    most_others: int = Field(100, ge=1, le=10_000, description="Papers, pages and documents that are scored, or top_k if that is more.")
+    max_age_years: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Remove repositories created more years ago; 0 keeps all, because good projects such as React are old, too.",
+    )
+    paper_types: str = Field(
+        "", description="Keep only papers of these types, separated by commas, such as article, review, preprint; empty for any."
+    )
+    paper_languages: str = Field("", description="Keep only papers in these languages, separated by commas, such as en, de; empty for any.")
+    require_readme: bool = Field(True, description="Remove repositories without a README.")
+    require_licence: bool = Field(False, description="Remove repositories without a licence.")
+    archived: bool = Field(False, description="Keep archived repositories.")
+    trivial_fork_forks: int = Field(10, ge=0, description="Remove forks with fewer forks of their own than this and ...")
+    trivial_fork_share: float = Field(0.5, ge=0, le=1, description="... with less than this share of their parent's stars.")
+    most_repositories: int = Field(25, ge=1, le=1_000, description="Maximum number of repositories to score, or top_k if that is more.")
+    most_others: int = Field(
+        100, ge=1, le=10_000, description="Maximum number of papers, pages and documents to score, or top_k if that is more."
+    )
 
     @field_validator("paper_types")
     @classmethod
@@ -262,58 +274,60 @@ class CoarseFilterSettings(Section):
 
 
 class IdentitySettings(Section):
-    """When records are one work."""
+    """Deduplication."""
 
     fold_versions: bool = Field(
-        True, description="Whether a preprint and its published version are one hit, with a link; else they are two."
+        True, description="Merge a preprint and its publication into one hit with a link; otherwise they are two hits."
     )
 
 
 class IngestSettings(Section):
-    """Bounds on what is read into the library."""
+    """Limits of ingestion."""
 
-    max_bytes: int = Field(512 * MEBIBYTE, ge=1, description="Largest file that is read, unpacked, in bytes.")
-    max_pages: int = Field(10_000, ge=1, description="Pages of a PDF that are read; the record says where it stopped.")
-    batch_records: int = Field(500, ge=1, le=100_000, description="Records written to the library at once.")
+    max_bytes: int = Field(512 * MEBIBYTE, ge=1, description="Maximum size of a file after unpacking, in bytes.")
+    max_pages: int = Field(10_000, ge=1, description="Maximum number of pages read from a PDF; the record says where reading stopped.")
+    batch_records: int = Field(500, ge=1, le=100_000, description="Records written to the library in one batch.")
 
 
 class AnalyzeSettings(Section):
     """One repository or paper in depth: `outrider analyze`."""
 
-    timeout_s: float = Field(60.0, gt=0, le=600, description="Seconds it may take.")
-    beside: int = Field(5, ge=0, le=50, description="Alternatives to a repository, and repositories related to a paper.")
-    links: int = Field(20, ge=0, le=1_000, description="Works that a paper cites, and that cite it, each.")
-    max_calls: int = Field(4, ge=0, le=1_000, description="Model calls of one analysis; 0 leaves all to rules.")
-    max_context_tokens: int = Field(1_000, ge=0, le=1_000_000, description="Token budget of its sentences.")
+    timeout_s: float = Field(60.0, gt=0, le=600, description="Time limit in seconds.")
+    beside: int = Field(5, ge=0, le=50, description="Number of alternatives to a repository, and of repositories related to a paper.")
+    links: int = Field(20, ge=0, le=1_000, description="Number of works that a paper cites, and of works that cite it.")
+    max_calls: int = Field(4, ge=0, le=1_000, description="Maximum number of model calls in one analysis; 0 uses rules only.")
+    max_context_tokens: int = Field(1_000, ge=0, le=1_000_000, description="Token budget of the selected sentences.")
 
 
 class ThreadSettings(Section):
-    """Searches that are gone on with: `outrider search --thread`. Nothing is kept of a search without a thread."""
+    """Threads of searches: `outrider search --thread`. A search without a thread is not saved."""
 
     uri: str = Field("", description="A SQLite file or a postgresql:// address; by default a file in the platform's data folder.")
-    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which a thread that nobody went on with is deleted.")
+    retention_days: float = Field(30.0, gt=0, le=36_500, description="Days after which an unused thread is deleted.")
 
 
 class SystematicSettings(Section):
-    """Exact runs: where they are written down, and how they are proved."""
+    """Where systematic runs are stored, and how they are signed."""
 
     folder: str = Field("", description="Folder of the runs, one folder each; empty for `runs` in the platform's data folder.")
-    page: int = Field(500, ge=1, le=10_000, description="Hits of a page, which is on the disk before anyone sees it.")
-    audit_log: str = Field("", description="File that says what was run when; empty for audit.jsonl in the folder of the runs.")
-    signing_key: str = Field("", description="PEM file of your private Ed25519 key, with which manifests are signed; empty for none.")
+    page: int = Field(500, ge=1, le=10_000, description="Hits per page; a page is on disk before anyone sees it.")
+    audit_log: str = Field("", description="Log file of all runs; empty for audit.jsonl in the folder of the runs.")
+    signing_key: str = Field("", description="PEM file of your private Ed25519 key for signing manifests; empty for no signature.")
     identity_most: int = Field(
-        50_000, ge=0, description="Hits of several sources up to which duplicates are found by all that they say; beyond, by identifiers."
+        50_000,
+        ge=0,
+        description="Maximum number of hits of several sources for deduplication by all fields; above it, by identifiers only.",
     )
 
 
 class TracingSettings(Section):
-    """OpenTelemetry traces of nodes and calls; none where no collector is named."""
+    """OpenTelemetry traces of nodes and calls; off if no collector is named."""
 
-    endpoint: str = Field("", description="Address of a collector that takes OTLP over HTTP, such as http://localhost:4318/v1/traces.")
+    endpoint: str = Field("", description="Address of an OTLP collector over HTTP, such as http://localhost:4318/v1/traces.")
 
 
 class Settings(Section):
-    """All settings. Immutable; read by `services` and handed to nodes as plain values."""
+    """All settings. Immutable; `services` reads them and passes plain values to nodes."""
 
     library: LibrarySettings = Field(default_factory=LibrarySettings)
     run: RunSettings = RunSettings()
