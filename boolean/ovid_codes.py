@@ -56,6 +56,9 @@ CODES: dict[str, Tag] = {
     "ez": Tag("entry"),
 }
 
+AMBIGUOUS_CODES = frozenset({"an", "da", "do", "ed", "ep", "in", "ip", "is", "la", "no", "pg", "ui"})
+"""Codes that also stand between full stops in plain text, as words, abbreviations or parts of addresses ("cat.no. 5")."""
+
 QUALIFIERS = {
     "ab": "abnormalities", "ad": "administration & dosage", "ae": "adverse effects", "ag": "agonists", "aa": "analogs & derivatives",
     "an": "analysis", "ah": "anatomy & histology", "ai": "antagonists & inhibitors", "bi": "biosynthesis", "bs": "blood supply",

@@ -12,10 +12,10 @@ from outrider.boolean.findings import Finding, Findings
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
 from outrider.boolean.lint import remark
 from outrider.boolean.ovid import ovid_tree
-from outrider.boolean.ovid_codes import CODES
+from outrider.boolean.ovid_codes import AMBIGUOUS_CODES, CODES
 from outrider.boolean.ovid_lines import OvidLine
 from outrider.boolean.pubmed import pubmed_tree
-from outrider.boolean.pubmed_tags import spellings, tag_of
+from outrider.boolean.pubmed_tags import is_tag_name, spellings, tag_of
 from outrider.boolean.words import QUOTES
 from outrider.state.boolean import And, Node, Pattern, Text, Words, children
 from outrider.state.errors import BadRequest
@@ -30,6 +30,9 @@ _OVID = re.compile(
     rf"\.(?:{_CODE})(?:,\s*(?:{_CODE}))*(?:\.|(?=[\s)]|$))|\badj\d{{0,3}}\b|\b(?:or|and)/\d|\bexp\s+[^\s/]|[\w)]/(?=[\s)]|$)|^limit\s\d",
     re.MULTILINE,
 )
+_OPERATOR = re.compile(r"\b(?:AND|OR|NOT)\b")
+_CLEAR_CODE = "|".join(sorted(CODES.keys() - AMBIGUOUS_CODES))
+_CLEAR_OVID = re.compile(rf"\.(?:{_CLEAR_CODE})\.|\.(?:{_CODE})(?:,(?:{_CODE}))+\.|\bexp [A-Z][\w ,-]+/")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -72,6 +75,16 @@ def syntax_of(query: str) -> Syntax:
     signs = sum(1 for _ in _OVID.finditer(_TAG.sub(" ", plain).lower()))
     signs -= sum(1 for _ in re.finditer(r"\bADJ\d*\b", plain))  # our own printed form
     return "ovid" if signs > tags else "pubmed"
+
+
+def uses_boolean_syntax(query: str) -> bool:
+    """Whether a search by words alone would misread the query: it has operators, PubMed's field tags, or Ovid's codes or headings.
+
+    Parentheses, quotes, `*` and `?` are no such sign: they also stand in plain text.
+    """
+    if _OPERATOR.search(query) or _CLEAR_OVID.search(query):
+        return True
+    return any(is_tag_name(match[1].partition(":")[0]) for match in _TAG.finditer(query))
 
 
 def _of_mapping(query: Mapping[str, str]) -> Parsed:

@@ -111,6 +111,12 @@ REFUSED = {
     **dict.fromkeys(("auid", "author - identifier"), "identifiers of authors"),
 }
 """Tags of PubMed that are not read, and what they are about."""
+PLAIN_WORDS = frozenset(
+    "body,book,chapter,editor,full text,grant,investigator,issue,keyword,keywords,page,publisher,subset,substance,text,volume,year".split(
+        ","
+    )
+)
+"""Names of tags that also stand between brackets in plain text."""
 _MODIFIED = re.compile(r"(?P<name>.*?)\s*:\s*(?:~\s*(?P<distance>\d+)|(?P<noexp>no\s?exp|no explosion))", re.IGNORECASE)
 
 
@@ -127,6 +133,12 @@ def tag_of(said: str) -> Tag | None:
         return Tag("heading", explode=False, major=tag.major) if tag.kind == "heading" else None
     distance = int(modified["distance"][:6])
     return Tag("text", tag.fields, distance=distance) if tag.kind == "text" and distance <= MAX_DISTANCE else None
+
+
+def is_tag_name(text: str) -> bool:
+    """Whether only a tag of PubMed has this name, also one that is not supported here; spaces around hyphens may be missing."""
+    name = re.sub(r"\s*[-–]\s*", " - ", " ".join(text.split())).lower()
+    return name not in PLAIN_WORDS and (name in REFUSED or _plain(name) is not None)
 
 
 def _plain(name: str) -> Tag | None:

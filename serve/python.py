@@ -5,12 +5,12 @@ one work.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from outrider.boolean.parsing import uses_boolean_syntax
 from outrider.graph.pipeline import build
 from outrider.ingest.report import IngestReport
 from outrider.nodes.fine_scorer import Scored
@@ -32,18 +32,6 @@ from outrider.state.tracing import run_named
 
 if TYPE_CHECKING:
     from outrider.serve.files import FilesDeduplicated
-
-BOOLEAN_WORD = re.compile(r"\b(?:AND|OR|NOT)\b")
-PUBMED_TAG = re.compile(
-    r"""\[\s*(?:title|ti|tiab|title/abstract|abstract|ab|mesh(?:\s+(?:terms|major\ topic|subheading))?|mh|majr|sh|nm|au|author|1au|lastau
-    |ta|jour|journal|dp|date\s*-\s*publication|pdat|edat|crdt|la|language|lang|pt|publication\s+type|ptyp|pmid|uid|doi|aid
-    |all(?:\s+fields)?|tw|text\s+word|ot|other\s+term|ad|affiliation|vi|ip|pg|is|si|sb|filter)\s*(?::\s*~?\s*\w+)?\s*\]""",
-    re.IGNORECASE | re.VERBOSE,
-)
-OVID_FIELD = re.compile(
-    r"\.(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs)(?:,(?:ti|ab|tw|kw|kf|mp|sh|hw|au|jn|pt|yr|ot|nm|rs))*\.|\bexp [A-Z][\w ,-]+/"
-)
-
 
 KNOWN_STRATEGIES = ("hybrid", *SYNONYMS, *RetrieverType)
 
@@ -105,7 +93,8 @@ async def aexecute(
         raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
     if str(strategy).lower() not in KNOWN_STRATEGIES:
         raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
-    if SYNONYMS.get(str(strategy).lower(), str(strategy).lower()) == RetrieverType.LANCE_FTS and is_boolean(query):
+    by_words = SYNONYMS.get(str(strategy).lower(), str(strategy).lower()) == RetrieverType.LANCE_FTS
+    if by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query))):
         checked({"query": query, "mode": "systematic"})
         with _services(services, library) as made:
             return await matched(made, query, filters, top_k, rerank=rerank)
@@ -224,13 +213,6 @@ async def organize(
     """Scored works as hits: threshold, one total order, facets. `.hits`, `.facets`, `.total_found`."""
     with _services(services, None) as made:
         return organized_hits(made, candidates, top_k, threshold)
-
-
-def is_boolean(query: object) -> bool:
-    """Whether words alone would run the query wrongly. Parentheses, quotes, `*` and `?` only rank."""
-    if isinstance(query, str):
-        return any(pattern.search(query) for pattern in (BOOLEAN_WORD, PUBMED_TAG, OVID_FIELD))
-    return isinstance(query, Mapping)
 
 
 def services_for(library: str | PathLike[str] | None) -> Services:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.boolean.parsing import parse, syntax_of
+from outrider.boolean.parsing import parse, syntax_of, uses_boolean_syntax
 from outrider.boolean.printing import printed
 from outrider.boolean.pubmed_tags import NAMES, name_of, spellings, tag_of
 from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Not, Or, Text, Words
@@ -146,3 +146,27 @@ def test_what_is_no_query_is_refused(query: object) -> None:
 def test_the_syntax_is_seen(query: str, syntax: str) -> None:
     assert syntax_of(query) == syntax
     assert parse(query).syntax == syntax
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "a AND b",
+        "a [ tiab ]",
+        "a[ti:~3]",
+        "a[mh:noexp]",
+        "2020[Date-Publication]",
+        "bell a[1au]",
+        "a.ti.",
+        "a.in,ti.",
+        "exp Liver/",
+        "a.af.",
+    ],
+)
+def test_signs_of_boolean_syntax(query: str) -> None:
+    assert uses_boolean_syntax(query)
+
+
+@pytest.mark.parametrize("query", ["a and b", '(a) "b" c*', "a[0] list[int]", "cat.no. 5", "a [full text]", "his/ her", "ANDERSON", "a.ti"])
+def test_plain_text_has_no_boolean_syntax(query: str) -> None:
+    assert not uses_boolean_syntax(query)
