@@ -27,7 +27,7 @@ async def found_beside(
     workers: Workers | None, candidates: Sequence[Candidate], decisions: Decisions, *, fold_versions: bool = True
 ) -> Found:
     """`found_in`, in a worker where that is sooner, else in a thread."""
-    if workers is not None and workers.wanted():
+    if workers is not None and workers.available():
         with suppress(NoWorker):
             return await _found_there(workers, candidates, decisions, fold_versions)
     return await asyncio.to_thread(found_in, candidates, decisions, fold_versions=fold_versions)

@@ -42,12 +42,12 @@ class Counted(Workers):
         super().__init__()
         self.runs = 0
 
-    async def run(self, work: Work, given: bytes) -> bytes:
+    async def run(self, work: Work, payload: bytes) -> bytes:
         self.runs += 1
-        return await super().run(work, given)
+        return await super().run(work, payload)
 
 
 async def ready(workers: Workers) -> None:
     async with asyncio.timeout(60):
-        while not workers.wanted():  # noqa: ASYNC110 - nobody tells
+        while not workers.available():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)

@@ -43,7 +43,7 @@ from outrider.serve.http.runs import Runs
 from outrider.serve.http.searching import Searching
 from outrider.serve.page import routes as page
 from outrider.state.errors import SearchError
-from outrider.state.processes import cores
+from outrider.state.processes import count_cores
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -146,6 +146,6 @@ async def _warmed(services: Services, well: wellbeing.Wellbeing, gate: Gate, *, 
         gc.freeze()
         gc.set_threshold(*GARBAGE_AFTER)
         asked = services.settings.serve.processes
-        count = min(MOST_PROCESSES, cores() - 1) if asked is None else asked
-        services.workers.begin(count, MODULES, busy=lambda: gate.running > 1)
+        count = min(MOST_PROCESSES, count_cores() - 1) if asked is None else asked
+        services.workers.start(count, MODULES, busy=lambda: gate.running > 1)
     well.warm = True

@@ -53,7 +53,7 @@ def test_only_what_was_made_is_carried_back() -> None:
 
 async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:
     busy = True
-    workers.begin(1, MODULES, lambda: busy)
+    workers.start(1, MODULES, lambda: busy)
     await ready(workers)
     given_ = candidates(TWICE)
     here = found_in(given_)
@@ -66,7 +66,7 @@ async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Count
 
 
 async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.begin(1, MODULES, lambda: True)
+    workers.start(1, MODULES, lambda: True)
     await ready(workers)
     monkeypatch.setattr(module, "answered", pickle.loads)
     given_ = candidates(TWICE)

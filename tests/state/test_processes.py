@@ -16,7 +16,7 @@ from worker_tasks import doubled, ending, failing, pid, ready, sleeping
 
 from outrider.nodes.dedup_beside import MODULES
 from outrider.state import processes
-from outrider.state.processes import NoWorker, Workers, cores
+from outrider.state.processes import NoWorker, Workers, count_cores
 
 PROGRAM = """
 import asyncio
@@ -25,7 +25,7 @@ from worker_tasks import pid, ready, telling
 
 async def main():
     workers = Workers()
-    workers.begin(1, ["json"], lambda: True)
+    workers.start(1, ["json"], lambda: True)
     await ready(workers)
     print((await workers.run(pid, b"")).decode(), flush=True)
     await asyncio.sleep(600)
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Workers) -> None:
-    workers.begin(1, ["json"], lambda: True)
+    workers.start(1, ["json"], lambda: True)
     await ready(workers)
     assert await workers.run(doubled, b"ab") == b"abab"
     assert int(await workers.run(pid, b"")) != os.getpid()
@@ -45,23 +45,23 @@ async def test_work_is_done_elsewhere_and_its_own_errors_come_back(workers: Work
 
 
 async def test_without_workers_none_is_wanted(workers: Workers) -> None:
-    assert not workers.wanted()
-    workers.begin(0, [], lambda: True)
-    assert not workers.wanted()
+    assert not workers.available()
+    workers.start(0, [], lambda: True)
+    assert not workers.available()
     with pytest.raises(NoWorker):
         await workers.run(doubled, b"")
 
 
 async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers) -> None:
     busy = True
-    workers.begin(1, [], lambda: busy)
+    workers.start(1, [], lambda: busy)
     await ready(workers)
     busy = False
-    assert not workers.wanted()
+    assert not workers.available()
 
 
 async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(workers: Workers, caplog: pytest.LogCaptureFixture) -> None:
-    workers.begin(1, [], lambda: True)
+    workers.start(1, [], lambda: True)
     await ready(workers)
     lost = await asyncio.gather(*(workers.run(ending, b"") for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in lost] == [NoWorker] * 3
@@ -71,17 +71,17 @@ async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(workers
 
 
 async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: Workers) -> None:
-    workers.begin(1, ["outrider.no_such_module"], lambda: True)
+    workers.start(1, ["outrider.no_such_module"], lambda: True)
     async with asyncio.timeout(60):
         while not (workers._ready and workers._ready.done()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
-    assert not workers.wanted()
+    assert not workers.available()
     with pytest.raises(NoWorker):
         await workers.run(doubled, b"")
 
 
 async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(workers: Workers) -> None:
-    workers.begin(1, MODULES, lambda: True)
+    workers.start(1, MODULES, lambda: True)
     (worker,) = workers._pool._processes  # type: ignore[union-attr]
     for _ in range(20):
         os.kill(worker, signal.SIGINT)
@@ -91,7 +91,7 @@ async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(worker
 
 
 async def test_a_worker_that_is_stuck_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.begin(1, [], lambda: True)
+    workers.start(1, [], lambda: True)
     await ready(workers)
     monkeypatch.setattr(processes, "LONGEST_S", 0.2)
     (worker,) = workers._pool._processes  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ async def test_a_worker_that_is_stuck_is_given_up(workers: Workers, monkeypatch:
 
 
 async def test_who_waits_when_they_are_closed_does_the_work_without_delay(workers: Workers) -> None:
-    workers.begin(1, [], lambda: True)
+    workers.start(1, [], lambda: True)
     await ready(workers)
     waiting = [asyncio.create_task(workers.run(sleeping, b"600")) for _ in range(5)]
     await asyncio.sleep(0.1)
@@ -149,8 +149,8 @@ async def test_where_none_can_be_started_none_is_wanted(
         raise OSError("no room")
 
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", none)
-    workers.begin(1, [], lambda: True)
-    assert not workers.wanted()
+    workers.start(1, [], lambda: True)
+    assert not workers.available()
     assert "no room" in caplog.text
     with pytest.raises(NoWorker):
         await workers.run(doubled, b"")
@@ -179,4 +179,4 @@ def _runs(process: int) -> bool:
 
 
 def test_there_is_a_core() -> None:
-    assert 1 <= cores() <= (os.cpu_count() or 1)
+    assert 1 <= count_cores() <= (os.cpu_count() or 1)

@@ -166,9 +166,9 @@ async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collect
         assert len(multiprocessing.active_children()) == alone
         opened.gate.running = 2
         if alone:
-            await until(made.workers.wanted)
+            await until(made.workers.available)
         opened.gate.running = 1
-        assert not made.workers.wanted()
+        assert not made.workers.available()
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
     await until(lambda: not multiprocessing.active_children())
 
