@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.identity.encoding import in_order
+from outrider.identity.encoding import sort_places
 from outrider.identity.keys import Keys
-from outrider.identity.screening import screened
+from outrider.identity.screening import screen_pairs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,26 +43,26 @@ class Names(NamedTuple):
     """What a large block is cut by."""
 
 
-def candidates(keys: Sequence[Keys]) -> list[tuple[int, int]]:
+def candidate_pairs(keys: Sequence[Keys]) -> list[tuple[int, int]]:
     """Pairs of places worth judging, the smaller first, in order. The order of `keys` does not matter."""
     if len(keys) <= FEW:
         return list(combinations(range(len(keys)), 2))
-    return [(one, other) for one, other in screened(keys, blocked(keys)).tolist()]
+    return [(one, other) for one, other in screen_pairs(keys, block_pairs(keys)).tolist()]
 
 
-def blocked(keys: Sequence[Keys]) -> NDArray[np.int64]:
+def block_pairs(keys: Sequence[Keys]) -> NDArray[np.int64]:
     """Pairs of places that share a block, of shape (pairs, 2), the smaller first, in order."""
     import numpy as np
 
     common = word_counts(keys)
-    order = in_order(keys)
-    names = [names_of(keys[at], common) for at in order]
+    order = sort_places(keys)
+    names = [make_block_names(keys[at], common) for at in order]
     cuts = np.array([one.cuts for one in names], np.uint64).reshape(-1, 2)
-    found = united(
-        paired(*flat((rank, one.strong) for rank, one in enumerate(names)), cuts, LARGE, NEAR),
-        paired(*flat((rank, one.weak) for rank, one in enumerate(names)), cuts, LARGE_WEAK, NEAR_WEAK),
+    found = merge_pairs(
+        pair_within_blocks(*flatten_names((rank, one.strong) for rank, one in enumerate(names)), cuts, LARGE, NEAR),
+        pair_within_blocks(*flatten_names((rank, one.weak) for rank, one in enumerate(names)), cuts, LARGE_WEAK, NEAR_WEAK),
     )
-    return united(np.sort(np.array(order, np.int64)[found], axis=1))
+    return merge_pairs(np.sort(np.array(order, np.int64)[found], axis=1))
 
 
 def word_counts(keys: Iterable[Keys]) -> Counter[str]:
@@ -70,7 +70,7 @@ def word_counts(keys: Iterable[Keys]) -> Counter[str]:
     return Counter(word for key in keys for word in key.title.content)
 
 
-def names_of(key: Keys, common: Mapping[str, int]) -> Names:
+def make_block_names(key: Keys, common: Mapping[str, int]) -> Names:
     cuts = hash(("year", key.year)) & WHOLE, hash(("author", key.authors[0].family if key.authors else "")) & WHOLE
     return Names(_hashed(_strong(key)), _hashed(_weak(key, common)), cuts)
 
@@ -100,7 +100,7 @@ def _weak(key: Keys, common: Mapping[str, int]) -> Iterator[object]:
     yield from combinations(key.abstract[:3], 2)
 
 
-def flat(named: Iterable[tuple[int, Sequence[int]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def flatten_names(named: Iterable[tuple[int, Sequence[int]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Names and who has them, in parallel."""
     import numpy as np
 
@@ -110,7 +110,9 @@ def flat(named: Iterable[tuple[int, Sequence[int]]]) -> tuple[NDArray[np.uint64]
     return names, ranks
 
 
-def paired(names: NDArray[np.uint64], ranks: NDArray[np.int64], cuts: NDArray[np.uint64], large: int, near: int) -> NDArray[np.int64]:
+def pair_within_blocks(
+    names: NDArray[np.uint64], ranks: NDArray[np.int64], cuts: NDArray[np.uint64], large: int, near: int
+) -> NDArray[np.int64]:
     """Pairs of ranks of shape (pairs, 2), the smaller first, some more than once; `cuts` of shape (records, 2), by rank."""
     import numpy as np
 
@@ -151,7 +153,7 @@ def _near(names: NDArray[np.uint64], ranks: NDArray[np.int64], reach: int) -> It
         yield np.stack([ranks[at], ranks[at + step]], axis=1)
 
 
-def united(*pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def merge_pairs(*pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Each pair once, in order."""
     import numpy as np
 

@@ -1,4 +1,7 @@
-"""Keys as bytes and back: the same keys always give the same bytes, so that these tell what is equal, and put all keys in one order."""
+"""Canonical bytes of keys, for storage and for a total order.
+
+Equal keys have equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +16,38 @@ from outrider.identity.names import Name
 from outrider.identity.titles import Title
 
 VERSION = 0
-"""Of marshal: without references, which would depend on which objects happen to be one."""
+"""Marshal version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
 TITLE_BYTES, DIGEST_BYTES = 48, 16
 
 
-def encoded(key: Keys) -> bytes:
+def encode(key: Keys) -> bytes:
     plain: Any = (*key[:2], *key[4:5], *key[6:], tuple(key.title), tuple(map(tuple, key.authors)), tuple(key.pages))
     return marshal.dumps(plain, VERSION)
 
 
-def decoded(said: bytes) -> Keys:
-    """Only of what `encoded` gave in this process: marshal trusts its input."""
-    kind, identifiers, year, *rest, title, authors, pages = marshal.loads(said)  # noqa: S302
+def decode(encoded_key: bytes) -> Keys:
+    """Only for bytes that `encode` returned in this process: marshal trusts its input."""
+    kind, identifiers, year, *rest, title, authors, pages = marshal.loads(encoded_key)  # noqa: S302
     return Keys(kind, identifiers, Title(*title), tuple(Name(*name) for name in authors), year, Pages(*pages), *rest)
 
 
-def place_of(key: Keys, name: str = "", said: bytes | None = None) -> bytes:
-    """Where it stands among others, in `TITLE_BYTES + DIGEST_BYTES`: by title, equal titles by all else; `name` sets equal keys apart.
+def sort_key(key: Keys, name: str = "", encoded_key: bytes | None = None) -> bytes:
+    """Sort key of `TITLE_BYTES + DIGEST_BYTES` bytes: the title, then a digest of all fields and of `name`.
 
-    `said` is `encoded(key)` where that is at hand.
+    `name` distinguishes equal keys. Pass `encoded_key` if `encode(key)` is already known.
     """
     title = _title(key)
-    whole = (encoded(key) if said is None else said) + name.encode("utf-8", "surrogatepass")
+    whole = (encode(key) if encoded_key is None else encoded_key) + name.encode("utf-8", "surrogatepass")
     return title + blake2b(whole, digest_size=DIGEST_BYTES).digest()
 
 
-def in_order(keys: Sequence[Keys], names: Sequence[str] = ()) -> list[int]:
-    """Places by `place_of`, which is only made whole for those whose titles are equal."""
+def sort_places(keys: Sequence[Keys], names: Sequence[str] = ()) -> list[int]:
+    """Indexes of `keys` in the order of `sort_key`, which is computed in full only for equal titles."""
     titles = [_title(key) for key in keys]
     holders = Counter(titles)
     return sorted(
         range(len(keys)),
-        key=lambda at: titles[at] if holders[titles[at]] == 1 else place_of(keys[at], names[at] if names else ""),
+        key=lambda at: titles[at] if holders[titles[at]] == 1 else sort_key(keys[at], names[at] if names else ""),
     )
 
 

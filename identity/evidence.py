@@ -15,7 +15,7 @@ from outrider.identity.keys import Keys, resemblance
 from outrider.identity.names import Name
 from outrider.identity.titles import Title
 
-Said = tuple[str, str]
+FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""
 
 OWN_NUMBERS = ("pmid", "pmcid", "arxiv", "openalex", "s2", "own")
@@ -39,7 +39,7 @@ FEW_HASHES = 5
 """A sketch of fewer says nothing."""
 
 
-def compared(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[Said, ...]:
+def compare_keys(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[FieldLevel, ...]:
     """All that can be said; symmetric, in a fixed order.
 
     Where titles have nothing in common, nor identifier and page, the rest is not read, unless `all_fields` are asked for.
@@ -47,7 +47,7 @@ def compared(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[Said,
     return tuple(said for said in _each(one, other, all_fields=all_fields) if said[1])
 
 
-def _each(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Said]:
+def _each(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[FieldLevel]:
     identifiers = tuple(_identifiers(one, other))
     title = _title_level(one.title, other.title)
     named = title in TELLS and not (one.title.generic or other.title.generic)
@@ -78,7 +78,7 @@ def _equal(one: str, other: str) -> str:
     return "" if not one or not other else "equal" if one == other else "differ"
 
 
-def _identifiers(one: Keys, other: Keys) -> Iterator[Said]:
+def _identifiers(one: Keys, other: Keys) -> Iterator[FieldLevel]:
     if not one.identifiers or not other.identifiers:
         return
     mine, theirs = dict(one.identifiers), dict(other.identifiers)
@@ -104,7 +104,7 @@ def _qualified(level: str, one: Title, other: Title) -> str:
     return f"{level}, short" if level in TELLS else level
 
 
-def _words(one: Title, other: Title) -> Iterator[Said]:
+def _words(one: Title, other: Title) -> Iterator[FieldLevel]:
     if one.compact == other.compact:
         return
     yield "title's numbers", "differ" if _telling_numbers(one, other) != _telling_numbers(other, one) else ""

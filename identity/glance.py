@@ -13,7 +13,7 @@ from math import ceil
 
 from outrider.identity.groups import Groups
 from outrider.identity.identifiers import canonical_url, normal_doi
-from outrider.identity.titles import MAX_TITLE_CHARS, normal_title, of_article
+from outrider.identity.titles import MAX_TITLE_CHARS, article_title, normal_title
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS
 
@@ -28,7 +28,7 @@ WORD = re.compile(r"[a-z0-9]+")
 FIRST_PAGE = re.compile(r"\d+")
 
 
-def worth_comparing(records: Sequence[Record], of: Sequence[int]) -> list[list[int]]:
+def prefilter(records: Sequence[Record], of: Sequence[int]) -> list[list[int]]:
     """Owners, in order, that could be one with another, or belong with it, by the chains that connect them; `of` names each record's."""
     groups = Groups(max(of, default=-1) + 1)
     for one, other in _pairs(records):
@@ -50,7 +50,7 @@ def _pairs(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
             yield from ((one, other) for one, other in combinations(places, 2) if people.meet((one,), (other,)))
     titled = defaultdict[frozenset[str], list[int]](list)
     for at, record in enumerate(records):
-        titled[_words(of_article(record.title[: 2 * MAX_TITLE_CHARS]))].append(at)
+        titled[_words(article_title(record.title[: 2 * MAX_TITLE_CHARS]))].append(at)
     for title, places in titled.items():
         if title:
             yield from ((places[0], other) for other in places[1:])

@@ -22,9 +22,9 @@ from functools import lru_cache
 from math import exp
 from typing import Literal
 
-from outrider.identity.evidence import Said, compared
-from outrider.identity.keys import Keys, keys_of
-from outrider.identity.relations import Relation, apart
+from outrider.identity.evidence import FieldLevel, compare_keys
+from outrider.identity.keys import Keys, make_keys
+from outrider.identity.relations import Relation, find_relation
 from outrider.identity.weights import WEIGHTS
 from outrider.state.records import Record
 
@@ -34,7 +34,7 @@ Weights = Mapping[str, Mapping[str, float]]
 SAME = 1.0
 DIFFERENT = -1.0
 """Log-odds, a chance of 0.73 and of 0.27."""
-SET: Weights = {
+MANUAL_WEIGHTS: Weights = {
     "number": {"equal": 5.0, "differ": -5.0},  # PMID, arXiv, ...: a registry gives a work one number, and no supplement shares it
     "own number": {"equal": 12.0, "differ": -4.0},  # the same answer twice; a catalogue seldom lists a work twice
     "title": {"nothing alike": 0.5},
@@ -101,34 +101,34 @@ class Judgement:
 
 def judge(one: Record, other: Record, weights: Weights = WEIGHTS) -> Judgement:
     """Symmetric; reads nothing but the two records."""
-    return judged(keys_of(one), keys_of(other), weights)
+    return judge_keys(make_keys(one), make_keys(other), weights)
 
 
-def judged(one: Keys, other: Keys, weights: Weights = WEIGHTS) -> Judgement:
+def judge_keys(one: Keys, other: Keys, weights: Weights = WEIGHTS) -> Judgement:
     if kinds := _kinds(one, other):
         return kinds
-    said = compared(one, other)
+    said = compare_keys(one, other)
     if one.kind == "page" == other.kind and _one_address(said):
         return Judgement("same", CERTAIN, (Evidence("address", "equal", CERTAIN),))
     weighed = _weighed_as_shipped(said) if weights is WEIGHTS else _weighed(said, weights)
-    if relation := apart(one, other, said):
+    if relation := find_relation(one, other, said):
         return Judgement("different", min(weighed.score, DIFFERENT), weighed.evidence, relation)
     return weighed
 
 
-def _weighed(said: tuple[Said, ...], weights: Weights) -> Judgement:
-    score = scored(said, weights)
-    evidence = tuple(sorted((Evidence(field, what, weight_of(field, what, weights)) for field, what in said), key=_strength))
+def _weighed(said: tuple[FieldLevel, ...], weights: Weights) -> Judgement:
+    score = score_levels(said, weights)
+    evidence = tuple(sorted((Evidence(field, what, level_weight(field, what, weights)) for field, what in said), key=_strength))
     return Judgement(_verdict(said, score), score, evidence)
 
 
 @lru_cache(maxsize=16_384)
-def _weighed_as_shipped(said: tuple[Said, ...]) -> Judgement:
+def _weighed_as_shipped(said: tuple[FieldLevel, ...]) -> Judgement:
     """Of a search's pairs most say what others do."""
     return _weighed(said, WEIGHTS)
 
 
-def _verdict(said: tuple[Said, ...], score: float) -> Verdict:
+def _verdict(said: tuple[FieldLevel, ...], score: float) -> Verdict:
     fields = dict(said)
     numbered = any(level.startswith("equal") and field in IDENTIFYING for field, level in said)
     if "title" not in fields:
@@ -147,7 +147,7 @@ def _verdict(said: tuple[Said, ...], score: float) -> Verdict:
     return "same" if score >= SAME and borne_out and not two_places else "unsure"
 
 
-def _one_address(said: tuple[Said, ...]) -> bool:
+def _one_address(said: tuple[FieldLevel, ...]) -> bool:
     """And no identifier that says otherwise."""
     return ("address", "equal") in said and not any(level == "differ" and field in IDENTIFYING for field, level in said)
 
@@ -159,13 +159,13 @@ def _column(fields: Mapping[str, str]) -> bool:
     )
 
 
-def scored(said: tuple[Said, ...], weights: Weights = WEIGHTS) -> float:
-    return weights[""][""] + sum(weight_of(field, what, weights) for field, what in said)
+def score_levels(said: tuple[FieldLevel, ...], weights: Weights = WEIGHTS) -> float:
+    return weights[""][""] + sum(level_weight(field, what, weights) for field, what in said)
 
 
-def weight_of(field: str, what: str, weights: Weights = WEIGHTS) -> float:
+def level_weight(field: str, what: str, weights: Weights = WEIGHTS) -> float:
     """0 for a level that no example showed."""
-    own = SET.get(field, {}).get(what)
+    own = MANUAL_WEIGHTS.get(field, {}).get(what)
     return weights.get(field, {}).get(what, 0.0) if own is None else own
 
 

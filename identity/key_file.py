@@ -1,4 +1,4 @@
-"""Keys of many records in a file: a few bytes of memory for each, whatever they say."""
+"""Keys of many records in a file, with eight bytes of memory a record."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from outrider.identity.encoding import decoded
+from outrider.identity.encoding import decode
 from outrider.identity.keys import Keys
 
-REMEMBERED = 20_000
-"""Keys that were read last stay in memory, about 2 KB each."""
+CACHED_KEYS = 20_000
+"""Size of the cache of decoded keys, about 3 KB each."""
 
 
 class KeyFile:
-    """Written once, front to back; then read at any place. Close it."""
+    """A file that is written once, in order, and then read at any place. The caller closes it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b")
         self._starts = array("Q", [0])
-        self.at = lru_cache(maxsize=REMEMBERED)(self._read)
+        self.at = lru_cache(maxsize=CACHED_KEYS)(self._read)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def add(self, said: bytes) -> None:
-        """What `encoded` gave."""
-        self._file.write(said)
-        self._starts.append(self._starts[-1] + len(said))
+    def add(self, encoded_key: bytes) -> None:
+        """Append the bytes that `encode` returned."""
+        self._file.write(encoded_key)
+        self._starts.append(self._starts[-1] + len(encoded_key))
 
     def __iter__(self) -> Iterator[Keys]:
         self._file.seek(0)
         for at in range(len(self)):
-            yield decoded(self._file.read(self._starts[at + 1] - self._starts[at]))
+            yield decode(self._file.read(self._starts[at + 1] - self._starts[at]))
 
     def _read(self, at: int) -> Keys:
         self._file.seek(self._starts[at])
-        return decoded(self._file.read(self._starts[at + 1] - self._starts[at]))
+        return decode(self._file.read(self._starts[at + 1] - self._starts[at]))
 
     def close(self) -> None:
         self.at.cache_clear()

@@ -24,8 +24,8 @@ from outrider.identity.identifiers import (
     normal_repository,
     normal_s2,
 )
-from outrider.identity.names import Name, name_of
-from outrider.identity.titles import MAX_TITLE_CHARS, NUMBER, TAG, Title, normal_title, notice_of, title_of
+from outrider.identity.names import Name, parse_name
+from outrider.identity.titles import MAX_TITLE_CHARS, NUMBER, TAG, Title, normal_title, parse_notice, parse_title
 from outrider.state.records import Paper, Record
 from outrider.text.words import PARTED
 
@@ -79,25 +79,25 @@ class Keys(NamedTuple):
 NO_PAGES = Pages("", "", "")
 
 
-def keys_of(record: Record) -> Keys:
-    identifiers = identifiers_of(record)
+def make_keys(record: Record) -> Keys:
+    identifiers = collect_identifiers(record)
     paper = record if isinstance(record, Paper) else None
     year = record.year if record.year in YEARS else 0
-    volume = number_of(paper.volume) if paper else ""
+    volume = parse_number(paper.volume) if paper else ""
     return Keys(
         kind=record.kind,
         identifiers=identifiers,
-        title=title_of(record.title[: 2 * MAX_TITLE_CHARS]),
-        authors=authors_of(record.authors),
+        title=parse_title(record.title[: 2 * MAX_TITLE_CHARS]),
+        authors=parse_authors(record.authors),
         year=year or 0,
-        pages=pages_of(paper.pages) if paper else NO_PAGES,
+        pages=parse_pages(paper.pages) if paper else NO_PAGES,
         volume="" if volume == str(year) else volume,
-        issue=number_of(paper.issue) if paper else "",
+        issue=parse_number(paper.issue) if paper else "",
         venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
-        abstract=sketch_of(record.abstract),
-        server=server_of(dict(identifiers)),
-        notice=notice_of(record.title[: 2 * MAX_TITLE_CHARS]),
-        links=links_of(record),
+        abstract=sketch_abstract(record.abstract),
+        server=find_server(dict(identifiers)),
+        notice=parse_notice(record.title[: 2 * MAX_TITLE_CHARS]),
+        links=collect_links(record),
     )
 
 
@@ -129,7 +129,7 @@ NORMAL: Mapping[str, Callable[[str], str | None]] = {
 }
 
 
-def identifiers_of(record: Record) -> tuple[tuple[str, str], ...]:
+def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
     """What the record says itself, its DOI on a preprint server as that server's number too, its address, and its number at its source."""
     found = dict[str, str]()
     for scheme, said in record.identifiers.pairs():
@@ -145,7 +145,7 @@ def identifiers_of(record: Record) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-def server_of(identifiers: Mapping[str, str]) -> str:
+def find_server(identifiers: Mapping[str, str]) -> str:
     """The server that the record's own DOI is of, `arxiv` for a record of arXiv without DOI, else ""."""
     doi = identifiers.get("doi")
     if doi is None:
@@ -159,7 +159,7 @@ CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECA
 RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
 
 
-def links_of(record: Record) -> tuple[tuple[str, str, str], ...]:
+def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
     """Crossref's updates in both directions, and the repositories that a paper names."""
     found = set[tuple[str, str, str]]()
     for name, forward in (("update_to", True), ("updated_by", False)):
@@ -176,13 +176,13 @@ def links_of(record: Record) -> tuple[tuple[str, str, str], ...]:
 # people, places in print, texts
 
 
-def authors_of(said: Iterable[str]) -> tuple[Name, ...]:
-    names = (name_of(one) for one, _ in zip(said, range(MAX_AUTHORS), strict=False))
+def parse_authors(said: Iterable[str]) -> tuple[Name, ...]:
+    names = (parse_name(one) for one, _ in zip(said, range(MAX_AUTHORS), strict=False))
     return tuple(name for name in names if name)
 
 
 @lru_cache(maxsize=32_768)
-def pages_of(said: str | None) -> Pages:
+def parse_pages(said: str | None) -> Pages:
     """Of `pp. 123-9`, `123–129`, `S12-S15`, `e0227919`; none of "no pagination" and of dates."""
     if not said or MONTH.search(said):
         return NO_PAGES
@@ -200,7 +200,7 @@ def pages_of(said: str | None) -> Pages:
 
 
 @lru_cache(maxsize=8_192)
-def number_of(said: str | None) -> str:
+def parse_number(said: str | None) -> str:
     """The leading number of a volume or issue, with `s` before a supplement's; nothing of "1)", which is a broken "(Suppl. 1)"."""
     if not said or MONTH.search(said) or (")" in said and "(" not in said):
         return ""
@@ -210,7 +210,7 @@ def number_of(said: str | None) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def sketch_of(text: str) -> tuple[int, ...]:
+def sketch_abstract(text: str) -> tuple[int, ...]:
     """Triples of words are hashed where the first has 4, 8, ... letters: a quarter of them, and the same quarter in every copy."""
     if not text:
         return ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from outrider.identity.works import addressed
+from outrider.identity.works import page_identifier
 from outrider.state.records import LIBRARY, Record
 
 FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")
@@ -108,7 +108,7 @@ class _Donor:
         if self.record_id is None and name == "language" and (leader.kind == "repository") != (self.record.kind == "repository"):
             return None  # a programming language on one side, a natural language on the other
         if name in NOT_OF_PAGES and leader.kind != "page" and self.from_page(name):
-            return self.record.url if name == "url" and addressed(self.record) in leader.identifiers.pairs() else None
+            return self.record.url if name == "url" and page_identifier(self.record) in leader.identifiers.pairs() else None
         value: object = getattr(self.record, name, None)
         return value
 

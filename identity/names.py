@@ -33,7 +33,7 @@ class Name(NamedTuple):
 
 
 @lru_cache(maxsize=65_536)
-def name_of(said: str) -> Name | None:
+def parse_name(said: str) -> Name | None:
     """None for what names nobody: empty, "et al", "Anonymous"."""
     family, comma, given = unescape(said)[:MAX_NAME_CHARS].partition(",")
     if not comma or not normal_title(given):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from outrider.identity.evidence import TELLS, Said
+from outrider.identity.evidence import TELLS, FieldLevel
 from outrider.identity.keys import Keys
 
 RelationKind = Literal["preprint of", "version of", "corrects", "retracts", "comments on", "part beside", "code of"]
@@ -25,7 +25,7 @@ class Relation:
     forward: bool = True
     """The first of the two is the notice, preprint or code; False: the second. Of versions and parts it says nothing."""
 
-    def turned(self) -> Relation:
+    def reverse(self) -> Relation:
         return Relation(self.kind, self.why, not self.forward)
 
 
@@ -44,7 +44,7 @@ OTHER_WORK = frozenset({"title's telling words", "title's words", "title's numbe
 OUR_AUTHORS = frozenset({"all", "both", "the only one", "all of one", "most"})
 
 
-def apart(one: Keys, other: Keys, said: tuple[Said, ...]) -> Relation | None:
+def find_relation(one: Keys, other: Keys, said: tuple[FieldLevel, ...]) -> Relation | None:
     """How two works belong together that might be taken for one."""
     return _notice(one, other) or _parts(one, other) or _versions(one, other, said)
 
@@ -64,13 +64,13 @@ def _notice(one: Keys, other: Keys) -> Relation | None:
 
 
 def _parts(one: Keys, other: Keys) -> Relation | None:
-    mine, theirs = part_of(one.title.whole), part_of(other.title.whole)
+    mine, theirs = parse_part(one.title.whole), parse_part(other.title.whole)
     if not mine or not theirs or mine[0] == theirs[0] or mine[1] != theirs[1] or len(mine[1]) < FEWEST_LETTERS:
         return None
     return Relation("part beside", f"parts {min(mine[0], theirs[0])} and {max(mine[0], theirs[0])} of {mine[1]!r}")
 
 
-def _versions(one: Keys, other: Keys, said: tuple[Said, ...]) -> Relation | None:
+def _versions(one: Keys, other: Keys, said: tuple[FieldLevel, ...]) -> Relation | None:
     """One is on a preprint server and the other is not, or on another; they share no number, and the texts agree."""
     if one.server == other.server or ("doi", "equal") in said or ("number", "equal") in said:
         return None
@@ -86,7 +86,7 @@ def _versions(one: Keys, other: Keys, said: tuple[Said, ...]) -> Relation | None
 
 
 @lru_cache(maxsize=16_384)
-def part_of(whole: str) -> tuple[int, str] | None:
+def parse_part(whole: str) -> tuple[int, str] | None:
     """The number of a part and what its normal title says before it: of "malaria part ii drugs" 2 and "malaria"."""
     found = PARTS.search(whole)
     if not found:
@@ -96,7 +96,7 @@ def part_of(whole: str) -> tuple[int, str] | None:
     return number, whole[: found.start()].strip()
 
 
-def links(keys: Sequence[Keys]) -> list[tuple[int, int, Relation]]:
+def find_links(keys: Sequence[Keys]) -> list[tuple[int, int, Relation]]:
     """What records say themselves: the places of two and how the first belongs to the second; each pair once, in order."""
     holders: dict[tuple[str, str], list[int]] = {}
     for at, key in enumerate(keys):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from outrider.identity.evidence import NOTHING_ALIKE_BELOW, SHORT_TITLE
 from outrider.identity.keys import Keys
-from outrider.identity.relations import part_of
+from outrider.identity.relations import parse_part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,16 +71,16 @@ class Screen:
         return (marked != 0) | ((mine == others) & (mine != 0)).any(axis=1)  # type: ignore[no-any-return]
 
 
-def screened(keys: Sequence[Keys], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def screen_pairs(keys: Sequence[Keys], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     screen = Screen.empty(lambda at: keys[at].title.compact, len(keys))
     if keys:
-        screen.put(range(len(keys)), [marks_of(key) for key in keys])
+        screen.put(range(len(keys)), [make_marks(key) for key in keys])
     return screen.worth_judging(pairs)
 
 
-def marks_of(key: Keys) -> Marks:
+def make_marks(key: Keys) -> Marks:
     flags = ALWAYS * (not key.title.compact or key.kind == "repository") + NOTICE * bool(key.notice)
-    flags += PART * (part_of(key.title.whole) is not None)
+    flags += PART * (parse_part(key.title.whole) is not None)
     content = key.title.content if len(key.title.content) >= SHORT_TITLE else None
     identifiers = dict(key.identifiers)
     said = (*_pages(key), content, *((scheme, identifiers[scheme]) if scheme in identifiers else None for scheme in KNOWN))

@@ -96,7 +96,7 @@ class Title(NamedTuple):
 
 
 @lru_cache(maxsize=32_768)
-def title_of(said: str) -> Title:
+def parse_title(said: str) -> Title:
     bare = (NOTE.sub("", AHEAD.sub("", said)).strip() or said).translate(GREEK)[:MAX_TITLE_CHARS]
     whole = normal_title(bare)
     every = words(whole)
@@ -120,16 +120,16 @@ BEHIND_TITLE = re.compile(
 
 
 @lru_cache(maxsize=16_384)
-def notice_of(title: str) -> str:
+def parse_notice(title: str) -> str:
     """`corrects / X`, where X is the compact title that a notice is about; "" for what is no notice."""
     found = _notice(title)
     if not found:
         return ""
     kind = "retracts" if found["retracts"] else "corrects" if found["corrects"] else "comments on"
-    return f"{kind} / {title_of(found['title']).compact}"
+    return f"{kind} / {parse_title(found['title']).compact}"
 
 
-def of_article(title: str) -> str:
+def article_title(title: str) -> str:
     """The title that a notice is about; of what is no notice its own."""
     found = _notice(title)
     return found["title"] if found else title

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
-from outrider.identity.keys import server_of
+from outrider.identity.keys import find_server
 from outrider.identity.titles import normal_title
 from outrider.state.records import Record
 
@@ -38,7 +38,7 @@ def same_work(one: Record, other: Record) -> str | None:
     if titles_agree(one.title, other.title):
         return f"same {shared[0]} {shared[1]} and agreeing titles"
     theirs = other.identifiers.pairs()
-    pages = {addressed(one), addressed(other)}
+    pages = {page_identifier(one), page_identifier(other)}
     return next(
         (f"the page of {scheme} {value}" for scheme, value in one.identifiers.pairs() if (scheme, value) in pages & {*theirs}), None
     )
@@ -48,10 +48,10 @@ def shared_identifier(one: Record, other: Record) -> tuple[str, str] | None:
     """The strongest identifier that both have, None where another scheme contradicts: packages of one repository are not one work."""
     theirs = other.identifiers.pairs()
     shared = next((pair for pair in one.identifiers.pairs() if pair in theirs), None)
-    return None if shared is None or contradicting(one, other) else shared
+    return None if shared is None or identifiers_contradict(one, other) else shared
 
 
-def addressed(record: Record) -> tuple[str, str] | None:
+def page_identifier(record: Record) -> tuple[str, str] | None:
     """The identifier whose own page the record is, whatever that page calls itself ("[1706.03762] Attention ... - arXiv.org")."""
     if record.kind != "page" or not record.url or not (found := ADDRESS.match(record.url)):
         return None
@@ -60,7 +60,7 @@ def addressed(record: Record) -> tuple[str, str] | None:
     return (scheme, value) if value and (scheme, value) in record.identifiers.pairs() else None
 
 
-def contradicting(one: Record, other: Record) -> bool:
+def identifiers_contradict(one: Record, other: Record) -> bool:
     """Whether identifiers show two works: both have one of the same scheme, and no preprint explains why they differ."""
     theirs = dict(other.identifiers.pairs())
     first, second = preprint_server(one), preprint_server(other)
@@ -74,15 +74,15 @@ def contradicting(one: Record, other: Record) -> bool:
 
 def preprint_server(record: Record) -> str | None:
     """The DOI prefix of the server that the record's own DOI is of, `arxiv` for a record of arXiv without DOI, else None."""
-    return server_of(dict(record.identifiers.pairs())) or None
+    return find_server(dict(record.identifiers.pairs())) or None
 
 
 def titles_agree(one: str, other: str) -> bool:
     """Both have a title, and they are alike; a missing title is unknown, not agreement."""
-    return alike(normal_title(one), normal_title(other))
+    return titles_alike(normal_title(one), normal_title(other))
 
 
-def alike(first: str, second: str) -> bool:
+def titles_alike(first: str, second: str) -> bool:
     """The same of normal titles."""
     if not first or not second:
         return False

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from outrider.identity.keys import Keys, keys_of
+from outrider.identity.keys import Keys, make_keys
 from outrider.identity.merging import merge_records
 from outrider.identity.resolving import Pair as Unsure
 from outrider.identity.resolving import Related
-from outrider.identity.streamed import Group, Many, Streamed
-from outrider.identity.streaming import OnStep, said_nothing
+from outrider.identity.streamed import Group, OutOfCoreResolution, OutOfCoreResolver
+from outrider.identity.streaming import OnStep, no_progress
 from outrider.ingest.columns import check_fields
 from outrider.ingest.entry import BadEntry, Entry, ReadOptions
 from outrider.ingest.naming import short_id
@@ -63,7 +63,7 @@ class Deduplicated:
     notes: tuple[str, ...]
     """What could not be read, and how ids were made."""
     _records: RecordFile
-    _found: Streamed
+    _found: OutOfCoreResolution
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,7 +73,7 @@ class Deduplicated:
         return self._found.groups()
 
     def unsure(self) -> Sequence[Unsure]:
-        return self._found.grey()
+        return self._found.ambiguous_pairs()
 
     def related(self) -> Sequence[Related]:
         return self._found.related()
@@ -91,18 +91,18 @@ def _called(record: Record, own: str) -> Record:
 
 
 @contextmanager
-def deduplicated(paths: Sequence[Path], options: ReadOptions, on_step: OnStep = said_nothing) -> Iterator[Deduplicated]:
+def deduplicated(paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress) -> Iterator[Deduplicated]:
     """Files, and those under folders. Raises `BadRequest` for what is not there, cannot be read, or holds no record."""
     check_fields(options.columns)
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,
-        closing(Many(Path(folder), on_step)) as many,
+        closing(OutOfCoreResolver(Path(folder), on_step)) as many,
     ):
         reading = _Reading(paths, options, records)
         for key in reading.read():
             many.add("", key)
-        found = many.resolved()
+        found = many.resolve()
         yield Deduplicated(reading.ids.all(), reading.files, reading.told(), records, found)
 
 
@@ -156,7 +156,7 @@ class _Reading:
     def _kept(self, path: Path, entry: Entry) -> Keys:
         own = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
         self.ids.add(own)
-        key = keys_of(entry.record)
+        key = make_keys(entry.record)
         called = entry.record.doc_id or short_id(str(path), f"id:{own}" if own is not None else f"at:{len(self.records)}")
         self.records.add(entry.record.model_copy(update={"doc_id": called, "origin": str(path)}))
         return key

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrider.identity.glance import worth_comparing
+from outrider.identity.glance import prefilter
 from outrider.identity.groups import Groups
 from outrider.identity.merging import richness
-from outrider.identity.works import addressed, shared_identifier
+from outrider.identity.works import page_identifier, shared_identifier
 from outrider.nodes.dedup_merging import records_in
 from outrider.nodes.dedup_model import Pair, askable
 from outrider.state.decisions import Decisions, pair_of
@@ -57,24 +57,24 @@ class Judging:
     _said: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
 
     def keys(self, record: Record) -> Keys:
-        from outrider.identity.keys import keys_of
+        from outrider.identity.keys import make_keys
 
         known = self._keys.get(id(record))
         if known is None:
-            known = self._keys[id(record)] = (record, keys_of(record))  # the record too, so that its id stays its own
+            known = self._keys[id(record)] = (record, make_keys(record))  # the record too, so that its id stays its own
         return known[1]
 
     def of(self, one: Record, other: Record) -> Judgement:
         from outrider.identity.weights import WEIGHTS
 
-        return self.judged(self.keys(one), self.keys(other), WEIGHTS)
+        return self.judge_keys(self.keys(one), self.keys(other), WEIGHTS)
 
-    def judged(self, one: Keys, other: Keys, weights: Weights) -> Judgement:
+    def judge_keys(self, one: Keys, other: Keys, weights: Weights) -> Judgement:
         """Symmetric."""
-        from outrider.identity.judging import judged
+        from outrider.identity.judging import judge_keys
 
         if (known := self._said.get((one, other)) or self._said.get((other, one))) is None:
-            known = self._said[one, other] = judged(one, other, weights)
+            known = self._said[one, other] = judge_keys(one, other, weights)
         return known
 
     def parted(self, one: Candidate, other: Candidate) -> bool:
@@ -103,7 +103,7 @@ class Judging:
         if said := self._same(leader.record, other.record):
             return said
         for page, work in ((other.record, leader.record), (leader.record, other.record)):
-            if (address := addressed(page)) and address in work.identifiers.pairs():
+            if (address := page_identifier(page)) and address in work.identifiers.pairs():
                 return f"the page of {' '.join(address)}"
         near = ((one, said) for one in group if one is not other and (said := self._same(one.record, other.record)))
         return next((f"same work as {one.record.doc_id}: {said}" for one, said in near), NO_MORE)
@@ -139,7 +139,7 @@ def _parts(work: Candidate) -> Iterator[Record]:
 def _near(works: Sequence[Candidate], decisions: Decisions) -> list[list[int]]:
     """Places of works that could be one with another: apart what no chain of likeness connects, unless something was decided."""
     nodes = [(at, record) for at, work in enumerate(works) for record in _parts(work)]
-    found = worth_comparing([record for _, record in nodes], [at for at, _ in nodes])
+    found = prefilter([record for _, record in nodes], [at for at, _ in nodes])
     if not decisions:
         return found
     named = decisions.names()
@@ -162,22 +162,26 @@ def _resolved_among(
     works: Sequence[Candidate], near: Sequence[int], judging: Judging, groups: Groups
 ) -> tuple[list[Link], list[tuple[float, tuple[str, str]]], bool]:
     """Of grey pairs the negative score first."""
-    from outrider.identity.deciding import fixed_by
-    from outrider.identity.resolving import resolved
+    from outrider.identity.deciding import make_overrides
+    from outrider.identity.resolving import resolve_keys
     from outrider.identity.weights import WEIGHTS
 
     nodes = [(at, record) for at in near for record in _parts(works[at])]
     first: dict[int, int] = {}
     tied = {(first[at], node): BEFORE for node, (at, _) in enumerate(nodes) if first.setdefault(at, node) != node}
-    fixed = fixed_by(judging.decisions, [record.doc_id for _, record in nodes], tied)
-    found = resolved([judging.keys(record) for _, record in nodes], WEIGHTS, fixed, judging.judged)
+    fixed = make_overrides(judging.decisions, [record.doc_id for _, record in nodes], tied)
+    found = resolve_keys([judging.keys(record) for _, record in nodes], WEIGHTS, fixed, judging.judge_keys)
     for members in found.groups:
         for node in members[1:]:
             groups.join(nodes[members[0]][0], nodes[node][0])
     ids = [works[at].record.doc_id for at, _ in nodes]
     links = [Link(ids[link.one], ids[link.other], link.relation) for link in found.related]
-    unsure = [(-round(pair.judgement.score, 6), pair_of(ids[pair.one], ids[pair.other])) for pair in found.grey if askable(pair.judgement)]
-    again = any(pair.judgement.verdict == "same" for pair in found.grey)
+    unsure = [
+        (-round(pair.judgement.score, 6), pair_of(ids[pair.one], ids[pair.other]))
+        for pair in found.ambiguous_pairs
+        if askable(pair.judgement)
+    ]
+    again = any(pair.judgement.verdict == "same" for pair in found.ambiguous_pairs)
     return links, unsure, again
 
 
@@ -188,14 +192,14 @@ def _join_pages(groups: Groups, works: Sequence[Candidate], judging: Judging) ->
 
     What shares is looked at before any page has joined, so that their order means nothing.
     """
-    pages = {at: address for at, work in enumerate(works) if (address := addressed(work.record))}
+    pages = {at: address for at, work in enumerate(works) if (address := page_identifier(work.record))}
     if not pages:
         return False
     by_identifier: dict[tuple[str, str], list[int]] = {}
     for at, work in enumerate(works):
         for pair in {pair for record in (work.record, *work.members) for pair in record.identifiers.pairs()}:
             by_identifier.setdefault(pair, []).append(at)
-    found = {root for at, work in enumerate(works) if {*map(addressed, records_in(work))} != {pages.get(root := groups.root(at))}}
+    found = {root for at, work in enumerate(works) if {*map(page_identifier, records_in(work))} != {pages.get(root := groups.root(at))}}
     alone = sorted((page for page in pages if groups.root(page) not in found), key=lambda page: works[page].record.doc_id)
     named_ids = judging.decisions.names() if judging.decisions else frozenset[str]()
     firsts: dict[object, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from outrider.identity.titles import normal_title
-from outrider.identity.works import contradicting, same_work, titles_agree
+from outrider.identity.works import identifiers_contradict, same_work, titles_agree
 from outrider.state.records import Record
 
 FEWEST_WORDS = 4
@@ -21,7 +21,7 @@ def agree(work: Record, said: Record) -> bool:
     if same_work(work, said):
         return True
     shared = set(work.identifiers.pairs()) & set(said.identifiers.pairs())
-    return bool(shared) and work.kind == "page" and not contradicting(work, said) and title_of_work(work.title, said.title)
+    return bool(shared) and work.kind == "page" and not identifiers_contradict(work, said) and title_of_work(work.title, said.title)
 
 
 def title_of_work(page: str, title: str) -> bool:

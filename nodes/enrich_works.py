@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from outrider.identity.merging import fill_missing, strip_page_values
-from outrider.identity.works import contradicting
+from outrider.identity.works import identifiers_contradict
 from outrider.nodes.enrich_rows import FAILED, WHY, Part, status_of
 from outrider.nodes.enrich_titles import agree, title_of_find, title_of_work
 from outrider.nodes.lookup import Together, Way, in_turn, ways_to
@@ -205,7 +205,7 @@ class Works:
         """Identifiers that a page gave are taken where a find of this search has them, or a service that is asked says so."""
         page, record = got.page, self.found.get(work.at, work.record)
         new = Identifiers(**{scheme: value for scheme, value in page.identifiers.pairs() if not getattr(work.known, scheme)})
-        if not new.pairs() or contradicting(record.model_copy(update={"identifiers": work.known}), page):
+        if not new.pairs() or identifiers_contradict(record.model_copy(update={"identifiers": work.known}), page):
             return
         known = Identifiers(**{**dict(new.pairs()), **dict(work.known.pairs())})
         claimed = record.model_copy(update={"identifiers": known})

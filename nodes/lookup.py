@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from outrider.identity.merging import fill_missing, leading
-from outrider.identity.works import contradicting, titles_agree
+from outrider.identity.works import identifiers_contradict, titles_agree
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source
 from outrider.state.records import Identifiers, Record
@@ -184,7 +184,7 @@ def _merged(found: Sequence[Record]) -> Record | None:
     if not found:
         return None
     leader = min(found, key=leading)
-    others = [one for one in found if one is not leader and not contradicting(leader, one) and _agree(leader, one)]
+    others = [one for one in found if one is not leader and not identifiers_contradict(leader, one) and _agree(leader, one)]
     return fill_missing(leader, others) if others else leader
 
 

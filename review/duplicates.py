@@ -36,14 +36,14 @@ def records(path: Path) -> Iterator[tuple[int, Record]]:
 
 
 def _by_identity(path: Path) -> list[Duplicate]:
-    from outrider.identity.keys import keys_of
-    from outrider.identity.resolving import resolved
+    from outrider.identity.keys import make_keys
+    from outrider.identity.resolving import resolve_keys
 
     numbers, keys = [], []
     for number, record in records(path):
         numbers.append(number)
-        keys.append(keys_of(record))
-    resolution = resolved(keys)
+        keys.append(make_keys(record))
+    resolution = resolve_keys(keys)
     told = []
     for places, reasons in zip(resolution.groups, resolution.reasons, strict=True):
         why = reasons[0] if reasons else ""

@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from outrider.identity.keys import keys_of
-from outrider.identity.streamed import Many
-from outrider.identity.streaming import OnStep, said_nothing
+from outrider.identity.keys import make_keys
+from outrider.identity.streamed import OutOfCoreResolver
+from outrider.identity.streaming import OnStep, no_progress
 from outrider.state.decisions import Decision, Decisions
 
 if TYPE_CHECKING:
@@ -42,23 +42,23 @@ class ReadLibrary:
     def __init__(self, folder: Path, on_step: OnStep) -> None:
         self._folder, self._on_step = folder, on_step
         self.records = 0
-        self._many: Many | None = None
+        self._many: OutOfCoreResolver | None = None
         self._decisions = Decisions()
 
     async def read(self, services: Services) -> None:
         """Raises `LibraryError`."""
         library = await services.library()
         self._decisions = Decisions.of(await library.decisions())
-        self._many = Many(self._folder, self._on_step, decisions=self._decisions)
+        self._many = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
         async for record in library.scan():
-            self._many.add(record.doc_id, keys_of(record))
+            self._many.add(record.doc_id, make_keys(record))
             self.records += 1
 
     def works(self) -> Iterator[Work]:
         """Those of several records; what a person decided is respected."""
         if self._many is None:
             return
-        found = self._many.resolved()
+        found = self._many.resolve()
         for group in found.groups():
             if len(group.places) > 1:
                 ids = tuple(found.ids[place] for place in group.places)
@@ -71,7 +71,7 @@ class ReadLibrary:
 
 
 @contextmanager
-def reading(on_step: OnStep = said_nothing) -> Iterator[ReadLibrary]:
+def reading(on_step: OnStep = no_progress) -> Iterator[ReadLibrary]:
     with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(ReadLibrary(Path(folder), on_step)) as read:
         yield read
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.identity.sets import LabelledSet, labelled
-from outrider.identity.blocking import blocked
-from outrider.identity.evidence import Said, compared
-from outrider.identity.judging import SET
-from outrider.identity.keys import Keys, keys_of
+from outrider.identity.blocking import block_pairs
+from outrider.identity.evidence import FieldLevel, compare_keys
+from outrider.identity.judging import MANUAL_WEIGHTS
+from outrider.identity.keys import Keys, make_keys
 
 FITTED_ON = ("asysd", "dblp_acm", "cora")
 WEIGHTS = Path(__file__).parents[2] / "identity" / "weights.py"
@@ -44,7 +44,7 @@ Weights = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    said: tuple[Said, ...]
+    said: tuple[FieldLevel, ...]
     same: bool
     weight: float
     works: tuple[int, int]
@@ -57,13 +57,13 @@ def examples(source: LabelledSet) -> list[Example]:
     assert source.works is not None
     places: dict[Keys, int] = {}
     for at, record in enumerate(source.records):
-        places.setdefault(keys_of(record), at)
+        places.setdefault(make_keys(record), at)
     keys = sorted(places)
     works = [source.works[places[key]] for key in keys]
-    pairs = [(one, other) for one, other in blocked(keys).tolist() if source.judged(places[keys[one]], places[keys[other]])]
+    pairs = [(one, other) for one, other in block_pairs(keys).tolist() if source.judged(places[keys[one]], places[keys[other]])]
     weight = SETS_WEIGHT / max(1, len(pairs))
     found = (
-        Example(compared(keys[one], keys[other], all_fields=True), works[one] == works[other], weight, (works[one], works[other]))
+        Example(compare_keys(keys[one], keys[other], all_fields=True), works[one] == works[other], weight, (works[one], works[other]))
         for one, other in pairs
     )
     return [shown for example in found for shown in _shown(example)]
@@ -88,7 +88,7 @@ def fitted(found: Sequence[Example]) -> Weights:
     What is set by hand (`judging.SET`) counts as it is. What agrees may not speak against, what differs not for: a level that would is
     held at 0, and the others are fitted again.
     """
-    held = set[Said]()
+    held = set[FieldLevel]()
     while True:
         table = _fitted(found, held)
         wrong = {(field, level) for field, levels in table.items() for level, weight in levels.items() if weight * _sign(field, level) < 0}
@@ -103,13 +103,13 @@ def _sign(field: str, level: str) -> int:
     return 0 if not field else 1 if bare in AGREES else -1 if bare in DIFFERS else 0
 
 
-def _fitted(found: Sequence[Example], held: Collection[Said]) -> dict[str, dict[str, float]]:
+def _fitted(found: Sequence[Example], held: Collection[FieldLevel]) -> dict[str, dict[str, float]]:
     import numpy as np
 
-    by_hand = {(field, level): weight for field, levels in SET.items() for level, weight in levels.items()}
+    by_hand = {(field, level): weight for field, levels in MANUAL_WEIGHTS.items() for level, weight in levels.items()}
     levels = sorted({said for example in found for said in example.said} - set(held) - set(by_hand))
     place = {said: at for at, said in enumerate(levels)}
-    merged: dict[tuple[tuple[Said, ...], bool], float] = {}
+    merged: dict[tuple[tuple[FieldLevel, ...], bool], float] = {}
     for example in found:
         merged[example.said, example.same] = merged.get((example.said, example.same), 0.0) + example.weight
     features = np.zeros((len(merged), len(levels)))

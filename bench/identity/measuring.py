@@ -22,8 +22,8 @@ from bench.identity.growth import grown
 from bench.identity.rules import RULES, outrider, outrider_on_disk
 from bench.identity.sets import SETS, LabelledSet, labelled
 from bench.report import Cell, Report, progress
-from outrider.identity.keys import keys_of
-from outrider.identity.resolving import resolved
+from outrider.identity.keys import make_keys
+from outrider.identity.resolving import resolve_keys
 from outrider.state.records import Paper
 
 FOLDS = 5
@@ -175,21 +175,21 @@ def _marked(source: LabelledSet, groups: Sequence[Sequence[int]]) -> Counts:
 def cross_validated(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
     """All records are resolved together each time; of what is found only the fold's works count."""
     assert source.works is not None
-    keys = [keys_of(record) for record in source.records]
+    keys = [make_keys(record) for record in source.records]
     works = sorted(set(source.works))
     total = Counts()
     for fold in range(FOLDS):
         progress(f"{source.name}: fold {fold + 1} of {FOLDS}")
         held = set(works[fold::FOLDS])
         shown = [example for other, found in seen.items() for example in (without(found, held) if other == name else found)]
-        total += counted(source, resolved(keys, fitted(shown)).groups, held)
+        total += counted(source, resolve_keys(keys, fitted(shown)).groups, held)
     return total
 
 
 def left_out(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
     progress(f"{source.name}: other sets only")
     weights = fitted([example for other, found in seen.items() if other != name for example in found])
-    return counted(source, resolved([keys_of(record) for record in source.records], weights).groups)
+    return counted(source, resolve_keys([make_keys(record) for record in source.records], weights).groups)
 
 
 def sizes(records: int) -> tuple[int, ...]:

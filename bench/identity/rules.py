@@ -12,9 +12,9 @@ from typing import Any
 from bench.data import Absent
 from outrider.identity.groups import Groups
 from outrider.identity.identifiers import normal_doi
-from outrider.identity.keys import keys_of
+from outrider.identity.keys import make_keys
 from outrider.identity.resolving import resolve
-from outrider.identity.streamed import Many
+from outrider.identity.streamed import OutOfCoreResolver
 from outrider.identity.titles import normal_title
 from outrider.state.records import Paper
 
@@ -28,10 +28,10 @@ def outrider(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
 
 def outrider_on_disk(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
     """As `outrider dedup` and `outrider library dedup` do it."""
-    with TemporaryDirectory() as folder, closing(Many(Path(folder))) as many:
+    with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder))) as many:
         for record in records:
-            many.add(record.doc_id, keys_of(record))
-        return [group.places for group in many.resolved().groups()]
+            many.add(record.doc_id, make_keys(record))
+        return [group.places for group in many.resolve().groups()]
 
 
 def by_doi(records: Sequence[Paper]) -> Sequence[Sequence[int]]:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.identity.identifiers import canonical_url, normal_openalex, normal_repository, normal_s2
-from outrider.identity.keys import keys_of, number_of, pages_of, resemblance, sketch_of
-from outrider.identity.names import name_of
-from outrider.identity.titles import notice_of, title_of
+from outrider.identity.keys import make_keys, parse_number, parse_pages, resemblance, sketch_abstract
+from outrider.identity.names import parse_name
+from outrider.identity.titles import parse_notice, parse_title
 from outrider.state.records import Identifiers
 
 
@@ -23,7 +23,7 @@ from outrider.state.records import Identifiers
     ],
 )  # fmt: skip
 def test_pages(said: str, first: str, last: str) -> None:
-    assert pages_of(said)[:2] == (first, last)
+    assert parse_pages(said)[:2] == (first, last)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_pages(said: str, first: str, last: str) -> None:
     [("19", "19"), ("9 (1)", "9"), ("1)", ""), ("Suppl 1", "s1"), ("Supplement 1", "s1"), ("0", ""), (None, ""), ("01-Feb", "")],
 )
 def test_numbers(said: str | None, number: str) -> None:
-    assert number_of(said) == number
+    assert parse_number(said) == number
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_numbers(said: str | None, number: str) -> None:
     ],
 )  # fmt: skip
 def test_names(name: str, family: str, initials: str) -> None:
-    found = name_of(name)
+    found = parse_name(name)
     assert found is not None
     assert found[:2] == (family, initials)
 
 
 @pytest.mark.parametrize("nobody", ["", ", ", "et al", "Anonymous", "?"])
 def test_nobody(nobody: str) -> None:
-    assert name_of(nobody) is None
+    assert parse_name(nobody) is None
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_nobody(nobody: str) -> None:
     ],
 )  # fmt: skip
 def test_titles_that_are_one(one: str, other: str) -> None:
-    assert title_of(one).compact == title_of(other).compact
+    assert parse_title(one).compact == parse_title(other).compact
 
 
 def test_scripts_are_kept() -> None:
-    assert title_of("Μηχανική μάθηση").compact
-    assert title_of("Машинное обучение") != title_of("Машинное зрение")
-    assert title_of("تعلم الآلة").content
+    assert parse_title("Μηχανική μάθηση").compact
+    assert parse_title("Машинное обучение") != parse_title("Машинное зрение")
+    assert parse_title("تعلم الآلة").content
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_scripts_are_kept() -> None:
     [("Editorial", True), ("Book reviews", True), ("Guest editor's introduction", True), ("", True), ("DataSplash", False)],
 )
 def test_generic_titles(title: str, generic: bool) -> None:
-    assert title_of(title).generic is generic
+    assert parse_title(title).generic is generic
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_identifiers_have_one_form() -> None:
     assert normal_repository("git@github.com:encode/httpx.git") == "encode/httpx"
     assert normal_repository("encode") is None
     said = Identifiers(doi="https://doi.org/10.1000/ABC", arxiv="arXiv:2101.00001v3", pmid="PMID: 0017", isbn="0-306-40615-2")
-    found = dict(keys_of(paper("a", identifiers=said)).identifiers)
+    found = dict(make_keys(paper("a", identifiers=said)).identifiers)
     assert found == {"doi": "10.1000/abc", "arxiv": "2101.00001", "pmid": "17", "isbn": "9780306406157"}
 
 
@@ -115,21 +115,21 @@ def test_identifiers_have_one_form() -> None:
 )
 def test_identifiers_survive_a_round_trip(said: Identifiers) -> None:
     """The normal form of a normal form is itself."""
-    once = {scheme: value for scheme, value in keys_of(paper("a", identifiers=said)).identifiers if scheme in Identifiers.model_fields}
-    again = {scheme: value for scheme, value in keys_of(paper("a", identifiers=Identifiers(**once))).identifiers if scheme in once}
+    once = {scheme: value for scheme, value in make_keys(paper("a", identifiers=said)).identifiers if scheme in Identifiers.model_fields}
+    again = {scheme: value for scheme, value in make_keys(paper("a", identifiers=Identifiers(**once))).identifiers if scheme in once}
     assert again == once
 
 
 @pytest.mark.parametrize("year", [0, 20244, -3, 999])
 def test_a_year_that_is_none_is_unknown(year: int) -> None:
-    assert keys_of(paper("a", "x", year=year)).year == 0
+    assert make_keys(paper("a", "x", year=year)).year == 0
 
 
 def test_a_cut_abstract_resembles_the_whole() -> None:
     text = " ".join(f"word{at} among many other things with some {at * 7}" for at in range(60))
     other = " ".join(f"thing{at} beside most common stuff that any {at * 3}" for at in range(60))
-    assert resemblance(sketch_of(text), sketch_of(text[: len(text) // 2])) > 0.8
-    assert resemblance(sketch_of(text), sketch_of(other)) < 0.1
+    assert resemblance(sketch_abstract(text), sketch_abstract(text[: len(text) // 2])) > 0.8
+    assert resemblance(sketch_abstract(text), sketch_abstract(other)) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_cut_abstract_resembles_the_whole() -> None:
     ],
 )  # fmt: skip
 def test_notices(title: str, kind: str) -> None:
-    assert notice_of(title) == f"{kind} / wingsofbirds"
+    assert parse_notice(title) == f"{kind} / wingsofbirds"
 
 
 @pytest.mark.parametrize("title", ["Response surfaces of wings", "Wings of birds", "Corrections officers in prison", "Comments", ""])
 def test_articles_are_no_notices(title: str) -> None:
-    assert notice_of(title) == ""
+    assert parse_notice(title) == ""

@@ -38,7 +38,7 @@ def test_a_notice_is_not_its_article(ahead: str, kind: str) -> None:
     assert there.verdict == back.verdict == "different"
     assert there.relation is not None
     assert (there.relation.kind, there.relation.forward) == (kind, True)
-    assert back.relation == there.relation.turned()
+    assert back.relation == there.relation.reverse()
 
 
 def test_parts_of_a_series() -> None:

@@ -11,8 +11,8 @@ from fakes import doi, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.identity.judging import judge, judged
-from outrider.identity.keys import keys_of
+from outrider.identity.judging import judge, judge_keys
+from outrider.identity.keys import make_keys
 from outrider.identity.resolving import Resolution, resolve
 from outrider.state.records import Identifiers, Paper, Record, Repository
 
@@ -98,7 +98,7 @@ def test_evidence_says_field_level_and_side() -> None:
 
 def test_the_grey_zone_is_named() -> None:
     found = resolve([paper("a", TITLE), paper("b", TITLE)])
-    assert [(pair.one, pair.other, pair.judgement.verdict) for pair in found.grey] == [(0, 1, "unsure")]
+    assert [(pair.one, pair.other, pair.judgement.verdict) for pair in found.ambiguous_pairs] == [(0, 1, "unsure")]
 
 
 def test_two_numbers_of_one_registry_keep_two_works_apart() -> None:
@@ -203,5 +203,5 @@ def test_a_thousand_identical_records_are_one() -> None:
 
 
 def test_keys_are_the_same_for_what_cannot_be_told_apart() -> None:
-    assert keys_of(by_ann("a")) == keys_of(by_ann("b"))
-    assert judged(keys_of(by_ann()), keys_of(by_ann())).verdict == "same"
+    assert make_keys(by_ann("a")) == make_keys(by_ann("b"))
+    assert judge_keys(make_keys(by_ann()), make_keys(by_ann())).verdict == "same"

@@ -11,12 +11,12 @@ from fakes import doi, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.identity.blocking import LARGE, blocked, candidates
-from outrider.identity.encoding import decoded, encoded
-from outrider.identity.judging import judged
-from outrider.identity.keys import Keys, keys_of
+from outrider.identity.blocking import LARGE, block_pairs, candidate_pairs
+from outrider.identity.encoding import decode, encode
+from outrider.identity.judging import judge_keys
+from outrider.identity.keys import Keys, make_keys
 from outrider.identity.resolving import resolve
-from outrider.identity.streamed import Many
+from outrider.identity.streamed import OutOfCoreResolver
 from outrider.state.decisions import Decision, Decisions
 from outrider.state.records import Identifiers, Paper, Record
 
@@ -42,13 +42,13 @@ def papers(draw: st.DrawFn, at: int = 0) -> Paper:
 
 
 def many(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
-    with TemporaryDirectory() as folder, closing(Many(Path(folder), decisions=decisions or Decisions())) as work:
+    with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions())) as work:
         for record in records:
-            work.add(record.doc_id, keys_of(record))
-        found = work.resolved()
-        grey = [(pair.one, pair.other, pair.judgement.score) for pair in found.grey()]
+            work.add(record.doc_id, make_keys(record))
+        found = work.resolve()
+        ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in found.ambiguous_pairs()]
         groups = list(found.groups())
-        return [group.places for group in groups], [group.reasons for group in groups], grey, list(found.related())
+        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(found.related())
 
 
 @settings(max_examples=30, deadline=None)
@@ -56,10 +56,10 @@ def many(records: Sequence[Record], decisions: Decisions | None = None) -> tuple
 def test_what_is_found_is_what_is_found_in_memory(drawn: list[Paper]) -> None:
     records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
     whole = resolve(records)
-    groups, reasons, grey, related = many(records)
+    groups, reasons, ambiguous, related = many(records)
     assert groups == list(whole.groups)
     assert reasons == list(whole.reasons)
-    assert grey == [(pair.one, pair.other, pair.judgement.score) for pair in whole.grey]
+    assert ambiguous == [(pair.one, pair.other, pair.judgement.score) for pair in whole.ambiguous_pairs]
     assert related == list(whole.related)
 
 
@@ -75,27 +75,27 @@ def test_what_a_person_decided_counts_on_disk_too(drawn: list[Paper], random: ob
 @settings(max_examples=50, deadline=None)
 @given(papers())
 def test_keys_come_back_from_bytes_unchanged(one: Paper) -> None:
-    assert decoded(encoded(keys_of(one))) == keys_of(one)
+    assert decode(encode(make_keys(one))) == make_keys(one)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(papers(), min_size=2, max_size=8))
 def test_what_is_not_worth_judging_is_different_and_unrelated(drawn: list[Paper]) -> None:
-    keys = sorted({keys_of(one) for one in drawn})
-    left_out = {(one, other) for one, other in blocked(keys).tolist()} - {*candidates(keys)}
+    keys = sorted({make_keys(one) for one in drawn})
+    left_out = {(one, other) for one, other in block_pairs(keys).tolist()} - {*candidate_pairs(keys)}
     for one, other in left_out:
-        judgement = judged(keys[one], keys[other])
+        judgement = judge_keys(keys[one], keys[other])
         assert (judgement.verdict, judgement.relation) == ("different", None)
 
 
 def test_candidates_do_not_depend_on_the_order() -> None:
-    keys = [keys_of(paper(str(at), f"Aspirin and liver {at % 7}", year=2000 + at % 3, pages=f"{at}-{at + 5}")) for at in range(150)]
-    forward = {frozenset((keys[one], keys[other])) for one, other in candidates(keys)}
+    keys = [make_keys(paper(str(at), f"Aspirin and liver {at % 7}", year=2000 + at % 3, pages=f"{at}-{at + 5}")) for at in range(150)]
+    forward = {frozenset((keys[one], keys[other])) for one, other in candidate_pairs(keys)}
     turned: list[Keys] = keys[::-1]
-    assert {frozenset((turned[one], turned[other])) for one, other in candidates(turned)} == forward
+    assert {frozenset((turned[one], turned[other])) for one, other in candidate_pairs(turned)} == forward
 
 
 def test_a_block_of_any_size_gives_each_record_few_pairs() -> None:
     """A thousand editorials of as many years and authors."""
-    keys = [keys_of(paper(str(at), "Editorial", authors=[f"Smith{at}, A."], year=1500 + at % 500, pages=str(at))) for at in range(1_000)]
-    assert len(blocked(keys)) < LARGE * len(keys) // 2
+    keys = [make_keys(paper(str(at), "Editorial", authors=[f"Smith{at}, A."], year=1500 + at % 500, pages=str(at))) for at in range(1_000)]
+    assert len(block_pairs(keys)) < LARGE * len(keys) // 2

@@ -5,7 +5,7 @@ from fakes import doi, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.identity.works import contradicting, preprint_server, same_work, shared_identifier, titles_agree
+from outrider.identity.works import identifiers_contradict, preprint_server, same_work, shared_identifier, titles_agree
 from outrider.state.records import Identifiers, Page, Paper, Record
 
 TITLE = "Aspirin and acute liver injury in adults"
@@ -47,7 +47,7 @@ def test_a_missing_title_is_not_agreement() -> None:
 )  # fmt: skip
 def test_identifiers_that_contradict(one: dict[str, str], other: dict[str, str], contradict: bool) -> None:
     records = by_ann(identifiers=Identifiers(**one)), by_ann("b", identifiers=Identifiers(**other))
-    assert contradicting(*records) == contradict
+    assert identifiers_contradict(*records) == contradict
 
 
 def test_a_preprint_may_have_another_doi_beside_the_same_arxiv_number() -> None:
@@ -110,4 +110,4 @@ RECORDS: st.SearchStrategy[Record] = st.builds(
 @given(RECORDS, RECORDS)
 def test_the_guard_is_symmetric(one: Record, other: Record) -> None:
     assert bool(same_work(one, other)) == bool(same_work(other, one))
-    assert contradicting(one, other) == contradicting(other, one)
+    assert identifiers_contradict(one, other) == identifiers_contradict(other, one)

@@ -13,10 +13,10 @@ from fakes import candidate, doi, paper
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.identity.glance import worth_comparing
+from outrider.identity.glance import prefilter
 from outrider.identity.judging import judge
 from outrider.identity.resolving import resolve
-from outrider.identity.works import addressed
+from outrider.identity.works import page_identifier
 from outrider.nodes.dedup_finding import deduplicated
 from outrider.nodes.dedup_groups import VERSIONS
 from outrider.nodes.dedup_merging import records_in
@@ -238,14 +238,14 @@ def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record
             version = judgement.relation and judgement.relation.kind in VERSIONS
             by_hand = {one.doc_id, other.doc_id} & set(stands.merged)
             assert not stands.apart(one.doc_id, other.doc_id)
-            assert not judgement.contradicts or version or by_hand or addressed(one) or addressed(other)
+            assert not judgement.contradicts or version or by_hand or page_identifier(one) or page_identifier(other)
 
 
 @example([paper("a", f"{LIVER}: a cohort study", authors=["Smith, A"]), paper("b", f"Erratum to: {LIVER}", authors=["Roe, R."])])
 @given(MANY)
 @settings(max_examples=40, deadline=None)
 def test_a_glance_loses_nothing(many: list[Record]) -> None:
-    near = [set(members) for members in worth_comparing(many, range(len(many)))]
+    near = [set(members) for members in prefilter(many, range(len(many)))]
     whole = resolve(many)
     assert all(any(set(group) <= members for members in near) for group in whole.groups if len(group) > 1)
     assert all(any({link.one, link.other} <= members for members in near) for link in whole.related)
