@@ -1,19 +1,19 @@
-"""What metadata says of a repository on four dimensions, 0 to 10, without a model.
+"""Scores of a repository on four dimensions, 0 to 10, from metadata alone.
 
 Each part of a dimension is a number in [0, 1], and a dimension is ten times the mean of the parts whose inputs are known:
 
 ===========  ==========================================================================================================
-maturity     `created_at`: years since, of 5; `stars`: grown to 10,000; `releases`: grown to 20
-activity     `updated_at`: faded by half in 90 days; `commits_90d`: grown to 100; `closed_90d`: grown to 50
-community    `contributors`: grown to 100; `stars`: grown to 10,000; `forks`: grown to 1,000
-maintenance  0 where `archived`; else `updated_at`: faded by half in 365 days; `last_release_at`: the same;
+maturity     `created_at`: years since, of 5; `stars`: log scale to 10,000; `releases`: log scale to 20
+activity     `updated_at`: half-life of 90 days; `commits_90d`: log scale to 100; `closed_90d`: log scale to 50
+community    `contributors`: log scale to 100; `stars`: log scale to 10,000; `forks`: log scale to 1,000
+maintenance  0 where `archived`; else `updated_at`: half-life of 365 days; `last_release_at`: the same;
              `issue_response_days`: 7 / (7 + days); `closed_issues`: their share of all, with `open_issues`
 ===========  ==========================================================================================================
 
-A count *grown to* N is log(1 + count) / log(1 + N), at most 1; a date *faded by half in* N days is 0.5 ^ (days since / N).
-`stars`, `forks`, `updated_at` and `archived` are fields of the record; all others stand in its `metadata`, where a source that knows
-them puts them: dates in ISO 8601, `commits_90d` and `closed_90d` as counts of the last 90 days (issues and pull requests), and
-`issue_response_days` as the median. A dimension of which nothing is known has no score; it is never guessed.
+A count on a *log scale to* N is log(1 + count) / log(1 + N), at most 1; a date with a *half-life of* N days is 0.5 ^ (days since / N).
+`stars`, `forks`, `updated_at` and `archived` are fields of the record. All others are in its `metadata`, if the source provides them:
+dates in ISO 8601, `commits_90d` and `closed_90d` as counts of the last 90 days (issues and pull requests), and `issue_response_days`
+as the median. A dimension without any known input has no score; it is never guessed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The inputs of one repository, checked: what is no number or date counts as missing."""
+    """The inputs of one repository, checked: a value that is not a number or date counts as missing."""
 
     record: Repository
     now: float
@@ -53,7 +53,7 @@ class Facts:
         return float(value) if usable else None  # type: ignore[arg-type]
 
     def age_s(self, name: str) -> float | None:
-        """Seconds since a date, 0 for one that is still to come."""
+        """Seconds since a date, 0 for one in the future."""
         value = self.value(name)
         try:
             then = datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -64,36 +64,35 @@ class Facts:
         return max(0.0, self.now - (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp())
 
 
-Part = Callable[[Facts, str], float | None]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One input's part of a dimension: the function, and the same as a formula in Python's notation, which the web page shows."""
+
+    formula: str
+    """Over `{name}`, the input: a count as it is, a date as `age_s({name})`. A test compares it with the function."""
+    value: Callable[[Facts, str], float | None]
+    """The part in [0, 1]; None where the input is missing."""
 
 
-def grown(count: float, full: float) -> float:
-    return min(1.0, math.log1p(count) / math.log1p(full))
+def _log_scale(full: float) -> Part:
+    def value(facts: Facts, name: str) -> float | None:
+        return None if (count := facts.count(name)) is None else min(1.0, math.log1p(count) / math.log1p(full))
+
+    return Part(f"min(1.0, log1p({{name}}) / log1p({full}))", value)
 
 
-def faded(age_s: float, half_days: float) -> float:
-    return math.exp2(-age_s / (half_days * DAY_S))
+def _half_life(days: float) -> Part:
+    def value(facts: Facts, name: str) -> float | None:
+        return None if (age_s := facts.age_s(name)) is None else math.exp2(-age_s / (days * DAY_S))
 
-
-def _grown_to(full: float) -> Part:
-    def part(facts: Facts, name: str) -> float | None:
-        return None if (count := facts.count(name)) is None else grown(count, full)
-
-    return part
-
-
-def _faded_in(half_days: float) -> Part:
-    def part(facts: Facts, name: str) -> float | None:
-        return None if (age_s := facts.age_s(name)) is None else faded(age_s, half_days)
-
-    return part
+    return Part(f"exp2(-age_s({{name}}) / ({days} * DAY_S))", value)
 
 
 def _years_of_five(facts: Facts, name: str) -> float | None:
     return None if (age_s := facts.age_s(name)) is None else min(1.0, age_s / (5 * YEAR_S))
 
 
-def _answered_in_a_week(facts: Facts, name: str) -> float | None:
+def _response_in_a_week(facts: Facts, name: str) -> float | None:
     return None if (days := facts.count(name)) is None else 7 / (7 + days)
 
 
@@ -103,14 +102,18 @@ def _share_closed(facts: Facts, name: str) -> float | None:
 
 
 PARTS: Mapping[str, Mapping[str, Part]] = {
-    "maturity": {"created_at": _years_of_five, "stars": _grown_to(10_000), "releases": _grown_to(20)},
-    "activity": {"updated_at": _faded_in(90), "commits_90d": _grown_to(100), "closed_90d": _grown_to(50)},
-    "community": {"contributors": _grown_to(100), "stars": _grown_to(10_000), "forks": _grown_to(1_000)},
+    "maturity": {
+        "created_at": Part("min(1.0, age_s({name}) / (5 * YEAR_S))", _years_of_five),
+        "stars": _log_scale(10_000),
+        "releases": _log_scale(20),
+    },
+    "activity": {"updated_at": _half_life(90), "commits_90d": _log_scale(100), "closed_90d": _log_scale(50)},
+    "community": {"contributors": _log_scale(100), "stars": _log_scale(10_000), "forks": _log_scale(1_000)},
     "maintenance": {
-        "updated_at": _faded_in(365),
-        "last_release_at": _faded_in(365),
-        "issue_response_days": _answered_in_a_week,
-        "closed_issues": _share_closed,
+        "updated_at": _half_life(365),
+        "last_release_at": _half_life(365),
+        "issue_response_days": Part("7 / (7 + {name})", _response_in_a_week),
+        "closed_issues": Part("{name} / ({name} + open_issues)", _share_closed),
     },
 }
 
@@ -118,24 +121,26 @@ PARTS: Mapping[str, Mapping[str, Part]] = {
 def dimensions(record: Repository, now: float) -> dict[str, Dimension]:
     """The four dimensions of the table above; `now` in seconds since the epoch."""
     facts = Facts(record, now)
-    found = {name: _dimension(facts, parts) for name, parts in PARTS.items()}
+    scores: dict[str, Dimension] = {}
+    for dimension, parts in PARTS.items():
+        values = {name: part.value(facts, name) for name, part in parts.items()}
+        known = [value for value in values.values() if value is not None]
+        missing = tuple(name for name, value in values.items() if value is None)
+        scores[dimension] = Dimension(10 * sum(known) / len(known) if known else None, missing)
     if record.archived:
-        found["maintenance"] = Dimension(0.0)
-    return found
+        scores["maintenance"] = Dimension(0.0)
+    return scores
 
 
-def _dimension(facts: Facts, parts: Mapping[str, Part]) -> Dimension:
-    values = {name: part(facts, name) for name, part in parts.items()}
-    known = [value for value in values.values() if value is not None]
-    missing = tuple(name for name, value in values.items() if value is None)
-    return Dimension(10 * sum(known) / len(known) if known else None, missing)
+OVERALL_FORMULA = "min(mean, 2 * relevance, 1.0)"
+"""What `overall` returns, for the web page."""
 
 
 def overall(relevance: float, scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
     """A repository's score in [0, 1]: the weighted mean of its relevance (0 to 1) and dimensions (0 to 10), at most twice its relevance.
 
-    A dimension without a score is left out of the mean. The cap keeps what is famous and well kept, but does not answer the request,
-    below the threshold. `weights` are by dimension, with `relevance` among them, which weighs more than 0.
+    A dimension without a score is left out of the mean. The cap keeps a famous and well maintained repository that does not answer the
+    request below the threshold. `weights` are by dimension and include `relevance`, whose weight is above 0.
     """
     known = {"relevance": relevance, **{name: score / 10 for name, score in scores.items() if score is not None}}
     total = sum(weights[name] for name in known)

@@ -126,6 +126,13 @@ def renown(record: Record) -> float:
     return min(1.0, math.log10(1 + count) / 4)
 
 
+FORMULAS: Mapping[str, str] = {
+    "recency": "0.5 if year is None else 0.5 ** (max(0, this_year - year) / half_life_years)",
+    "renown": "min(1.0, log10(1 + count) / 4)",
+}
+"""What both functions above return, in Python's notation, for the web page; a test compares them."""
+
+
 def _scored(candidate: Candidate, bm25: float | None, reason: str, weights: RankingSettings, this_year: int) -> Candidate:
     """`bm25` is None for a candidate that was not compared by its text; it then counts as 0 and stands in no score."""
     record = candidate.record

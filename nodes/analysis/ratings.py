@@ -77,6 +77,6 @@ def by_metadata(record: Repository, now: float) -> list[Rating]:
 def _explained(name: str, found: Dimension, facts: Facts) -> Rating:
     if name == "maintenance" and facts.record.archived:
         return Rating(dimension=name, score=0.0, because=("it is archived",))
-    parts = ((figure, part(facts, figure)) for figure, part in PARTS[name].items())
+    parts = ((figure, part.value(facts, figure)) for figure, part in PARTS[name].items())
     because = tuple(f"{figure} {facts.value(figure)}: {value:.2f}" for figure, value in parts if value is not None)
     return Rating(dimension=name, score=None if found.score is None else round(found.score, 2), because=because, missing=found.missing)

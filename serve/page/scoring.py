@@ -12,7 +12,6 @@ from pydantic import Field
 from outrider.nodes import dimensions, organizer, rule_ranker, unscored
 from outrider.nodes.paper_scoring import TAGS
 from outrider.nodes.rule_ranker import DELTA, K1, TEXT_DEPTH, B
-from outrider.serve.page import formulas
 from outrider.settings.model import RankingSettings, RepositorySettings
 from outrider.state.model import Model
 from outrider.state.records import Repository
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 COUNTS = (0, 1, 10, 100, 1_000, 10_000)
 DAYS = (0, 30, 90, 180, 365, 730, 1_825)
 """Of the examples, which the scoring functions themselves compute."""
-WRITTEN_OUT = {"grown": dimensions.grown, "faded": dimensions.faded}
 BESIDE = {"open_issues": 50}
 """An input that one part needs beside its own, for the examples."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,9 +87,9 @@ def explained_scoring(services: Services) -> Explanation:
         relevance=_weight(settings.repository, "relevance"),
         dimensions=tuple(_dimension(name, settings.repository) for name in RepositorySettings.model_fields if name != "relevance"),
         constants={"DAY_S": dimensions.DAY_S, "YEAR_S": dimensions.YEAR_S},
-        overall=(Named(name="overall", text=formulas.returned(dimensions.overall)),),
+        overall=(Named(name="overall", text=dimensions.OVERALL_FORMULA),),
         rules=tuple(_weight(ranking, name) for name in RankingSettings.model_fields if name in RULES),
-        rule_formulas=tuple(Named(name=one.__name__, text=formulas.returned(one)) for one in (rule_ranker.recency, rule_ranker.renown)),
+        rule_formulas=tuple(Named(name=name, text=formula) for name, formula in rule_ranker.FORMULAS.items()),
         rule_constants={"k1": K1, "b": B, "delta": DELTA, "depth": TEXT_DEPTH, "half_life_years": ranking.recency_half_life_years},
         threshold=settings.organizer.relevance_threshold,
         order=inspect.cleandoc(organizer.organized.__doc__ or ""),
@@ -125,9 +123,9 @@ def _dimension(name: str, settings: RepositorySettings) -> DimensionShown:
 def _part(name: str, part: dimensions.Part) -> PartShown:
     given = [(days, "days", _facts(name, (NOW - timedelta(days=days)).isoformat())) for days in DAYS]
     given += [(count, "", _facts(name, count)) for count in COUNTS]
-    values = [(number, unit, part(facts, name)) for number, unit, facts in given]
+    values = [(number, unit, part.value(facts, name)) for number, unit, facts in given]
     shown = tuple(Example(given=number, unit=unit, value=round(value, 3)) for number, unit, value in values if value is not None)
-    return PartShown(name=name, formula=formulas.of_part(part, name, WRITTEN_OUT), examples=shown)
+    return PartShown(name=name, formula=part.formula.format(name=name), examples=shown)
 
 
 def _facts(name: str, value: object) -> dimensions.Facts:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.dimensions import PARTS, dimensions, overall
+from outrider.nodes.dimensions import DAY_S, OVERALL_FORMULA, PARTS, YEAR_S, Facts, dimensions, overall
 from outrider.settings.model import RepositorySettings
 from outrider.state.records import Repository
 
@@ -106,3 +107,33 @@ counts = st.none() | st.integers(0, 10**9)
 def test_every_dimension_is_in_bounds(stars: int | None, forks: int | None, metadata: dict[str, Any]) -> None:
     for one in dimensions(repository(metadata, stars=stars, forks=forks), NOW).values():
         assert one.score is None or 0 <= one.score <= 10
+
+
+EVERY_PART = [(dimension, name) for dimension, parts in PARTS.items() for name in parts]
+MATHS = {"log1p": math.log1p, "exp2": math.exp2, "min": min, "DAY_S": DAY_S, "YEAR_S": YEAR_S}
+
+
+@pytest.mark.parametrize(("dimension", "name"), EVERY_PART)
+@given(value=st.integers(0, 10**6), open_issues=st.integers(0, 10**6))
+def test_a_printed_formula_computes_what_its_function_computes(dimension: str, name: str, value: int, open_issues: int) -> None:
+    """On random counts, and on dates of random age in seconds. A part without a formula over its input fails, too."""
+    part = PARTS[dimension][name]
+    formula = part.formula.format(name=name)
+    assert name in formula
+    date = f"age_s({name})" in formula
+    known: Any = datetime.fromtimestamp(NOW - value * 1_000, UTC).isoformat() if date else value
+    record = repository({"open_issues": open_issues} | ({} if name in Repository.model_fields else {name: known}))
+    facts = Facts(record.model_copy(update={name: known} if name in Repository.model_fields else {}), NOW)
+    names = {name: value, "open_issues": open_issues, "age_s": lambda number: number * 1_000.0}
+    computed = part.value(facts, name)
+    if computed is None:
+        assert (name, value, open_issues) == ("closed_issues", 0, 0)
+    else:
+        assert computed == pytest.approx(eval(formula, {**MATHS, **names}))
+
+
+@given(unit, st.fixed_dictionaries(dict.fromkeys(PARTS, ten)))
+def test_the_printed_formula_of_the_overall_score_computes_it(relevance: float, scores: dict[str, float | None]) -> None:
+    known = {"relevance": relevance} | {name: score / 10 for name, score in scores.items() if score is not None}
+    mean = sum(WEIGHTS[name] * value for name, value in known.items()) / sum(WEIGHTS[name] for name in known)
+    assert overall(relevance, scores, WEIGHTS) == pytest.approx(eval(OVERALL_FORMULA, {"min": min, "mean": mean, "relevance": relevance}))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from fakes import candidate, paper
 from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus
 
-from outrider.nodes.rule_ranker import bm25_plus, ranked, recency, renown, tallied
+from outrider.nodes.rule_ranker import FORMULAS, bm25_plus, ranked, recency, renown, tallied
 from outrider.settings.model import RankingSettings
 
 WEIGHTS = RankingSettings()
@@ -66,6 +68,13 @@ def test_recency_halves_and_the_unknown_is_in_the_middle() -> None:
 
 def test_renown_grows_with_the_logarithm() -> None:
     assert [renown(paper("a", citations=count)) for count in (None, 0, 9_999, 10**7)] == [0.0, 0.0, 1.0, 1.0]
+
+
+@given(st.none() | st.integers(1800, 2030), st.floats(0.1, 1_000), st.integers(0, 10**8))
+def test_printed_formulas_compute_what_their_functions_compute(year: int | None, half_life: float, count: int) -> None:
+    names = {"min": min, "max": max, "log10": math.log10, "year": year, "this_year": 2026, "half_life_years": half_life, "count": count}
+    computed = {"recency": recency(year, 2026, half_life), "renown": renown(paper("a", citations=count))}
+    assert {name: eval(formula, names) for name, formula in FORMULAS.items()} == pytest.approx(computed)
 
 
 titles = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)

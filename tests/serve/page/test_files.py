@@ -17,8 +17,7 @@ from fakes import paper
 from outrider.nodes import dimensions
 from outrider.serve.keys import hash_of
 from outrider.serve.page import files
-from outrider.serve.page.formulas import of_part
-from outrider.serve.page.scoring import COUNTS, WRITTEN_OUT, explained_scoring
+from outrider.serve.page.scoring import COUNTS, explained_scoring
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 
@@ -73,14 +72,6 @@ def test_a_formula_shown_computes_what_the_code_computes(name: str) -> None:
         for one in part.examples:
             value = eval(part.formula, {**known, part.name: one.given})
             assert value == pytest.approx(one.value, abs=0.0006), (part.name, part.formula)
-
-
-def test_a_part_that_cannot_be_read_is_an_error_and_no_blank() -> None:
-    def odd(facts: dimensions.Facts, name: str) -> float | None:
-        return facts.count(name)
-
-    with pytest.raises(ValueError, match="stars"):
-        of_part(odd, "stars", WRITTEN_OUT)
 
 
 def test_weights_are_those_of_the_settings_and_names_all_six() -> None:
