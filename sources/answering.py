@@ -1,20 +1,92 @@
-"""How a search's answer is made up of what a service gave: scores, what was left out, and how old it is."""
+"""Base of the adapters of HTTP services: their common fields, and answers with scores, gaps and age."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
-from outrider.sources.calls.service import Reply
+from outrider.sources.calls.caller import Caller
+from outrider.sources.calls.service import Reply, Service
+from outrider.state.errors import Malformed, SourceError
 from outrider.state.hits import Scored
-from outrider.state.ports import SourceAnswer
-from outrider.state.records import Record
+from outrider.state.intent import Constraints
+from outrider.state.ports import Capabilities, SourceAnswer
+from outrider.state.records import Paper, Record
 
 Status = Literal["", "partial", "cached", "stale"]
 SPARE = 0.03
 """Part of a search's time that is kept for handing over what came: who asks stops listening when the time is up."""
 UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSource:
+    """Fields of a `Source` that searches one HTTP service."""
+
+    caller: Caller
+    service: Service
+    timeout_s: float
+    capabilities: Capabilities
+    name: str
+    strategies: tuple[str, ...] = ("relevance",)
+
+
+class WorkFormat(Protocol):
+    """A module of `sources.records` that reads lists of works."""
+
+    NAME: str
+
+    def refusal_of(self, said: Any) -> str: ...
+
+    def works_of(self, said: Any) -> tuple[list[Any], int | None]: ...
+
+    def paper_of(self, said: Any) -> Paper | None: ...
+
+
+class ScoredWorkFormat(WorkFormat, Protocol):
+    def score_of(self, said: Any) -> float | None: ...
+
+
+def read_works(said: Any, works_format: WorkFormat, service: Service) -> tuple[list[Any], int | None]:
+    """The works of an answer, and how many there are in all. Raises `Malformed` for a refusal."""
+    if why := works_format.refusal_of(said):
+        raise Malformed(f"{works_format.NAME} refused the search: {service.shown(why)}")
+    return works_format.works_of(said)
+
+
+def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:
+    """Filters `name:date` for the years asked for; `first` and `last` name the filters of the two ends."""
+    years = constraints.years
+    return [
+        f"{name}:{year:04d}-{day}"
+        for name, year, day in ((first, years.min, "01-01"), (last, years.max, "12-31"))
+        if year is not None and 0 < year <= 9999
+    ]
+
+
+def answer_with_works(
+    works: Sequence[Any],
+    works_format: ScoredWorkFormat,
+    total: int | None,
+    limit: int,
+    replies: Sequence[Reply],
+    notes: Sequence[str] = (),
+    failed: Sequence[SourceError] = (),
+) -> SourceAnswer:
+    """The papers among the first works; an answer with other than the announced number of works says so.
+
+    `failed` are the errors of pages that did not come.
+    """
+    missing = f"{len(failed)} of {len(replies) + len(failed)} pages did not come: {failed[0]}" if failed else ""
+    retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
+    papers = [(works_format.paper_of(work), works_format.score_of(work)) for work in works[:limit]]
+    titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
+    if not missing and total is not None and len(works) != (expected := min(total, limit)):
+        mismatch = f"{works_format.NAME} says that it has {total:,} works and gave {len(works):,}"
+        missing, notes = (mismatch, notes) if len(works) < expected else ("", [*notes, mismatch])
+    return answered(scored(titled), total, replies, len(papers) - len(titled), notes, missing, retry_at)
 
 
 def spared(within_s: float) -> float:

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 from pydantic import JsonValue
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi
-from outrider.sources.answering import answered, scored, spared
+from outrider.sources.answering import ServiceSource, answered, scored, spared
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.records import said
 from outrider.sources.wording import telling
@@ -65,15 +65,11 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Arxiv:
+class Arxiv(ServiceSource):
     """A `Source`."""
 
-    caller: Caller
-    service: Service
-    timeout_s: float
     capabilities: Capabilities = CAPABILITIES
     name: str = NAME
-    strategies: tuple[str, ...] = (RELEVANCE,)
 
     @classmethod
     def of(cls, settings: ArxivSettings, caller: Caller) -> Self:

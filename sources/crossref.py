@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_doi
 from outrider.settings.sources import CrossrefSettings
-from outrider.sources.answering import answered, ends_at, scored, spared
+from outrider.sources.answering import ServiceSource, answer_with_works, ends_at, read_works, spared, year_filters
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import MOVED, Service
 from outrider.sources.records import crossref as records
@@ -33,15 +33,11 @@ POLITE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Crossref:
+class Crossref(ServiceSource):
     """A `Source`."""
 
-    caller: Caller
-    service: Service
-    timeout_s: float
     capabilities: Capabilities = CAPABILITIES
     name: str = NAME
-    strategies: tuple[str, ...] = ("relevance",)
 
     @classmethod
     def of(cls, settings: CrossrefSettings, caller: Caller) -> Self:
@@ -57,16 +53,8 @@ class Crossref:
             return SourceAnswer(())
         params = params_of(words, query.constraints, limit)
         reply = await self.caller.get(self.service, "/works", params, within_s=spared(query.within_s))
-        said = reply.json()
-        if why := records.refusal_of(said):
-            raise Malformed(f"{NAME} refused the search: {self.service.shown(why)}")
-        works, total = records.works_of(said)
-        papers = [(records.paper_of(work), records.score_of(work)) for work in works[:limit]]
-        titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
-        expected = len(works) if total is None else min(total, limit)
-        disagrees = f"{NAME} says that it has {total:,} works and gave {len(works):,}" if len(works) != expected else ""
-        missing, notes = (disagrees, []) if len(works) < expected else ("", [disagrees])
-        return answered(scored(titled), total, [reply], len(papers) - len(titled), notes, missing)
+        works, total = read_works(reply.json(), records, self.service)
+        return answer_with_works(works, records, total, limit, [reply])
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A DOI that is only another name of a work is followed to the work's own."""
@@ -86,12 +74,7 @@ class Crossref:
 
 
 def params_of(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
-    years = constraints.years
-    filters = [
-        f"{name}:{year:04d}-{day}"
-        for name, year, day in (("from-pub-date", years.min, "01-01"), ("until-pub-date", years.max, "12-31"))
-        if year is not None and 0 < year <= 9999
-    ]
+    filters = year_filters(constraints, "from-pub-date", "until-pub-date")
     return {
         "query.bibliographic": words,
         "sort": "relevance",

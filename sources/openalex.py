@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import OpenalexSettings
-from outrider.sources.answering import answered, ends_at, scored
+from outrider.sources.answering import ServiceSource, answer_with_works, ends_at, read_works, year_filters
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import MOVED, Reply, Service, is_whole
 from outrider.sources.records import openalex as records
@@ -55,15 +55,11 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Openalex:
+class Openalex(ServiceSource):
     """A `Source`."""
 
-    caller: Caller
-    service: Service
-    timeout_s: float
     capabilities: Capabilities = CAPABILITIES
     name: str = NAME
-    strategies: tuple[str, ...] = ("relevance",)
 
     @classmethod
     def of(cls, settings: OpenalexSettings, caller: Caller) -> Self:
@@ -127,10 +123,7 @@ class Openalex:
 
     async def _page(self, asked: Mapping[str, str | int], number: int, until: float) -> Page:
         reply = await self.caller.get(self.service, "/works", {**asked, "page": number}, within_s=until - time.monotonic())
-        said = reply.json()
-        if why := records.refusal_of(said):
-            raise Malformed(f"{NAME} refused the search: {self.service.shown(why)}")
-        works, total = records.works_of(said)
+        works, total = read_works(reply.json(), records, self.service)
         return Page(works, total, reply)
 
     async def _tried(self, asked: Mapping[str, str | int], number: int, until: float) -> Page | SourceError:
@@ -150,12 +143,7 @@ def search_words(query: SourceQuery) -> list[str]:
 
 
 def params_of(words: Sequence[str], constraints: Constraints, per_page: int) -> dict[str, Any]:
-    years = constraints.years
-    filters = [
-        f"{name}:{year:04d}-{day}"
-        for name, year, day in (("from_publication_date", years.min, "01-01"), ("to_publication_date", years.max, "12-31"))
-        if year is not None and 0 < year <= 9999
-    ]
+    filters = year_filters(constraints, "from_publication_date", "to_publication_date")
     return {
         "search": " ".join(words),
         "sort": "relevance_score:desc",
@@ -201,18 +189,8 @@ def answer_of(pages: Sequence[Page | SourceError], limit: int, notes: Sequence[s
     came = [page for page in pages if isinstance(page, Page)]
     failed = [page for page in pages if isinstance(page, SourceError)]
     works = [work for page in came for work in page.works][:limit]
-    papers = [(records.paper_of(work), records.score_of(work)) for work in works]
-    titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
-    total, missing = came[0].total, ""
-    if failed:
-        missing = f"{len(failed)} of {len(pages)} pages did not come: {failed[0]}"
-    elif total is not None and len(works) < min(total, limit):
-        missing = f"{NAME} says that it has {total:,} works and gave {len(works):,}"
-    elif total is not None and len(works) > total:
-        notes = [*notes, f"{NAME} says that it has {total:,} works and gave {len(works):,}"]
-    retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
-    told = [*notes, *little_left(came[-1].reply)]
-    return answered(scored(titled), total, [page.reply for page in came], len(papers) - len(titled), told, missing, retry_at)
+    replies = [page.reply for page in came]
+    return answer_with_works(works, records, came[0].total, limit, replies, [*notes, *little_left(replies[-1])], failed)
 
 
 def little_left(reply: Reply) -> list[str]:

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 
 from outrider.identity.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.settings.sources import PubmedSettings
-from outrider.sources.answering import answered, ends_at, scored
+from outrider.sources.answering import ServiceSource, answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.records.pubmed import ARTICLES, paper_of
@@ -80,13 +80,11 @@ class Fetched(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pubmed:
-    caller: Caller
-    service: Service
-    timeout_s: float
-    name: str = NAME
-    strategies: tuple[str, ...] = ("relevance",)
+class Pubmed(ServiceSource):
+    """A `Source`."""
+
     capabilities: Capabilities = CAPABILITIES
+    name: str = NAME
 
     @classmethod
     def of(cls, settings: PubmedSettings, caller: Caller) -> Self:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
-from outrider.sources.answering import answered, ends_at, scored
+from outrider.sources.answering import ServiceSource, answered, ends_at, scored
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.records.semantic_scholar import FIELDS, NAME, PageSaid, page_of, paper_of
 from outrider.sources.wording import content_words, said_by
@@ -48,15 +48,10 @@ SCHEMES = frozenset({*ASKED_BY, "s2"})
 
 
 @dataclass(frozen=True, slots=True)
-class SemanticScholar:
+class SemanticScholar(ServiceSource):
     """A `Source`; beside it the service's bulk search, batches and citation links."""
 
-    caller: Caller
-    service: Service
-    timeout_s: float
-    capabilities: Capabilities
     name: str = NAME
-    strategies: tuple[str, ...] = (RELEVANCE,)
 
     @classmethod
     def of(cls, settings: SemanticScholarSettings, caller: Caller) -> Self:

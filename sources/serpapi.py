@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import JsonValue
 
 from outrider.settings.sources import SerpapiSettings
-from outrider.sources.answering import answered, ends_at, scored
+from outrider.sources.answering import ServiceSource, answered, ends_at, scored
 from outrider.sources.calls.caller import Caller
 from outrider.sources.calls.service import Reply, Service
 from outrider.sources.pages.links import identifiers_of
@@ -49,12 +49,8 @@ class PageSaid(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
-    """What both have in common."""
-
-    caller: Caller
-    service: Service
-    timeout_s: float
+class _Engine(ServiceSource):
+    """Searches of both engines."""
 
     async def asked(self, query: SourceQuery, params: Mapping[str, str | int], page: int, record_of: ToRecord) -> SourceAnswer:
         """As many pages as the limit asks for, at once; where one fails, what came of the others."""
@@ -83,9 +79,8 @@ class _Engine:
 
 @dataclass(frozen=True, slots=True)
 class SerpapiScholar(_Engine):
-    name: str = SCHOLAR
-    strategies: tuple[str, ...] = ("relevance",)
     capabilities: Capabilities = OF_PAPERS
+    name: str = SCHOLAR
 
     @classmethod
     def of(cls, settings: SerpapiSettings, caller: Caller) -> Self:
@@ -100,9 +95,8 @@ class SerpapiScholar(_Engine):
 
 @dataclass(frozen=True, slots=True)
 class SerpapiGoogle(_Engine):
-    name: str = GOOGLE
-    strategies: tuple[str, ...] = ("relevance",)
     capabilities: Capabilities = OF_PAGES
+    name: str = GOOGLE
 
     @classmethod
     def of(cls, settings: SerpapiSettings, caller: Caller) -> Self:

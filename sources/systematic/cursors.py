@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
+from outrider.sources.answering import WorkFormat, read_works
 from outrider.sources.calls.caller import Params
 from outrider.sources.records.said import mapping, text
 from outrider.sources.systematic.asking import Asker
 from outrider.sources.systematic.reading import Came, Part
-from outrider.state.errors import Malformed
-from outrider.state.records import Paper
 
 START = "*"
 
@@ -25,24 +23,12 @@ class Unsliced:
         return "all"
 
 
-class Answers(Protocol):
-    """What a module of `sources.records` makes of a list of works."""
-
-    NAME: str
-
-    def refusal_of(self, said: Any) -> str: ...
-
-    def works_of(self, said: Any) -> tuple[list[Any], int | None]: ...
-
-    def paper_of(self, said: Any) -> Paper | None: ...
-
-
 @dataclass(slots=True)
 class CursorReader(Unsliced):
     """`/works`, page by page."""
 
     asker: Asker
-    answers: Answers
+    answers: WorkFormat
     params: Params
     next: tuple[str, str]
     """Where the answer holds the next cursor."""
@@ -56,9 +42,7 @@ class CursorReader(Unsliced):
 
     async def read(self, part: Part, place: str, *, anyway: bool) -> Came:
         said = (await self.asker.get("/works", {**self.params, "cursor": place or START})).json()
-        if why := self.answers.refusal_of(said):
-            raise Malformed(f"{self.name} refused the search: {self.asker.service.shown(why)}")
-        works, total = self.answers.works_of(said)
+        works, total = read_works(said, self.answers, self.asker.service)
         papers = [paper for work in works if (paper := self.answers.paper_of(work)) is not None]
         remarks = (f"{len(works) - len(papers)} works without {self.named}",) if len(papers) < len(works) else ()
         within, key = self.next
