@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 from pydantic import ValidationError
@@ -47,6 +48,16 @@ class LoadedSettings:
 
     settings: Settings
     origins: Mapping[str, str]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Give `LoadedSettings` by the name that version 0.1.0 documents, with a warning, for one release."""
+        if name != "Loaded":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("outrider.settings.load.Loaded is now outrider.settings.load.LoadedSettings", DeprecationWarning, stacklevel=2)
+        return LoadedSettings
 
 
 def load(
