@@ -1,4 +1,4 @@
-"""The complete examples of the guide: each runs as written and prints what the page shows."""
+"""Complete examples of the guide: each runs as written and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def blocks(page: str) -> list[Block]:
 
 def example(page: str, title: str) -> tuple[str, str]:
     """A Python block and the text block behind it, which is what the script prints."""
-    found = blocks(page)
-    (at,) = [at for at, block in enumerate(found) if block.language == "python" and block.title == title]
-    following = found[at + 1] if at + 1 < len(found) else Block("", "", "")
-    return found[at].text, following.text if following.language == "text" else ""
+    in_order = blocks(page)
+    (index,) = [index for index, block in enumerate(in_order) if block.language == "python" and block.title == title]
+    following = in_order[index + 1] if index + 1 < len(in_order) else Block("", "", "")
+    return in_order[index].text, following.text if following.language == "text" else ""
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def run(folder: Path, page: str, title: str) -> None:
 
 
 @contextmanager
-def served(folder: Path, page: str, title: str) -> Iterator[str]:
+def serve(folder: Path, page: str, title: str) -> Iterator[str]:
     """The handler of an example's server, on a free port."""
     path = folder / title
     path.write_text(example(page, title)[0], encoding="utf-8")
@@ -99,7 +99,7 @@ def test_source_in_a_script(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_embedder_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("langchain_openai")
     script, printed = example("extend.md", "")
-    with served(folder, "extend.md", "embedder.py") as address:
+    with serve(folder, "extend.md", "embedder.py") as address:
         (folder / "use.py").write_text(script.replace("127.0.0.1:8090", address), encoding="utf-8")
         runpy.run_path(str(folder / "use.py"))
     assert capsys.readouterr().out == printed != ""
@@ -108,7 +108,7 @@ def test_embedder_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_library_with_vectors_of_the_embedder_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("langchain_openai")
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "my-model")
-    with served(library, "extend.md", "embedder.py") as address:
+    with serve(library, "extend.md", "embedder.py") as address:
         monkeypatch.setenv("OUTRIDER_EMBEDDING__BASE_URL", f"http://{address}/v1")
         assert outrider.reindex(library=str(library / "papers")).embedded == 2
         answer = outrider.search("aspirin liver", library=str(library / "papers"))
@@ -119,7 +119,7 @@ def test_reranker_server(library: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (console,) = [block.text for block in blocks("extend.md") if "reranked_by" in block.text and block.language == "console"]
     (printed,) = re.findall(r'^"(.*)"$', console, re.MULTILINE)
     monkeypatch.setenv("OUTRIDER_RERANKER__MODEL_NAME", "my-reranker")
-    with served(library, "extend.md", "reranker.py") as address:
+    with serve(library, "extend.md", "reranker.py") as address:
         monkeypatch.setenv("OUTRIDER_RERANKER__BASE_URL", f"http://{address}")
         answer = outrider.search("aspirin liver", library=str(library / "papers"))
     assert answer.reranked_by == printed.replace("127.0.0.1:8091", address)
