@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from outrider.settings.section import Section
 
 MEBIBYTE = 2**20
-HASHED = re.compile(r"sha256:[0-9a-f]{64}\Z")
+KEY_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
 KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
@@ -49,12 +49,12 @@ class ServeSettings(Section):
 
     @field_validator("api_keys")
     @classmethod
-    def _hashed(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        for name, said in keys.items():
+    def _check_keys(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, key_hash in keys.items():
             if not KEY_NAME.match(name):
-                raise ValueError(f"names the owner {name!r}; take up to 64 letters, digits, - and _")
-            if not HASHED.match(said.get_secret_value()):
-                raise ValueError(f"holds for {name!r} no hash of a key; make key and hash with: outrider serve key {name}")
+                raise ValueError(f"has an invalid owner {name!r}; use up to 64 letters, digits, - and _")
+            if not KEY_HASH.match(key_hash.get_secret_value()):
+                raise ValueError(f"has no valid key hash for {name!r}; create a key and its hash with: outrider serve key {name}")
         return keys
 
     @property

@@ -407,8 +407,8 @@ def test_settings_of_a_source_come_from_all_layers(tmp_path: Path) -> None:
     [
         ("sources: {extra: {acme: 5}}", {}, "sources.extra.acme must be a mapping"),
         ("sources: {extra: 5}", {}, "sources.extra must be a mapping"),
-        ("sources: {extra: {acme: {since: 2020-01-01}}}", {}, "sources.extra.acme.since takes what JSON can hold"),
-        ("sources: {extra: {acme: {since: [2020-01-01]}}}", {}, "sources.extra.acme.since takes what JSON can hold"),
+        ("sources: {extra: {acme: {since: 2020-01-01}}}", {}, "sources.extra.acme.since takes JSON values"),
+        ("sources: {extra: {acme: {since: [2020-01-01]}}}", {}, "sources.extra.acme.since takes JSON values"),
         ("", {"OUTRIDER_SOURCES__EXTRA__ACME": "5"}, "sources.extra.acme takes a mapping"),
         ("", {"OUTRIDER_SOURCES__EXTRA": '{"acme": 5}'}, "sources.extra.acme takes a mapping"),
     ],
