@@ -172,7 +172,7 @@ class DistillerSettings(Section):
         min_length=1,
         description="Folder or hub name of an LLMLingua-2 model.",
     )
-    device: str = Field("auto", min_length=1, description="cuda, mps or cpu, for both; auto takes the first that is there.")
+    device: str = Field("auto", min_length=1, description="cuda, mps or cpu, for both models; auto takes the first available one.")
     compress: bool = Field(
         False, description="Let LLMLingua-2 shorten the kept sentences, which are then not verbatim; the engine llmlingua2 always does."
     )
