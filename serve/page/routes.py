@@ -12,7 +12,7 @@ from outrider.serve.page import files
 from outrider.serve.page.about import About, about
 from outrider.serve.page.exporting import AnswerExport
 from outrider.serve.page.reviewing import Reviewing
-from outrider.serve.page.scoring import Explanation, explained_scoring
+from outrider.serve.page.scoring import Explanation, explain_scoring
 
 if TYPE_CHECKING:
     from outrider.serve.http.limits import Gate
@@ -34,7 +34,7 @@ def routes_of(services: Services, runs: Runs, gate: Gate) -> APIRouter:
 
     async def scored() -> Explanation:
         """How works are scored here: the code's own formulas, with the settings of this server."""
-        return explained_scoring(services)
+        return explain_scoring(services)
 
     router.add_api_route("/api/about", told, methods=["GET"], summary="What can be asked here")
     router.add_api_route("/api/scoring", scored, methods=["GET"], summary="How works are scored")

@@ -1,4 +1,4 @@
-"""How works are scored, for the page: taken from the code that does it and the settings that it runs with."""
+"""Explanation of scoring for the page, from the scoring code and the settings in use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 COUNTS = (0, 1, 10, 100, 1_000, 10_000)
 DAYS = (0, 30, 90, 180, 365, 730, 1_825)
-"""Of the examples, which the scoring functions themselves compute."""
-BESIDE = {"open_issues": 50}
-"""An input that one part needs beside its own, for the examples."""
+"""Inputs of the examples, which the scoring functions compute."""
+OTHER_INPUTS = {"open_issues": 50}
+"""An input that one part needs besides its own, for the examples."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Example(Model):
-    """An input and what it gives, 0 to 1."""
+    """An input and its value, 0 to 1."""
 
     given: int
     unit: str
@@ -78,7 +78,7 @@ class Explanation(Model):
     sources: tuple[Named, ...] = Field(description="The modules as they run.")
 
 
-def explained_scoring(services: Services) -> Explanation:
+def explain_scoring(services: Services) -> Explanation:
     settings = services.settings
     prompts = services.scoring_prompts
     ranking = settings.ranking
@@ -109,26 +109,23 @@ def _weight(settings: Any, name: str) -> Weight:
 
 
 def _dimension(name: str, settings: RepositorySettings) -> DimensionShown:
-    told = _weight(settings, name)
     parts = dimensions.PARTS.get(name)
     return DimensionShown(
-        name=name,
-        weight=told.weight,
-        about=told.about,
+        **_weight(settings, name).model_dump(),
         by="model" if parts is None else "metadata",
-        parts=tuple(_part(one, said) for one, said in (parts or {}).items()),
+        parts=tuple(_part(input_name, part) for input_name, part in (parts or {}).items()),
     )
 
 
 def _part(name: str, part: dimensions.Part) -> PartShown:
-    given = [(days, "days", _facts(name, (NOW - timedelta(days=days)).isoformat())) for days in DAYS]
-    given += [(count, "", _facts(name, count)) for count in COUNTS]
-    values = [(number, unit, part.value(facts, name)) for number, unit, facts in given]
-    shown = tuple(Example(given=number, unit=unit, value=round(value, 3)) for number, unit, value in values if value is not None)
-    return PartShown(name=name, formula=part.formula.format(name=name), examples=shown)
-
-
-def _facts(name: str, value: object) -> dimensions.Facts:
-    """A repository of which nothing else is known. An input of another type counts as missing, so only the right examples stay."""
-    said: dict[str, Any] = {name: value} if name in Repository.model_fields else {"metadata": {**BESIDE, name: value}}
-    return dimensions.Facts(Repository.model_construct(None, doc_id="example", **said), NOW.timestamp())
+    """The formula with examples. An input of the wrong type counts as missing, so a date has examples in days, and a count in numbers."""
+    inputs: list[tuple[int, str, object]] = [(days, "days", (NOW - timedelta(days=days)).isoformat()) for days in DAYS]
+    inputs += [(count, "", count) for count in COUNTS]
+    examples = []
+    for number, unit, known in inputs:
+        fields: dict[str, Any] = {name: known} if name in Repository.model_fields else {"metadata": {**OTHER_INPUTS, name: known}}
+        facts = dimensions.Facts(Repository.model_construct(None, doc_id="example", **fields), NOW.timestamp())
+        value = part.value(facts, name)
+        if value is not None:
+            examples.append(Example(given=number, unit=unit, value=round(value, 3)))
+    return PartShown(name=name, formula=part.formula.format(name=name), examples=tuple(examples))

@@ -17,7 +17,7 @@ from fakes import paper
 from outrider.nodes import dimensions
 from outrider.serve.keys import hash_of
 from outrider.serve.page import files
-from outrider.serve.page.scoring import COUNTS, explained_scoring
+from outrider.serve.page.scoring import COUNTS, explain_scoring
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 
@@ -66,7 +66,7 @@ def test_a_formula_shown_computes_what_the_code_computes(name: str) -> None:
     import math
 
     known = {**vars(math), **vars(dimensions), "min": min, "open_issues": 50, "age_s": lambda days: days * dimensions.DAY_S}
-    shown = next(one for one in explained_scoring(Services(Settings())).dimensions if one.name == name)
+    shown = next(one for one in explain_scoring(Services(Settings())).dimensions if one.name == name)
     for part in shown.parts:
         assert part.examples
         for one in part.examples:
@@ -76,7 +76,7 @@ def test_a_formula_shown_computes_what_the_code_computes(name: str) -> None:
 
 def test_weights_are_those_of_the_settings_and_names_all_six() -> None:
     changed = Settings.model_validate({"repository": {"maturity": 0.3}, "organizer": {"relevance_threshold": 0.4}})
-    told = explained_scoring(Services(changed))
+    told = explain_scoring(Services(changed))
     assert {one.name: one.weight for one in told.dimensions}["maturity"] == 0.3
     assert (len(told.dimensions), told.threshold, len(COUNTS)) == (6, 0.4, 6)
     assert {one.by for one in told.dimensions if one.name in ("documentation", "ease_of_use")} == {"model"}
