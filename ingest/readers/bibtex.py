@@ -20,7 +20,7 @@ from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import Draft, identifiers_of
 from outrider.ingest.latex import decode
-from outrider.ingest.readers.streamed import entries_of
+from outrider.ingest.readers.streamed import entries_or_error
 from outrider.ingest.values import clean, one_line, scalar
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
@@ -34,12 +34,7 @@ IDENTIFIERS = {"doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": 
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    found = False
-    for parsed in entries_of(path, options, _parsed):
-        found = True
-        yield parsed
-    if not found:
-        raise UnreadableFile(f"{path}: no BibTeX entry in it (nothing like @article{{key, ...}})")
+    return entries_or_error(path, options, _parsed, UnreadableFile(f"{path}: no BibTeX entry in it (nothing like @article{{key, ...}})"))
 
 
 def _parsed(stream: Iterable[str]) -> Iterator[Parsed]:

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from outrider.ingest.columns import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.fields import Draft, from_pubmed, identifiers_of
-from outrider.ingest.readers.streamed import entries_of
+from outrider.ingest.readers.streamed import entries_or_error
 from outrider.ingest.values import clean, scalar
 from outrider.state.errors import NothingToRead
 from outrider.state.records import Paper
@@ -60,12 +60,7 @@ class _Tags:
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    found = False
-    for parsed in entries_of(path, options, _entries):
-        found = True
-        yield parsed
-    if not found:
-        raise NothingToRead(f"{path}: no RIS record in it (none of its lines starts with TY)")
+    return entries_or_error(path, options, _entries, NothingToRead(f"{path}: no RIS record in it (none of its lines starts with TY)"))
 
 
 def _entries(lines: Iterable[str]) -> Iterator[Parsed]:

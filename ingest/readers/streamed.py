@@ -25,6 +25,16 @@ Parse = Callable[[TextIO], Iterator[Parsed]]
 MAX_NUL_SHARE = 0.01
 
 
+def entries_or_error(path: Path, options: ReadOptions, parse: Parse, nothing: UnreadableFile) -> Iterator[Parsed]:
+    """`entries_of`; raises `nothing` where the file holds no entry."""
+    empty = True
+    for parsed in entries_of(path, options, parse):
+        empty = False
+        yield parsed
+    if empty:
+        raise nothing
+
+
 def entries_of(path: Path, options: ReadOptions, parse: Parse, newline: str | None = None) -> Iterator[Parsed]:
     """What `parse` finds in the file; where it is not UTF-8, each record's metadata says in what encoding it was read.
 
