@@ -79,7 +79,7 @@ class OpenalexWorld:
             lambda bound: rendered(bound, " AND ", " OR "), lambda said: len(quote(",".join([*filters, f"{FIELD}:{said}"]))) <= MOST_BYTES
         )
         if not expression and (made.widened or not filters):
-            return made.refused(f"its shortest part is longer than an address may be: {made.widened[0]}" if made.widened else "")
+            return made.refused_as_too_long()
         return made.sent(",".join([*filters, *([f"{FIELD}:{expression}"] if expression else [])]))
 
     def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:

@@ -75,7 +75,7 @@ class SemanticScholarWorld:
         made = translated(NAME, tree, SPEECH.leaf, filters_of)
         query = made.shortened(lambda bound: rendered(bound, " + ", " | "), lambda said: len(quote(said)) <= MOST_BYTES)
         if not query:
-            return made.refused(f"its shortest part is longer than an address may be: {made.widened[0]}" if made.widened else "")
+            return made.refused_as_too_long()
         return made.sent(query, _one_range(made.filters))
 
     def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:

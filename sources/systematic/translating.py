@@ -41,6 +41,10 @@ class Translated:
         said = why or f"nothing that narrows it can be said there; {'; '.join(reasons)}"
         return SentQuery(self.source, refused=said)
 
+    def refused_as_too_long(self) -> SentQuery:
+        """Not sent, since even the shortest part does not fit; `shortened` left nothing."""
+        return self.refused(f"its shortest part is longer than an address may be: {self.widened[0]}" if self.widened else "")
+
     def shortened(self, render: Callable[[Bound], str], fits: Callable[[str], bool]) -> str:
         """The expression; where it is too long, without its longest parts, which only adds. Empty where nothing fits."""
         while self.parts:
