@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from outrider.retrieval.opening import opened
-from outrider.retrieval.search import ALL_ROWS
-from outrider.retrieval.upkeep import KEEP_BESIDE
+from outrider.retrieval.opening import append_rows, opened, read_rows
 from outrider.state.decisions import Decision
 
 if TYPE_CHECKING:
@@ -27,19 +25,13 @@ def schema() -> pa.Schema:
 
 async def remember(connection: AsyncConnection, decisions: Sequence[Decision]) -> None:
     """Behind all that are there, in one commit."""
-    import pyarrow as pa
-
-    table = await connection.create_table(NAME, schema=schema(), exist_ok=True)
-    first = await table.count_rows()
+    table = await opened(connection, NAME)
+    first = 0 if table is None else await table.count_rows()
     rows = [{"at": one.at, "number": number, "decision": one.model_dump_json()} for number, one in enumerate(decisions, start=first)]
-    await table.add(pa.Table.from_pylist(rows, schema=schema()))
-    await table.optimize(cleanup_older_than=KEEP_BESIDE)
+    await append_rows(connection, NAME, schema(), rows)
 
 
 async def every(connection: AsyncConnection) -> tuple[Decision, ...]:
     """From the first to the last."""
-    table = await opened(connection, NAME)
-    if table is None:
-        return ()
-    rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+    rows = await read_rows(connection, NAME)
     return tuple(Decision.model_validate_json(row["decision"]) for row in sorted(rows, key=lambda row: (row["number"], row["at"])))

@@ -1,12 +1,14 @@
-"""Opening the table of records: the one that stands there, a new one with its indexes, or the reason why not."""
+"""Opening of the tables of a library, and reading and writing of small metadata tables."""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from outrider.retrieval import schema, upkeep
 from outrider.retrieval.place import TABLE, Place
+from outrider.retrieval.search import ALL_ROWS
 from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld
 
 if TYPE_CHECKING:
@@ -23,6 +25,21 @@ async def opened(connection: AsyncConnection, name: str = TABLE) -> AsyncTable |
         if "was not found" in str(error):
             return None
         raise
+
+
+async def append_rows(connection: AsyncConnection, name: str, columns: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Adds rows to a metadata table in one commit; the first rows create it."""
+    import pyarrow as pa
+
+    table = await connection.create_table(name, schema=columns, exist_ok=True)
+    await table.add(pa.Table.from_pylist([*rows], schema=columns))
+    await table.optimize(cleanup_older_than=upkeep.KEEP_BESIDE)
+
+
+async def read_rows(connection: AsyncConnection, name: str) -> list[dict[str, Any]]:
+    """All rows of a metadata table, in no order; none where the table does not exist."""
+    table = await opened(connection, name)
+    return [] if table is None else (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
 
 
 async def created(place: Place, connection: AsyncConnection, create: bool) -> AsyncTable:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from outrider.retrieval.opening import opened
-from outrider.retrieval.search import ALL_ROWS
-from outrider.retrieval.upkeep import KEEP_BESIDE
+from outrider.retrieval.opening import append_rows, read_rows
 from outrider.state.reranking import Verdict, best_verdict
 
 if TYPE_CHECKING:
@@ -25,19 +23,12 @@ def schema() -> pa.Schema:
 
 
 async def remember(connection: AsyncConnection, verdicts: Sequence[Verdict]) -> None:
-    import pyarrow as pa
-
-    table = await connection.create_table(NAME, schema=schema(), exist_ok=True)
     rows = [{"judged_at": one.judged_at, "reranker": one.reranker, "verdict": one.model_dump_json()} for one in verdicts]
-    await table.add(pa.Table.from_pylist(rows, schema=schema()))
-    await table.optimize(cleanup_older_than=KEEP_BESIDE)
+    await append_rows(connection, NAME, schema(), rows)
 
 
 async def every(connection: AsyncConnection) -> tuple[Verdict, ...]:
     """Newest first; of one probe the best first."""
-    table = await opened(connection, NAME)
-    if table is None:
-        return ()
-    rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+    rows = await read_rows(connection, NAME)
     found = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=best_verdict)
     return tuple(sorted(found, key=lambda one: one.judged_at, reverse=True))
