@@ -1,1 +1,1 @@
-"""When two records are one work: identifiers and titles in one form, so that equal things compare equal."""
+"""Record linkage: decides which records are one work."""

@@ -1,6 +1,7 @@
-"""What two records say to being one work, field by field, as named levels; how much each weighs stands in `weights.py`.
+"""Evidence for or against one work, as a named level for each field of two records.
 
-A field that one of them lacks says nothing. Levels are coarse on purpose: each can be read, counted and argued with.
+The weights of the levels are in `weights.py`. A field that one record lacks is no evidence. Levels are coarse on purpose, so that each
+can be read, counted and discussed.
 """
 
 from __future__ import annotations
@@ -18,40 +19,40 @@ from outrider.identity.titles import Title
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""
 
-OWN_NUMBERS = ("pmid", "pmcid", "arxiv", "openalex", "s2", "own")
-"""Schemes with one number for one record of a work."""
+CATALOGUE_SCHEMES = ("pmid", "pmcid", "arxiv", "openalex", "s2", "own")
+"""Schemes that give one number to one record of a work."""
 REGISTERED = ("doi", "pmid", "pmcid", "arxiv")
 TITLE_STEPS = ((0.985, "nearly equal"), (0.94, "alike"), (0.85, "similar"), (0.7, "related"))
 NOTHING_ALIKE_BELOW = TITLE_STEPS[-1][0]
 SPELLING = 0.8
-"""Indel similarity of words that are one but for their spelling: "centre" and "center"; "mice" and "rats" are not."""
+"""Least Indel similarity of two spellings of a word, such as "centre" and "center", but not "mice" and "rats"."""
 SHORT_TITLE = 4
-"""Fewer different content words say little about which work it is: "Editorial", "Book review column"."""
-TELLS = frozenset({"equal", "nearly equal", "alike", "similar", "one within the other", "same words"})
-"""Levels of titles that may be one."""
-SEVERAL = frozenset({"all", "both"})
-"""Two and more people together wrote few editorials."""
+"""A title with fewer distinct content words identifies no work: "Editorial", "Book review column"."""
+ONE_TITLE = frozenset({"equal", "nearly equal", "alike", "similar", "one within the other", "same words"})
+"""Levels at which two titles may be one title."""
+SAME_TEAM = frozenset({"all", "both"})
+"""Levels at which two or more authors agree. A team rarely writes several editorials, so that it identifies even a generic title."""
 YEAR = re.compile(r"(?:19|20)\d\d")
 LIKE_NAME = 0.79
-"""Indel similarity of two spellings of one family name: "schapire" and "shapire"."""
+"""Least Indel similarity of two spellings of one family name, such as "schapire" and "shapire"."""
 SAME_ABSTRACT, LIKE_ABSTRACT, OTHER_ABSTRACT = 0.7, 0.3, 0.08
 FEW_HASHES = 5
-"""A sketch of fewer says nothing."""
+"""A sketch with fewer hashes is no evidence."""
 
 
 def compare_keys(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[FieldLevel, ...]:
-    """All that can be said; symmetric, in a fixed order.
+    """The levels of all fields that both records have; symmetric, in a fixed order.
 
-    Where titles have nothing in common, nor identifier and page, the rest is not read, unless `all_fields` are asked for.
+    If title, identifiers and pages have nothing in common, the other fields are skipped unless `all_fields` is true.
     """
-    return tuple(said for said in _each(one, other, all_fields=all_fields) if said[1])
+    return tuple(level for level in _compare_fields(one, other, all_fields=all_fields) if level[1])
 
 
-def _each(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[FieldLevel]:
+def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[FieldLevel]:
     identifiers = tuple(_identifiers(one, other))
     title = _title_level(one.title, other.title)
-    named = title in TELLS and not (one.title.generic or other.title.generic)
-    yield from (("doi", "equal, titles too") if named and said == ("doi", "equal") else said for said in identifiers)
+    named = title in ONE_TITLE and not (one.title.generic or other.title.generic)
+    yield from (("doi", "equal, titles too") if named and pair == ("doi", "equal") else pair for pair in identifiers)
     pages = _pages(one, other)
     if not all_fields and title == "other" and pages in {"", "differ"} and not any(level == "equal" for _, level in identifiers):
         yield "title", "nothing alike"
@@ -59,8 +60,8 @@ def _each(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[FieldLevel]:
     short = min(len(one.title.content), len(other.title.content)) < SHORT_TITLE
     authors = _authors(one.authors, other.authors)
     level = _qualified(title, one.title, other.title) if short else title
-    yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SEVERAL else level
-    if title in TELLS or title == "related":
+    yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SAME_TEAM else level
+    if title in ONE_TITLE or title == "related":
         yield from _words(one.title, other.title)
     printed = pages in {"equal", "first equal"} or ("doi", "equal") in identifiers or ("number", "equal") in identifiers
     yield "authors", authors
@@ -83,38 +84,40 @@ def _identifiers(one: Keys, other: Keys) -> Iterator[FieldLevel]:
         return
     mine, theirs = dict(one.identifiers), dict(other.identifiers)
     yield "doi", _equal(mine.get("doi", ""), theirs.get("doi", ""))
-    numbers = {_equal(mine[scheme], theirs[scheme]) for scheme in OWN_NUMBERS if scheme in mine and scheme in theirs and scheme != "own"}
+    numbers = {
+        _equal(mine[scheme], theirs[scheme]) for scheme in CATALOGUE_SCHEMES if scheme in mine and scheme in theirs and scheme != "own"
+    }
     yield "number", "equal" if "equal" in numbers else "differ" if numbers else ""
     yield "isbn", "equal" if mine.get("isbn") and mine.get("isbn") == theirs.get("isbn") else ""
     yield "address", "equal" if mine.get("url") and mine.get("url") == theirs.get("url") else ""
     if one.kind == "paper" == other.kind and not any(mine.get(scheme) == theirs[scheme] for scheme in REGISTERED if scheme in theirs):
-        yield "own number", _own(mine.get("own", ""), theirs.get("own", ""))
+        yield "own number", _compare_own(mine.get("own", ""), theirs.get("own", ""))
     elif mine.get("own") and mine.get("own") == theirs.get("own"):
         yield "own number", "equal"
 
 
-def _own(one: str, other: str) -> str:
-    """Two numbers at one source; two sources say nothing."""
+def _compare_own(one: str, other: str) -> str:
+    """Compare two numbers of one source; numbers of two sources are no evidence."""
     return _equal(one, other) if one.partition(" ")[0] == other.partition(" ")[0] else ""
 
 
 def _qualified(level: str, one: Title, other: Title) -> str:
     if one.generic or other.generic:
-        return f"{level}, generic" if level in TELLS or level == "related" else level
-    return f"{level}, short" if level in TELLS else level
+        return f"{level}, generic" if level in ONE_TITLE or level == "related" else level
+    return f"{level}, short" if level in ONE_TITLE else level
 
 
 def _words(one: Title, other: Title) -> Iterator[FieldLevel]:
     if one.compact == other.compact:
         return
-    yield "title's numbers", "differ" if _telling_numbers(one, other) != _telling_numbers(other, one) else ""
+    yield "title's numbers", "differ" if _significant_numbers(one, other) != _significant_numbers(other, one) else ""
     mine, theirs = ("".join(sorted({*first.content} - {*second.content})) for first, second in ((one, other), (other, one)))
     yield "title's words", "differ" if mine and theirs and Indel.normalized_similarity(mine, theirs) < SPELLING else ""
     yield "title's telling words", "differ" if one.telling != other.telling else ""
 
 
-def _telling_numbers(one: Title, other: Title) -> tuple[str, ...]:
-    """Without years where the other has no number at all: a reference may leave out when the conference was."""
+def _significant_numbers(one: Title, other: Title) -> tuple[str, ...]:
+    """The numbers, without years if the other title has no number: a reference may omit the year of the conference."""
     return tuple(number for number in one.numbers if other.numbers or not YEAR.fullmatch(number))
 
 
@@ -134,27 +137,23 @@ def _title_level(one: Title, other: Title) -> str:
 
 
 def _authors(one: tuple[Name, ...], other: tuple[Name, ...]) -> str:
-    """By the shorter list: lists are cut, and "et al" is nobody."""
+    """Compared by the shorter list, because lists are often cut."""
     if not one or not other:
         return ""
     if one == other:
         return _all(len(one))
     shorter, longer = sorted((one, other), key=lambda names: (len(names), names))
-    found = sum(_among(name, longer) for name in shorter)
-    share = found / len(shorter)
+    common = sum(any(_same_person(name, candidate) for candidate in longer) for name in shorter)
+    share = common / len(shorter)
     if share == 1 and len(longer) - len(shorter) <= max(1, len(longer) // 4):
         return _all(len(shorter))
     if share == 1:
         return "all of one"
-    return "most" if share >= 0.6 else "some" if found else "none"
+    return "most" if share >= 0.6 else "some" if common else "none"
 
 
 def _all(count: int) -> str:
     return "the only one" if count == 1 else "both" if count == 2 else "all"
-
-
-def _among(name: Name, names: tuple[Name, ...]) -> bool:
-    return any(_same_person(name, other) for other in names)
 
 
 def _same_person(one: Name, other: Name) -> bool:
@@ -185,7 +184,7 @@ def _pages(one: Keys, other: Keys) -> str:
 
 @lru_cache(maxsize=65_536)
 def _venues(one: str, other: str) -> str:
-    """Abbreviations agree with what they stand for: each word begins one of the other's, or the letters begin its words."""
+    """An abbreviation matches a name if each of its words begins a word of the name, or its letters are the initials."""
     if not one or not other:
         return ""
     if one == other:

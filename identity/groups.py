@@ -1,4 +1,4 @@
-"""Things that belong together because a chain of pairs links them."""
+"""Union-find: disjoint groups of numbers that pairs connect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 
 class Groups:
-    """Disjoint groups of the numbers below `size`, each alone at first (Tarjan's union-find, paths halved)."""
+    """Disjoint groups of the numbers below `size`, each alone at first (Tarjan's union-find with path halving)."""
 
     def __init__(self, size: int) -> None:
         self._leader = list(range(size))
         self._size = [1] * size
 
     def root(self, at: int) -> int:
-        """The smallest member of its group, equal for all of them."""
+        """The smallest member of the group of `at`."""
         while self._leader[at] != at:
             self._leader[at] = self._leader[self._leader[at]]
             at = self._leader[at]
@@ -32,7 +32,7 @@ class Groups:
             self._size[first] += self._size[second]
 
     def members(self) -> Sequence[list[int]]:
-        """Every number once: groups by their smallest member, members in order."""
+        """Every number once: groups ordered by their smallest member, members in ascending order."""
         groups: dict[int, list[int]] = {}
         for at in range(len(self._leader)):
             groups.setdefault(self.root(at), []).append(at)

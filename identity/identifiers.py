@@ -1,4 +1,6 @@
-"""Identifiers in one spelling. Each function returns None for what is no such identifier; none of them guesses.
+"""Identifiers in normal form.
+
+Each function returns None for text that is no such identifier; none of them guesses.
 
 Forms follow the registries: DOI handbook §2.2 (case-insensitive, prefix `10.`), NLM (PMID, PMCID), arXiv identifier scheme
 (both before and after 2007), ISO 2108 (ISBN, check digit verified), PEP 503 (distribution names).
@@ -13,7 +15,7 @@ DOI = re.compile(r"10\.\d{4,9}/(?:(?!</)[^\s\"])+", re.IGNORECASE)
 ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?", re.IGNORECASE)
 ARXIV_PREFIX = re.compile(r"^(?:arxiv:|(?:https?://)?(?:www\.)?(?:export\.)?arxiv\.org/(?:abs|pdf)/)", re.IGNORECASE)
 PMID_PREFIX = re.compile(r"^(?:pmid:?\s*|https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/)", re.IGNORECASE)
-MOST_DIGITS = 9
+MAX_DIGITS = 9
 PMCID = re.compile(r"(?:^|[/:\s])PMC(\d+)", re.IGNORECASE)
 OPENALEX = re.compile(r"(?:^|/)([waspi]\d{2,12})/?$", re.IGNORECASE)
 S2 = re.compile(r"(?:^|/|:)([0-9a-f]{40}|\d{3,12})/?$", re.IGNORECASE)
@@ -24,7 +26,7 @@ TRAILING = ".,;:'\"”’"
 
 
 def normal_doi(text: str) -> str | None:
-    """`10.1000/xyz` from a DOI in any dress: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
+    """`10.1000/xyz` from a DOI in any form: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
     found = DOI.search(unquote(text))
     if not found:
         return None
@@ -53,9 +55,9 @@ def normal_pmcid(text: str) -> str | None:
 
 
 def _number(digits: str) -> str | None:
-    """Without leading zeros; None for nought, and for more digits than such a number has."""
+    """Without leading zeros; None for zero, and for more than `MAX_DIGITS` digits."""
     bare = digits.lstrip("0")
-    return bare if 0 < len(bare) <= MOST_DIGITS else None
+    return bare if 0 < len(bare) <= MAX_DIGITS else None
 
 
 def normal_isbn(text: str) -> str | None:
@@ -87,13 +89,13 @@ def normal_s2(text: str) -> str | None:
 
 
 def normal_repository(text: str) -> str | None:
-    """`owner/name` in small letters, from an address or as it is; GitHub does not tell them apart by case."""
+    """`owner/name` in lower case, from an address or from `owner/name` itself; GitHub ignores case."""
     found = REPOSITORY.match(text.strip())
     return f"{found.group(1)}/{found.group(2)}".lower() if found else None
 
 
 def canonical_url(text: str) -> str | None:
-    """An address without scheme, `www.`, fragment, tracking parameters and last slash; parameters in order. None for no web address."""
+    """The address without scheme, `www.`, fragment, tracking parameters and final slash, parameters sorted; None if not a web address."""
     try:
         parts = urlsplit(text.strip())
         host, port = (parts.hostname or "").removeprefix(HOST), parts.port

@@ -1,6 +1,6 @@
-"""A record as identity sees it: every field in one normal form, small enough to hold a library's worth of them.
+"""Keys: the fields of a record in normal form, for comparison.
 
-Nothing is guessed: what a field does not say in a form that is understood is unknown (None or empty), and unknown never agrees.
+Nothing is guessed: a field that cannot be parsed is unknown (None or empty), and an unknown field never agrees with another.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from outrider.text.words import PARTED
 
 MAX_ABSTRACT_CHARS, MAX_SKETCHED_CHARS = 3_000, 1_500
 SKETCH = 40
-"""Hashes kept of an abstract."""
+"""Number of hashes in the sketch of an abstract."""
 MAX_AUTHORS = 60
 YEARS = range(1400, 2101)
 
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
-"""A spreadsheet's reading of pages: 10-Jun was 6-10, and is unknown."""
+"""Spreadsheets turn pages 6-10 into 10-Jun; such pages are treated as unknown."""
 DASH = re.compile(r"\s*[-‐‑‒–—−/]+\s*")
 PAGE = re.compile(r"([a-z]*?)\.?\s*0*(\d+)([a-z]?\d*)", re.IGNORECASE)
 
@@ -44,13 +44,13 @@ PAGE = re.compile(r"([a-z]*?)\.?\s*0*(\d+)([a-z]?\d*)", re.IGNORECASE)
 class Pages(NamedTuple):
     first: str
     last: str
-    """Empty where only the first is known."""
+    """Empty if only the first page is known."""
     digits: str
-    """All digits in a row: "4150" is 41-50 without its dash."""
+    """All digits in sequence: "4150" is 41-50 with its dash lost."""
 
 
 class Keys(NamedTuple):
-    """Equal keys cannot be told apart; they sort, so that no order of input matters."""
+    """The comparable fields of a record. Keys are ordered, so that results do not depend on the order of the input."""
 
     kind: str
     identifiers: tuple[tuple[str, str], ...]
@@ -58,19 +58,19 @@ class Keys(NamedTuple):
     title: Title
     authors: tuple[Name, ...]
     year: int
-    """0 where it is unknown."""
+    """0 if unknown."""
     pages: Pages
     volume: str
     issue: str
     venue: str
     abstract: tuple[int, ...]
-    """The smallest hashes of its word triples, ascending (bottom-k sketch, Broder 1997): what two share estimates what the texts share."""
+    """The smallest hashes of its word triples, ascending (bottom-k sketch, Broder 1997); estimates the overlap of two texts."""
     server: str
-    """Preprint server that it is of, "" for none."""
+    """The preprint server of the record; "" if none."""
     notice: str
-    """What a notice does to what: `corrects / thetitle`; "" for what is none."""
+    """Effect and object of a notice, as `corrects / thetitle`; "" if the record is not a notice."""
     links: tuple[tuple[str, str, str], ...]
-    """(relation, scheme, value) of what the record itself says it belongs to: `corrects` a DOI, or that DOI `corrects this`."""
+    """(relation, scheme, value) of relations that the record states: it `corrects` a DOI, or that DOI `corrects this`."""
 
     def identifier(self, scheme: str) -> str:
         return next((value for name, value in self.identifiers if name == scheme), "")
@@ -105,7 +105,7 @@ def make_keys(record: Record) -> Keys:
 
 PREPRINT_DOI = re.compile(
     r"""10\.(?: 48550/arxiv\.                                # arXiv
-      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 are journals'
+      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 belong to journals
       | 2139/ssrn\. | 21203/rs\. | 26434/chemrxiv | 20944/preprints | 36227/techrxiv | 22541/au\. | 7287/peerj\.preprints
       | 31(?:219|234|235|222|223|224)/ )                     # OSF, PsyArXiv, SocArXiv, MetaArXiv, EarthArXiv, engrXiv
     """,
@@ -130,23 +130,23 @@ NORMAL: Mapping[str, Callable[[str], str | None]] = {
 
 
 def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
-    """What the record says itself, its DOI on a preprint server as that server's number too, its address, and its number at its source."""
-    found = dict[str, str]()
-    for scheme, said in record.identifiers.pairs():
-        if value := NORMAL[scheme](said[:MAX_IDENTIFIER_CHARS]):
-            found[scheme] = value
-    doi = found.get("doi", "")
-    if doi.startswith(ARXIV_DOI) and "arxiv" not in found and (number := normal_arxiv(doi.removeprefix(ARXIV_DOI))):
-        found["arxiv"] = number
+    """The record's identifiers, its address, its number at its source and, for an arXiv DOI, the arXiv number."""
+    identifiers = dict[str, str]()
+    for scheme, text in record.identifiers.pairs():
+        if value := NORMAL[scheme](text[:MAX_IDENTIFIER_CHARS]):
+            identifiers[scheme] = value
+    doi = identifiers.get("doi", "")
+    if doi.startswith(ARXIV_DOI) and "arxiv" not in identifiers and (number := normal_arxiv(doi.removeprefix(ARXIV_DOI))):
+        identifiers["arxiv"] = number
     if record.url and (address := canonical_url(record.url[: 4 * MAX_IDENTIFIER_CHARS])):
-        found["url"] = address
+        identifiers["url"] = address
     if record.source != LIBRARY and record.doc_id:
-        found["own"] = f"{record.source} {record.doc_id}"
-    return tuple(sorted(found.items()))
+        identifiers["own"] = f"{record.source} {record.doc_id}"
+    return tuple(sorted(identifiers.items()))
 
 
 def find_server(identifiers: Mapping[str, str]) -> str:
-    """The server that the record's own DOI is of, `arxiv` for a record of arXiv without DOI, else ""."""
+    """The preprint server of the DOI, `arxiv` for an arXiv record without a DOI, else ""."""
     doi = identifiers.get("doi")
     if doi is None:
         return "arxiv" if "arxiv" in identifiers else ""
@@ -160,33 +160,33 @@ RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
 
 
 def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
-    """Crossref's updates in both directions, and the repositories that a paper names."""
-    found = set[tuple[str, str, str]]()
+    """Crossref's updates in both directions, and the repositories that a paper mentions."""
+    links = set[tuple[str, str, str]]()
     for name, forward in (("update_to", True), ("updated_by", False)):
-        said = record.metadata.get(name)
-        for update in said if isinstance(said, list) else ():
+        updates = record.metadata.get(name)
+        for update in updates if isinstance(updates, list) else ():
             if isinstance(update, dict) and (doi := normal_doi(str(update.get("doi") or ""))):
                 kind = "retracts" if str(update.get("type")) in RETRACTS else "corrects"
-                found.add((kind if forward else f"{kind} this", "doi", doi))
+                links.add((kind if forward else f"{kind} this", "doi", doi))
     if record.kind != "repository" and "github.com/" in (text := record.abstract[: 2 * MAX_ABSTRACT_CHARS]):
-        found.update(("code of this", "github", place.lower().removesuffix(".git")) for place in CODE.findall(text))
-    return tuple(sorted(found))
+        links.update(("code of this", "github", place.lower().removesuffix(".git")) for place in CODE.findall(text))
+    return tuple(sorted(links))
 
 
-# people, places in print, texts
+# authors, pages, abstracts
 
 
-def parse_authors(said: Iterable[str]) -> tuple[Name, ...]:
-    names = (parse_name(one) for one, _ in zip(said, range(MAX_AUTHORS), strict=False))
+def parse_authors(authors: Iterable[str]) -> tuple[Name, ...]:
+    names = (parse_name(one) for one, _ in zip(authors, range(MAX_AUTHORS), strict=False))
     return tuple(name for name in names if name)
 
 
 @lru_cache(maxsize=32_768)
-def parse_pages(said: str | None) -> Pages:
-    """Of `pp. 123-9`, `123–129`, `S12-S15`, `e0227919`; none of "no pagination" and of dates."""
-    if not said or MONTH.search(said):
+def parse_pages(text: str | None) -> Pages:
+    """Parse pages such as `pp. 123-9`, `123–129`, `S12-S15` and `e0227919`; none for "no pagination" and for dates."""
+    if not text or MONTH.search(text):
         return NO_PAGES
-    parts = [found for part in DASH.split(said[:60])[:2] if (found := PAGE.search(part))]
+    parts = [found for part in DASH.split(text[:60])[:2] if (found := PAGE.search(part))]
     if not parts:
         return NO_PAGES
     first, last = (f"{found.group(2)}" for found in (parts[0], parts[-1]))
@@ -200,34 +200,37 @@ def parse_pages(said: str | None) -> Pages:
 
 
 @lru_cache(maxsize=8_192)
-def parse_number(said: str | None) -> str:
-    """The leading number of a volume or issue, with `s` before a supplement's; nothing of "1)", which is a broken "(Suppl. 1)"."""
-    if not said or MONTH.search(said) or (")" in said and "(" not in said):
+def parse_number(text: str | None) -> str:
+    """The leading number of a volume or issue, with prefix `s` for a supplement; "" for "1)", a broken "(Suppl. 1)"."""
+    if not text or MONTH.search(text) or (")" in text and "(" not in text):
         return ""
-    found = NUMBER.search(said)
+    found = NUMBER.search(text)
     number = found.group().lstrip("0") if found else ""
-    return f"s{number}" if found and re.match(r"\W*s(?:\b|up)", said, re.IGNORECASE) else number
+    return f"s{number}" if found and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
 
 
 @lru_cache(maxsize=1_024)
 def sketch_abstract(text: str) -> tuple[int, ...]:
-    """Triples of words are hashed where the first has 4, 8, ... letters: a quarter of them, and the same quarter in every copy."""
+    """The bottom-k sketch of a text.
+
+    Only triples of words whose first word has 4, 8, ... letters are hashed: about a quarter, and the same quarter in every copy.
+    """
     if not text:
         return ()
     text = text[:MAX_SKETCHED_CHARS]
     if "<" in text or "&" in text:
         text = TAG.sub(" ", unescape(text))
-    said = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).split()
+    tokens = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).split()
     hashes = {
         crc32(b" ".join((one, two, three)))
-        for one, two, three in zip(said, said[1:], said[2:], strict=False)
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if len(one) % 4 == 0
     }  # fmt: skip
     return tuple(sorted(hashes)[:SKETCH])
 
 
 def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    """How much of the shorter text the longer one has, by their sketches; in [0, 1]. Both must have one."""
+    """Estimated share of the shorter text that the longer one contains, in [0, 1]. Neither sketch may be empty."""
     least = min(one[-1] if len(one) == SKETCH else 2**32, other[-1] if len(other) == SKETCH else 2**32)
     first, second = ({value for value in sketch if value <= least} for sketch in (one, other))
     return len(first & second) / max(1, min(len(first), len(second)))

@@ -57,7 +57,7 @@ class Resolution:
 def resolve(records: Iterable[Record], weights: Weights = WEIGHTS, decisions: Decisions = NO_DECISIONS) -> Resolution:
     """Group records into works.
 
-    Time grows almost linearly with the number of records; memory by about 6 KB a record. Decisions, which name records by their `doc_id`,
+    Time grows almost linearly with the number of records; memory by about 7 KB a record. Decisions, which name records by their `doc_id`,
     override evidence.
     """
     listed = list(records)

@@ -108,7 +108,7 @@ def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep) -> NDArray[np.in
         pairs = merge_pairs(
             pair_within_blocks(*strong, blocks.cuts, LARGE, NEAR), pair_within_blocks(*weak, blocks.cuts, LARGE_WEAK, NEAR_WEAK)
         )
-        candidates.append(screen.worth_judging(pairs))
+        candidates.append(screen.filter_pairs(pairs))
     return merge_pairs(*candidates)
 
 

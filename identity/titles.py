@@ -1,4 +1,4 @@
-"""Titles in a form in which the same title compares equal, in any script."""
+"""Titles in a normal form that compares equal for one title, in any script."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NUMBER = re.compile(r"\d+")
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 NOT_WORD = re.compile(r"[\W_]+")
 ACCENTS = re.compile(r"[\u0300-\u034e\u0350-\u036f]+")
-"""The combining marks of Latin, Greek and Cyrillic letters; others are looked up."""
+"""Combining marks of Latin, Greek and Cyrillic letters; other scripts need a look-up of each character."""
 ASCII_NOT_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
-"""For `str.translate`: what the rest does to text without accents, five times as fast."""
+"""Table for `str.translate`: the same result for ASCII text, five times as fast."""
 
 
 def normal_title(title: str) -> str:
-    """Case folded, accents, markup and punctuation dropped, words separated by one space; empty for a title without a word."""
+    """The title in case-folded words without accents, markup and punctuation, separated by one space; empty if it has no word."""
     plain = TAG.sub(" ", html.unescape(title))
     if plain.isascii():
         return " ".join(plain.lower().translate(ASCII_NOT_WORD).split())
@@ -33,7 +33,7 @@ def normal_title(title: str) -> str:
 
 
 MAX_TITLE_CHARS = 500
-"""Of a title what is compared; the time of some steps grows with its square."""
+"""Longer titles are cut, because the time of some steps grows with the square of the length."""
 
 NOTE = re.compile(
     r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
@@ -44,16 +44,16 @@ NOTE = re.compile(
           |portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What catalogues add to a title: it belongs to no work."""
+"""Notes that catalogues add to a title."""
 AHEAD = re.compile(r"^\W*(?:(?:1[89]|20)\d\d\b\W+|(?:panel|tutorial|short report|research article|original article)\s*:\s+)", re.IGNORECASE)
-"""What references put ahead of a title: a year, a kind of text."""
+"""Prefixes that references add to a title: a year, a kind of text."""
 SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
 GREEK = {
     ord(letter): f" {name} "
     for letter, name in zip("αβγδεκλμω", "alpha beta gamma delta epsilon kappa lambda mu omega".split(), strict=True)
 }
 
-TELLING = frozenset(
+DISTINGUISHING = frozenset(
     """
     i ii iii iv v vi vii viii ix x one two three four five six seven eight nine ten
     first second third fourth fifth sixth seventh eighth ninth tenth
@@ -62,7 +62,7 @@ TELLING = frozenset(
     retraction supplement supplementary
     """.split()
 )
-"""Words that make another work of the same title, if they stand in one of two titles only."""
+"""Words that show a different work if only one of two titles has them."""
 GENERIC = frozenset(
     """
     abstract abstracts acknowledgement acknowledgements advances announcement announcements annual address appendix article articles author
@@ -75,33 +75,33 @@ GENERIC = frozenset(
     section selected session special statement summaries summary supplement symposium title treasurer tutorial welcome workshop
     """.split()
 )
-"""Words of titles that name a kind of text; a title without any other says next to nothing about which work it is."""
+"""Words that name a kind of text. A title that has no other words hardly identifies a work."""
 
 
 class Title(NamedTuple):
     whole: str
     """Normal, without notes such as "(preprint)" or "[French]"."""
     compact: str
-    """Without its spaces: "K<sub>Ca</sub>3.1" and "KCa3.1" are one."""
+    """Without spaces: "K<sub>Ca</sub>3.1" and "KCa3.1" are equal."""
     main: str
     """Compact, without the subtitle."""
     content: tuple[str, ...]
-    """Its content words, sorted, each once."""
+    """Distinct content words, sorted."""
     telling: tuple[str, ...]
-    """Its telling words, sorted."""
+    """Words in `DISTINGUISHING`, sorted."""
     numbers: tuple[str, ...]
-    """Its numbers in order."""
+    """Numbers, in order."""
     generic: bool
-    """Whether it names a kind of text, as many works do: "Editorial", "Book reviews"."""
+    """Whether the title only names a kind of text: "Editorial", "Book reviews"."""
 
 
 @lru_cache(maxsize=32_768)
-def parse_title(said: str) -> Title:
-    bare = (NOTE.sub("", AHEAD.sub("", said)).strip() or said).translate(GREEK)[:MAX_TITLE_CHARS]
+def parse_title(text: str) -> Title:
+    bare = (NOTE.sub("", AHEAD.sub("", text)).strip() or text).translate(GREEK)[:MAX_TITLE_CHARS]
     whole = normal_title(bare)
     every = words(whole)
     content = tuple(sorted(set(every) - STOP_WORDS))
-    telling = tuple(sorted(word for word in whole.split() if word in TELLING))
+    telling = tuple(sorted(word for word in whole.split() if word in DISTINGUISHING))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
     return Title(whole, whole.replace(" ", ""), main, content, telling, tuple(NUMBER.findall(whole)), not set(content) - GENERIC)
 
@@ -121,8 +121,8 @@ BEHIND_TITLE = re.compile(
 
 @lru_cache(maxsize=16_384)
 def parse_notice(title: str) -> str:
-    """`corrects / X`, where X is the compact title that a notice is about; "" for what is no notice."""
-    found = _notice(title)
+    """`corrects / X`, where X is the compact title that a notice is about; "" if the title is not of a notice."""
+    found = _match_notice(title)
     if not found:
         return ""
     kind = "retracts" if found["retracts"] else "corrects" if found["corrects"] else "comments on"
@@ -130,12 +130,12 @@ def parse_notice(title: str) -> str:
 
 
 def article_title(title: str) -> str:
-    """The title that a notice is about; of what is no notice its own."""
-    found = _notice(title)
+    """The title that a notice is about, or the title itself if it is not of a notice."""
+    found = _match_notice(title)
     return found["title"] if found else title
 
 
-def _notice(title: str) -> re.Match[str] | None:
+def _match_notice(title: str) -> re.Match[str] | None:
     found = AHEAD_OF_TITLE.match(title)
     if found and found["of"] is None and not found["mark"]:
         found = None  # "Response surfaces of ..." is an article

@@ -1,7 +1,7 @@
-"""What each level of evidence weighs, in log-odds: written by `python -m bench.identity.fitting`, do not edit.
+"""Weights of the levels of evidence, in log-odds, written by `python -m bench.identity.fitting`; do not edit.
 
 Fitted on ASySD Diabetes, DBLP-ACM, Cora: 20,550 pairs of candidates, of which 8,889 are one work.
-Under "" stands what a pair is worth of which nothing is known.
+The entry "" is the base weight of a pair.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether what came for an identifier is the work that it was asked for: by that identifier and the title, nothing else need be known.
+"""Checks that two records are one work by a shared identifier and the title alone.
 
-Which records of many are one work is another question: `resolving.py`.
+They confirm that the answer to a lookup is the requested work. Deduplication of many records is in `resolving.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from outrider.identity.titles import normal_title
 from outrider.state.records import Record
 
 AGREEING_TITLES = 0.85
-"""Least likeness (Indel similarity, which is difflib's ratio) of two titles of one work."""
+"""Least Indel similarity (difflib's ratio) of two titles of one work."""
 VERSION = re.compile(r"[-./_]v\d+$")
 PER_VERSION = frozenset({"doi", "pmid", "pmcid", "openalex", "s2"})
-"""Schemes that number a preprint and its publication apart."""
+"""Schemes that give a preprint and its publication different numbers."""
 
 ADDRESS = re.compile(
     r"""https?://(?:www\.)?(?: (?:dx\.)?doi\.org/(?P<doi>10\.[^?\#]+?)
@@ -26,12 +26,12 @@ ADDRESS = re.compile(
     )/?(?:[?\#]|$)""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""The page of one identifier at those who give it."""
+"""Addresses of the page of one identifier at its registry."""
 NORMAL = {"doi": normal_doi, "arxiv": normal_arxiv, "pmid": normal_pmid, "github": str.lower}
 
 
 def same_work(one: Record, other: Record) -> str | None:
-    """Why two records are the same work, None where that is not certain."""
+    """The reason why two records are the same work, None if that is not certain."""
     shared = shared_identifier(one, other)
     if shared is None:
         return None
@@ -45,23 +45,23 @@ def same_work(one: Record, other: Record) -> str | None:
 
 
 def shared_identifier(one: Record, other: Record) -> tuple[str, str] | None:
-    """The strongest identifier that both have, None where another scheme contradicts: packages of one repository are not one work."""
+    """The strongest identifier that both have, None if another scheme contradicts: packages of one repository are different works."""
     theirs = other.identifiers.pairs()
     shared = next((pair for pair in one.identifiers.pairs() if pair in theirs), None)
     return None if shared is None or identifiers_contradict(one, other) else shared
 
 
 def page_identifier(record: Record) -> tuple[str, str] | None:
-    """The identifier whose own page the record is, whatever that page calls itself ("[1706.03762] Attention ... - arXiv.org")."""
+    """The identifier whose page the record is, whatever the title of the page ("[1706.03762] Attention ... - arXiv.org")."""
     if record.kind != "page" or not record.url or not (found := ADDRESS.match(record.url)):
         return None
-    scheme, said = next((scheme, said) for scheme, said in found.groupdict().items() if said)
-    value = NORMAL[scheme](said)
+    scheme, text = next((scheme, text) for scheme, text in found.groupdict().items() if text)
+    value = NORMAL[scheme](text)
     return (scheme, value) if value and (scheme, value) in record.identifiers.pairs() else None
 
 
 def identifiers_contradict(one: Record, other: Record) -> bool:
-    """Whether identifiers show two works: both have one of the same scheme, and no preprint explains why they differ."""
+    """Whether identifiers show two works: two of one scheme differ, and no preprint explains the difference."""
     theirs = dict(other.identifiers.pairs())
     first, second = preprint_server(one), preprint_server(other)
     differ = {scheme for scheme, value in one.identifiers.pairs() if theirs.get(scheme, value) != value}
@@ -73,17 +73,17 @@ def identifiers_contradict(one: Record, other: Record) -> bool:
 
 
 def preprint_server(record: Record) -> str | None:
-    """The DOI prefix of the server that the record's own DOI is of, `arxiv` for a record of arXiv without DOI, else None."""
+    """The DOI prefix of the record's preprint server, `arxiv` for an arXiv record without a DOI, else None."""
     return find_server(dict(record.identifiers.pairs())) or None
 
 
 def titles_agree(one: str, other: str) -> bool:
-    """Both have a title, and they are alike; a missing title is unknown, not agreement."""
+    """Whether both records have a title and the titles are alike. A missing title does not agree."""
     return titles_alike(normal_title(one), normal_title(other))
 
 
 def titles_alike(first: str, second: str) -> bool:
-    """The same of normal titles."""
+    """`titles_agree` for titles that are already normal."""
     if not first or not second:
         return False
     from rapidfuzz.distance import Indel

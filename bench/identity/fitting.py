@@ -147,10 +147,10 @@ def _newton(features: np.ndarray, start: np.ndarray, same: np.ndarray, counts: n
     return weights
 
 
-TEMPLATE = '''"""What each level of evidence weighs, in log-odds: written by `python -m bench.identity.fitting`, do not edit.
+TEMPLATE = '''"""Weights of the levels of evidence, in log-odds, written by `python -m bench.identity.fitting`; do not edit.
 
 Fitted on {sets}: {pairs:,} pairs of candidates, of which {same:,} are one work.
-Under "" stands what a pair is worth of which nothing is known.
+The entry "" is the base weight of a pair.
 """
 
 from __future__ import annotations
