@@ -1,4 +1,4 @@
-"""`search_config.yaml` in the repository says what the models say."""
+"""`search_config.yaml` in the repository agrees with the models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _lines() -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("leaf", leaves().values(), ids=leaves())
-def test_every_setting_stands_in_the_file_with_its_description(leaf: Leaf) -> None:
+def test_the_file_has_every_setting_with_its_description(leaf: Leaf) -> None:
     """The comment above a key begins with the model's description."""
     lines = FILE.read_text(encoding="utf-8").splitlines()
     index, _ = _lines()[leaf.name]

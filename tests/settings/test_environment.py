@@ -46,12 +46,12 @@ def loaded(folder: Path, environ: dict[str, str], text: str = "") -> LoadedSetti
 def test_a_key_goes_to_the_address_that_it_belongs_to(
     tmp_path: Path, environ: dict[str, str], text: str, expected: tuple[str, str]
 ) -> None:
-    """Variables of ours, flags and files are stronger; what is empty there counts as not given."""
+    """Our variables, flags and files are stronger; an empty value there counts as missing."""
     llm = loaded(tmp_path, environ, text).settings.llm
     assert (llm.base_url, llm.api_key.get_secret_value()) == expected
 
 
-def test_where_a_key_came_from_is_shown_and_the_key_is_not(tmp_path: Path) -> None:
+def test_the_origin_of_a_key_is_shown_and_the_key_is_not(tmp_path: Path) -> None:
     found = loaded(tmp_path, DEEPSEEK)
     assert found.origins["llm.api_key"] == found.origins["llm.base_url"] == "environment variable DEEPSEEK_API_KEY"
     assert redact(found.settings)["llm"]["api_key"] == "********"

@@ -1,4 +1,4 @@
-"""Layers, references and the names of places."""
+"""Layers, references, and the locations that errors name."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_library_has_a_short_variable_and_a_flag(place: Place) -> None:
 @pytest.mark.parametrize(
     ("uri", "expected"), [("lib", "{cwd}/lib"), ("/abs/lib", "/abs/lib"), ("s3://bucket/lib", "s3://bucket/lib"), ("~/lib", "{home}/lib")]
 )
-def test_a_relative_library_in_a_file_lies_beside_the_file(place: Place, uri: str, expected: str) -> None:
+def test_a_relative_library_in_a_file_is_relative_to_the_file(place: Place, uri: str, expected: str) -> None:
     """Addresses and absolute paths stay as they are."""
     found = place.load(f"library: {{uri: '{uri}'}}").settings.library.uri
     assert found == expected.format(cwd=place.cwd, home=Path.home())
@@ -84,7 +84,7 @@ def test_a_relative_library_in_a_file_lies_beside_the_file(place: Place, uri: st
 @pytest.mark.parametrize(
     ("named", "expected"), [("law.md", "{folder}/law.md"), ("~/Law.Markdown", "{home}/Law.Markdown"), ("biomedical", "biomedical")]
 )
-def test_a_relative_domain_in_a_file_lies_beside_the_file(place: Place, named: str, expected: str) -> None:
+def test_a_relative_domain_in_a_file_is_relative_to_the_file(place: Place, named: str, expected: str) -> None:
     """In the user's folder, too; a flag and a variable are taken from the working folder, and the name of a field is no path."""
     text = f"llm: {{domain: {named}}}"
     assert place.load(user=text).settings.llm.domain == expected.format(folder=place.user, home=Path.home())
@@ -131,7 +131,7 @@ def test_a_reference_that_cannot_be_replaced_is_named(place: Place, value: str, 
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest(place: Place, text: str, words: tuple[str, ...]) -> None:
-    """The message says where it stands and what was probably meant."""
+    """The message names the location and the probable meaning."""
     message = place.refusal(text)
     assert all(word in message for word in words), message
 
@@ -146,7 +146,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(place: Place, text: str, wor
     ],
 )
 def test_an_unknown_variable_is_refused(place: Place, variable: str, words: tuple[str, ...]) -> None:
-    """Only OUTRIDER_*__* are settings; others, such as OUTRIDER_DATA, are none of ours."""
+    """Only OUTRIDER_*__* are settings; a few others, such as OUTRIDER_DATA, are ignored."""
     message = place.refusal(**{variable: "1"})
     assert all(word in message for word in words), message
     assert place.load(OUTRIDER_DATA="x", OTHER__NAME="y").settings.run.candidates == 100
@@ -195,7 +195,7 @@ def test_a_wrong_value_names_place_key_and_what_is_expected(place: Place, text: 
     assert all(word in message for word in ("search_config.yaml", *words)), message
 
 
-def test_a_word_of_a_few_is_taken_from_every_layer(place: Place) -> None:
+def test_a_choice_is_read_from_every_layer(place: Place) -> None:
     """As a text, in a file, a variable and a flag."""
     assert place.load("ranking:\n  fusion: rrf\n").settings.ranking.fusion == "rrf"
     assert place.load(OUTRIDER_RANKING__FUSION="rrf").settings.ranking.fusion == "rrf"
@@ -237,7 +237,7 @@ def test_options_of_an_object_store_come_from_every_layer(place: Place) -> None:
 
 
 @pytest.mark.parametrize("section", ["embedding", "reranker"])
-def test_a_key_is_what_an_http_header_can_carry(place: Place, section: str) -> None:
+def test_a_key_must_fit_into_an_http_header(place: Place, section: str) -> None:
     """A block scalar and a mounted file end with a line break, which no key holds."""
     loaded = place.load(f"{section}:\n  api_key: |\n    sk-secret\n")
     assert getattr(loaded.settings, section).api_key.get_secret_value() == "sk-secret"

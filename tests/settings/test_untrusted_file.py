@@ -1,4 +1,4 @@
-"""A settings file in the working folder names no address for keys of elsewhere, and sends nothing that the environment holds."""
+"""Limits on a settings file in the working folder: no address for keys from elsewhere, no variables."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def nested(name: str, value: object) -> str:
 @pytest.mark.parametrize(
     "address", ["https://evil.example/api", "http://evil.example", "evil.example/api", "evil", "https://user@[::1]:8/x"]
 )
-def test_no_address_for_a_key_of_elsewhere(tmp_path: Path, section: str, address: str) -> None:
-    """With and without a scheme; the key stands in a variable or in the user's own file. The message says what mends it."""
+def test_the_file_sets_no_address_for_a_key_from_elsewhere(tmp_path: Path, section: str, address: str) -> None:
+    """With and without a scheme; the key is in a variable or in the user's own file. The message names a remedy."""
     variable = "OUTRIDER_" + section.upper().replace(".", "__")
     text = nested(f"{section}.base_url", address)
     said = refusal(tmp_path, text, **{f"{variable}__API_KEY": "ours"})
@@ -55,7 +55,7 @@ def test_no_address_for_a_key_of_elsewhere(tmp_path: Path, section: str, address
 
 
 @pytest.mark.parametrize("section", sorted(KEY_ADDRESSES))
-def test_nothing_that_the_environment_holds_goes_to_its_address(tmp_path: Path, section: str) -> None:
+def test_no_environment_variable_goes_to_its_address(tmp_path: Path, section: str) -> None:
     address = {"base_url": "https://evil.example"}
     for setting in ("api_key", *(["model_name"] if section in ("embedding", "reranker") else [])):
         said = refusal(tmp_path, nested(section, {**address, setting: "${AWS_SECRET_ACCESS_KEY}"}))
@@ -69,8 +69,8 @@ def test_nothing_that_the_environment_holds_goes_to_its_address(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("section", sorted(KEY_ADDRESSES))
-def test_what_the_user_says_may(tmp_path: Path, section: str) -> None:
-    """In their own file, by variables, and in a file that they name; a folder's file that is theirs is no other's."""
+def test_trusted_files_and_variables_may_set_the_address(tmp_path: Path, section: str) -> None:
+    """In the user's file, by variables, and in a file that `--config` names; the working folder may be the user folder."""
     text = nested(section, {"base_url": "https://mine.example", "api_key": "${AWS_SECRET_ACCESS_KEY}"})
     variable = "OUTRIDER_" + section.upper().replace(".", "__")
     ours = {f"{variable}__API_KEY": "ours"}
@@ -88,7 +88,7 @@ def test_what_the_user_says_may(tmp_path: Path, section: str) -> None:
     assert named.settings.llm.base_url != "https://evil.example"
 
 
-def test_the_address_of_the_service_itself_may_stand_there(tmp_path: Path) -> None:
+def test_the_file_may_set_the_service_s_own_address(tmp_path: Path) -> None:
     for section, addresses in KEY_ADDRESSES.items():
         for address in addresses:
             variable = f"OUTRIDER_{section.upper().replace('.', '__')}__API_KEY"
@@ -99,7 +99,7 @@ def test_the_address_of_the_service_itself_may_stand_there(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", ["OUTRIDER_EMBEDDING__BATCH_TOKENS", "OUTRIDER_EMBEDDING__CONTEXT_LENGTH"])
-def test_what_is_no_key_may_stand_elsewhere(tmp_path: Path, number: str) -> None:
+def test_a_setting_that_is_no_key_may_be_set_elsewhere(tmp_path: Path, number: str) -> None:
     read(tmp_path, "embedding: {base_url: 'http://localhost:8080/v1'}", **{number: "512"})
 
 
@@ -115,7 +115,7 @@ ACME = "OUTRIDER_SOURCES__EXTRA__ACME__"
         {"keycloak": "evil.example"},
     ],
 )  # fmt: skip
-def test_of_a_package_any_value_may_be_an_address(tmp_path: Path, said: dict[str, object]) -> None:
+def test_any_value_of_a_plugin_may_be_an_address(tmp_path: Path, said: dict[str, object]) -> None:
     text = nested("sources.extra.acme", said)
     assert "but its key in environment variable" in refusal(tmp_path, text, **{f"{ACME}API_KEY": "ours"})
     assert f"but sources.extra.acme.auth in {tmp_path}/user" in refusal(tmp_path, text, nested("sources.extra.acme.auth", {"token": "x"}))
@@ -125,7 +125,7 @@ def test_of_a_package_any_value_may_be_an_address(tmp_path: Path, said: dict[str
     read(tmp_path, text, **{f"{ACME}ROWS": "5"})
 
 
-def test_of_a_package_plain_values_may_stand_beside_its_key(tmp_path: Path) -> None:
+def test_plain_values_of_a_plugin_are_allowed_beside_its_key(tmp_path: Path) -> None:
     plain = {"rows": 50, "gap_s": 0.5, "sort": "newest first", "fields": ["a", "b_c"], "fast": True, "none": None}
     text = nested("sources.extra.acme", plain)
     assert read(tmp_path, text, **{f"{ACME}API_KEY": "ours"}).settings.sources.extra["acme"] == {**plain, "api_key": "ours"}
@@ -133,7 +133,7 @@ def test_of_a_package_plain_values_may_stand_beside_its_key(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("address", ["sources.github.base_url", "sources.arxiv.base_url", "sources.extra.acme.base_url"])
-def test_the_contact_is_told_to_every_service(tmp_path: Path, address: str) -> None:
+def test_the_contact_is_sent_to_every_service(tmp_path: Path, address: str) -> None:
     contact = nested("sources.contact", "${HOME}")
     assert read(tmp_path, contact).settings.sources.contact == "/home/me"
     assert "sources.contact in" in refusal(tmp_path, yaml.safe_dump(merged(contact, nested(address, "https://evil.example"))))
@@ -170,7 +170,7 @@ def test_a_library_in_a_store(tmp_path: Path) -> None:
     assert read(tmp_path, nested("library.uri", "${HOME}/library")).settings.library.uri == "/home/me/library"
 
 
-def test_a_named_file_is_there_and_stands_for_that_of_the_folder(tmp_path: Path) -> None:
+def test_a_named_file_must_exist_and_replaces_that_of_the_folder(tmp_path: Path) -> None:
     text = "run: {candidates: 7}"
     (tmp_path / "mine.yaml").write_text("library: {uri: books}")
     loaded = read(tmp_path, text, "ranking: {rrf_k: 3}", OUTRIDER_CONFIG="../mine.yaml")
@@ -185,8 +185,8 @@ PLACES = st.sampled_from(["", "/f/search_config.yaml:1", "/user/search_config.ya
 
 
 @given(st.sampled_from(sorted(KEY_ADDRESSES)), PLACES, PLACES, st.booleans(), st.booleans())
-def test_what_is_refused_is_just_that(section: str, address: str, key: str, reads_address: bool, reads_key: bool) -> None:
-    """Wherever both stand: refused if the folder's file names the address and either the key is of elsewhere or a variable is read."""
+def test_exactly_these_combinations_are_refused(section: str, address: str, key: str, reads_address: bool, reads_key: bool) -> None:
+    """Refused if the folder's file sets the address and either the key is set elsewhere or a variable is read."""
     reads = {"/f/search_config.yaml:1": ("X",)}
     given = {
         f"{section}.{name}": Entry(value, where, reads.get(where, ()) if reading else ())
@@ -216,7 +216,7 @@ HASH = "sha256:" + "0" * 64
         ("serve.allowed_hosts", "evil.example"),
     ],
 )
-def test_who_may_ask_the_server_is_not_for_the_working_folder_to_say(tmp_path: Path, name: str, value: object) -> None:
+def test_the_working_folder_does_not_decide_who_may_use_the_server(tmp_path: Path, name: str, value: object) -> None:
     said = refusal(tmp_path, nested(name, value))
     assert name in said
     assert "--config" in said
@@ -227,12 +227,12 @@ def test_who_may_ask_the_server_is_not_for_the_working_folder_to_say(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "address"), [("threads.uri", "postgresql://evil.example/x"), ("tracing.endpoint", "https://evil.example")]
 )
-def test_where_searches_are_told_is_not_for_the_working_folder_to_say(tmp_path: Path, name: str, address: str) -> None:
+def test_the_working_folder_does_not_decide_where_searches_are_sent(tmp_path: Path, name: str, address: str) -> None:
     said = refusal(tmp_path, nested(name, address))
     assert f"{name} is set in" in said
     assert "OUTRIDER_" + name.upper().replace(".", "__") in said
     read(tmp_path, "", nested(name, address))
 
 
-def test_threads_may_be_kept_in_a_file_that_the_working_folder_names(tmp_path: Path) -> None:
+def test_the_working_folder_may_set_a_local_file_for_threads(tmp_path: Path) -> None:
     assert read(tmp_path, nested("threads.uri", "here.sqlite")).settings.threads.uri == "here.sqlite"
