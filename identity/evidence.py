@@ -91,14 +91,11 @@ def _identifiers(one: Keys, other: Keys) -> Iterator[FieldLevel]:
     yield "isbn", "equal" if mine.get("isbn") and mine.get("isbn") == theirs.get("isbn") else ""
     yield "address", "equal" if mine.get("url") and mine.get("url") == theirs.get("url") else ""
     if one.kind == "paper" == other.kind and not any(mine.get(scheme) == theirs[scheme] for scheme in REGISTERED if scheme in theirs):
-        yield "own number", _compare_own(mine.get("own", ""), theirs.get("own", ""))
+        own = mine.get("own", ""), theirs.get("own", "")
+        same_source = own[0].partition(" ")[0] == own[1].partition(" ")[0]  # numbers of two sources are no evidence
+        yield "own number", _equal(*own) if same_source else ""
     elif mine.get("own") and mine.get("own") == theirs.get("own"):
         yield "own number", "equal"
-
-
-def _compare_own(one: str, other: str) -> str:
-    """Compare two numbers of one source; numbers of two sources are no evidence."""
-    return _equal(one, other) if one.partition(" ")[0] == other.partition(" ")[0] else ""
 
 
 def _qualified(level: str, one: Title, other: Title) -> str:

@@ -46,8 +46,9 @@ def _pairs(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
         for name in _names(record):
             if (first := first_with.setdefault(name, at)) != at:
                 yield first, at
-        if page := _page(record):
-            same_page[page].append(at)
+        page = FIRST_PAGE.search(record.pages) if isinstance(record, Paper) and record.pages else None
+        if page:
+            same_page[page.group(), record.year].append(at)
     authors = _AuthorWords(records)
     for places in same_page.values():
         if 1 < len(places) <= MAX_SAME_PAGE:
@@ -95,11 +96,6 @@ def _names(record: Record) -> Iterator[object]:
                 yield "doi", doi
     if record.kind == "repository" or "github.com/" in record.abstract:
         yield "code"
-
-
-def _page(record: Record) -> tuple[str, int | None] | None:
-    found = FIRST_PAGE.search(record.pages) if isinstance(record, Paper) and record.pages else None
-    return (found.group(), record.year) if found else None
 
 
 def _words(title: str) -> frozenset[str]:

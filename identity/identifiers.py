@@ -27,10 +27,10 @@ TRAILING = ".,;:'\"”’"
 
 def normal_doi(text: str) -> str | None:
     """`10.1000/xyz` from a DOI in any form: resolver URL, `doi:` prefix, percent-encoding, trailing punctuation."""
-    found = DOI.search(unquote(text))
-    if not found:
+    match = DOI.search(unquote(text))
+    if not match:
         return None
-    doi = found.group().rstrip(TRAILING).lower()
+    doi = match.group().rstrip(TRAILING).lower()
     for opening, closing in ("()", "[]", "{}", "<>"):  # a bracket around the DOI is not part of it; one inside (SICI) is
         if doi.endswith(closing) and doi.count(closing) > doi.count(opening):
             doi = doi[:-1].rstrip(TRAILING)
@@ -39,8 +39,8 @@ def normal_doi(text: str) -> str | None:
 
 def normal_arxiv(text: str) -> str | None:
     """`2101.00001` or `hep-th/9901001`, without version; a bare number only in arXiv's own form."""
-    found = ARXIV.fullmatch(ARXIV_PREFIX.sub("", text.strip()).removesuffix(".pdf"))
-    return found.group(1).lower() if found else None
+    match = ARXIV.fullmatch(ARXIV_PREFIX.sub("", text.strip()).removesuffix(".pdf"))
+    return match.group(1).lower() if match else None
 
 
 def normal_pmid(text: str) -> str | None:
@@ -49,8 +49,8 @@ def normal_pmid(text: str) -> str | None:
 
 
 def normal_pmcid(text: str) -> str | None:
-    found = PMCID.search(text.strip())
-    number = _number(found.group(1)) if found else None
+    match = PMCID.search(text.strip())
+    number = _number(match.group(1)) if match else None
     return f"PMC{number}" if number else None
 
 
@@ -78,20 +78,20 @@ def normal_distribution(name: str) -> str:
 
 def normal_openalex(text: str) -> str | None:
     """`W123` from `https://openalex.org/W123`."""
-    found = OPENALEX.search(text.strip())
-    return found.group(1).upper() if found else None
+    match = OPENALEX.search(text.strip())
+    return match.group(1).upper() if match else None
 
 
 def normal_s2(text: str) -> str | None:
     """A paper's 40 hexadecimal digits, or its corpus number."""
-    found = S2.search(text.strip())
-    return found.group(1).lower() if found else None
+    match = S2.search(text.strip())
+    return match.group(1).lower() if match else None
 
 
 def normal_repository(text: str) -> str | None:
     """`owner/name` in lower case, from an address or from `owner/name` itself; GitHub ignores case."""
-    found = REPOSITORY.match(text.strip())
-    return f"{found.group(1)}/{found.group(2)}".lower() if found else None
+    match = REPOSITORY.match(text.strip())
+    return f"{match.group(1)}/{match.group(2)}".lower() if match else None
 
 
 def canonical_url(text: str) -> str | None:
@@ -103,9 +103,9 @@ def canonical_url(text: str) -> str | None:
         return None
     if parts.scheme.lower() not in {"http", "https"} or not host:
         return None
-    kept = sorted((name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not TRACKING.fullmatch(name))
+    parameters = sorted((name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not TRACKING.fullmatch(name))
     place = f"{host}:{port}" if port not in {None, 80, 443} else host
-    return f"{place}{parts.path.rstrip('/')}{'?' + urlencode(kept) if kept else ''}"
+    return f"{place}{parts.path.rstrip('/')}{'?' + urlencode(parameters) if parameters else ''}"
 
 
 def _check_13(digits: str) -> str:

@@ -120,7 +120,12 @@ def judge_keys(one: Keys, other: Keys, weights: Weights = WEIGHTS) -> Judgement:
 
 def _weigh(levels: tuple[FieldLevel, ...], weights: Weights) -> Judgement:
     score = score_levels(levels, weights)
-    evidence = tuple(sorted((Evidence(field, what, level_weight(field, what, weights)) for field, what in levels), key=_strength))
+    evidence = tuple(
+        sorted(
+            (Evidence(field, what, level_weight(field, what, weights)) for field, what in levels),
+            key=lambda item: (-abs(item.weight), item.field, item.what),
+        )
+    )
     return Judgement(_verdict(levels, score), score, evidence)
 
 
@@ -183,7 +188,3 @@ def _judge_repositories(one: Keys, other: Keys) -> Judgement | None:
             score = CERTAIN if same else -CERTAIN
             return Judgement("same" if same else "different", score, (Evidence(scheme, "equal" if same else "differ", score),))
     return Judgement("unsure", 0.0, ())
-
-
-def _strength(evidence: Evidence) -> tuple[float, str, str]:
-    return (-abs(evidence.weight), evidence.field, evidence.what)

@@ -186,10 +186,10 @@ def parse_pages(text: str | None) -> Pages:
     """Parse pages such as `pp. 123-9`, `123–129`, `S12-S15` and `e0227919`; none for "no pagination" and for dates."""
     if not text or MONTH.search(text):
         return NO_PAGES
-    parts = [found for part in DASH.split(text[:60])[:2] if (found := PAGE.search(part))]
+    parts = [match for part in DASH.split(text[:60])[:2] if (match := PAGE.search(part))]
     if not parts:
         return NO_PAGES
-    first, last = (f"{found.group(2)}" for found in (parts[0], parts[-1]))
+    first, last = (f"{match.group(2)}" for match in (parts[0], parts[-1]))
     prefix = parts[0].group(1).lower()[-1:] if parts[0].group(1).lower() not in {"p", "pp", "page", "pages"} else ""
     if len(parts) == 1:
         return Pages(prefix + first, "", first)
@@ -204,9 +204,9 @@ def parse_number(text: str | None) -> str:
     """The leading number of a volume or issue, with prefix `s` for a supplement; "" for "1)", a broken "(Suppl. 1)"."""
     if not text or MONTH.search(text) or (")" in text and "(" not in text):
         return ""
-    found = NUMBER.search(text)
-    number = found.group().lstrip("0") if found else ""
-    return f"s{number}" if found and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
+    match = NUMBER.search(text)
+    number = match.group().lstrip("0") if match else ""
+    return f"s{number}" if match and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
 
 
 @lru_cache(maxsize=1_024)

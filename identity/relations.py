@@ -89,12 +89,12 @@ def _versions(one: Keys, other: Keys, levels: tuple[FieldLevel, ...]) -> Relatio
 @lru_cache(maxsize=16_384)
 def parse_part(whole: str) -> tuple[int, str] | None:
     """The number of a part and the normal title before it: 2 and "malaria" for "malaria part ii drugs"."""
-    found = PARTS.search(whole)
-    if not found:
+    match = PARTS.search(whole)
+    if not match:
         return None
-    numeral = found["named"] or found["bare"]
+    numeral = match["named"] or match["bare"]
     number = NUMBERS.get(numeral) or (int(numeral) if numeral.isdecimal() else 0)
-    return number, whole[: found.start()].strip()
+    return number, whole[: match.start()].strip()
 
 
 def find_links(keys: Sequence[Keys]) -> list[tuple[int, int, Relation]]:

@@ -146,7 +146,8 @@ class _Grouping:
     def _cluster(self, ranks: list[int], pairs: list[list[int]]) -> None:
         place = {rank: at for at, rank in enumerate(ranks)}
         local = sorted({(min(place[one], place[other]), max(place[one], place[other])) for one, other in pairs})
-        work = self._clustering([self._keys.key(rank) for rank in ranks], [self._name(rank) for rank in ranks], local)
+        names = [self._ids[int(self._keys.first[rank])] if self._decisions else "" for rank in ranks]
+        work = self._clustering([self._keys.key(rank) for rank in ranks], names, local)
         work.run()
         for at, rank in enumerate(ranks):
             self.group_of[rank] = ranks[work.group_of[at]]
@@ -154,9 +155,6 @@ class _Grouping:
             # without decisions the reason can be computed again from the keys, so it is not stored
             reason = work.explain_join(one, other) if self._decisions else ""
             self.joins.setdefault(self.group_of[ranks[one]], []).append((ranks[one], ranks[other], reason))
-
-    def _name(self, rank: int) -> str:
-        return self._ids[int(self._keys.first[rank])] if self._decisions else ""
 
     def _clustering(self, keys: list[Keys], names: list[str], pairs: list[tuple[int, int]]) -> Clustering:
         overrides = make_overrides(self._decisions, names) if self._decisions else None
@@ -201,16 +199,14 @@ class OutOfCoreResolution:
         if len(places) == 1:
             return [Group(tuple(places), ())]
         if len(ranks) > 1:
-            return [Group(tuple(places), self._reasons(int(self._group_of[min(ranks)])))]
+            joins = self._joins[int(self._group_of[min(ranks)])]
+            return [Group(tuple(places), tuple(reason or self._explain_join(one, other) for one, other, reason in joins))]
         rank = min(ranks)
         if self._judge(rank, rank).verdict == "same":
             return [Group(tuple(places), (COPIES,))]
         return [Group((at,), ()) for at in places]
 
-    def _reasons(self, group: int) -> tuple[str, ...]:
-        return tuple(reason or self._reason(one, other) for one, other, reason in self._joins[group])
-
-    def _reason(self, one: int, other: int) -> str:
+    def _explain_join(self, one: int, other: int) -> str:
         judgement = self._judge(one, other)
         return f"{judgement.score:.1f}: {judgement.why()}"
 

@@ -122,21 +122,21 @@ BEHIND_TITLE = re.compile(
 @lru_cache(maxsize=16_384)
 def parse_notice(title: str) -> str:
     """`corrects / X`, where X is the compact title that a notice is about; "" if the title is not of a notice."""
-    found = _match_notice(title)
-    if not found:
+    match = _match_notice(title)
+    if not match:
         return ""
-    kind = "retracts" if found["retracts"] else "corrects" if found["corrects"] else "comments on"
-    return f"{kind} / {parse_title(found['title']).compact}"
+    kind = "retracts" if match["retracts"] else "corrects" if match["corrects"] else "comments on"
+    return f"{kind} / {parse_title(match['title']).compact}"
 
 
 def article_title(title: str) -> str:
     """The title that a notice is about, or the title itself if it is not of a notice."""
-    found = _match_notice(title)
-    return found["title"] if found else title
+    match = _match_notice(title)
+    return match["title"] if match else title
 
 
 def _match_notice(title: str) -> re.Match[str] | None:
-    found = AHEAD_OF_TITLE.match(title)
-    if found and found["of"] is None and not found["mark"]:
-        found = None  # "Response surfaces of ..." is an article
-    return found or BEHIND_TITLE.match(title)
+    match = AHEAD_OF_TITLE.match(title)
+    if match and match["of"] is None and not match["mark"]:
+        match = None  # "Response surfaces of ..." is an article
+    return match or BEHIND_TITLE.match(title)

@@ -53,9 +53,9 @@ def shared_identifier(one: Record, other: Record) -> tuple[str, str] | None:
 
 def page_identifier(record: Record) -> tuple[str, str] | None:
     """The identifier whose page the record is, whatever the title of the page ("[1706.03762] Attention ... - arXiv.org")."""
-    if record.kind != "page" or not record.url or not (found := ADDRESS.match(record.url)):
+    if record.kind != "page" or not record.url or not (match := ADDRESS.match(record.url)):
         return None
-    scheme, text = next((scheme, text) for scheme, text in found.groupdict().items() if text)
+    scheme, text = next((scheme, text) for scheme, text in match.groupdict().items() if text)
     value = NORMAL[scheme](text)
     return (scheme, value) if value and (scheme, value) in record.identifiers.pairs() else None
 
