@@ -1,4 +1,4 @@
-"""Keys on disk or in memory: the same works, whatever is thrown at them."""
+"""Out-of-core deduplication finds the same works as deduplication in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def papers(draw: st.DrawFn, at: int = 0) -> Paper:
     )
 
 
-def many(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
+def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
     with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions())) as work:
         for record in records:
             work.add(record.doc_id, make_keys(record))
@@ -53,10 +53,10 @@ def many(records: Sequence[Record], decisions: Decisions | None = None) -> tuple
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(papers(), max_size=12))
-def test_what_is_found_is_what_is_found_in_memory(drawn: list[Paper]) -> None:
+def test_groups_on_disk_equal_groups_in_memory(drawn: list[Paper]) -> None:
     records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
     whole = resolve(records)
-    groups, reasons, ambiguous, related = many(records)
+    groups, reasons, ambiguous, related = resolve_on_disk(records)
     assert groups == list(whole.groups)
     assert reasons == list(whole.reasons)
     assert ambiguous == [(pair.one, pair.other, pair.judgement.score) for pair in whole.ambiguous_pairs]
@@ -65,22 +65,22 @@ def test_what_is_found_is_what_is_found_in_memory(drawn: list[Paper]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(papers(), max_size=8), st.randoms())
-def test_what_a_person_decided_counts_on_disk_too(drawn: list[Paper], random: object) -> None:
+def test_decisions_override_evidence_on_disk_too(drawn: list[Paper], random: object) -> None:
     records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
     log = [Decision(what="merge", ids=("0", "3")), Decision(what="split", ids=("1", "2")), Decision(what="split", ids=("4",))]
     decisions = Decisions.of(log)
-    assert many(records, decisions)[0] == list(resolve(records, decisions=decisions).groups)
+    assert resolve_on_disk(records, decisions)[0] == list(resolve(records, decisions=decisions).groups)
 
 
 @settings(max_examples=50, deadline=None)
 @given(papers())
-def test_keys_come_back_from_bytes_unchanged(one: Paper) -> None:
+def test_keys_survive_encoding(one: Paper) -> None:
     assert decode(encode(make_keys(one))) == make_keys(one)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(papers(), min_size=2, max_size=8))
-def test_what_is_not_worth_judging_is_different_and_unrelated(drawn: list[Paper]) -> None:
+def test_screened_out_pairs_are_different_and_unrelated(drawn: list[Paper]) -> None:
     keys = sorted({make_keys(one) for one in drawn})
     left_out = {(one, other) for one, other in block_pairs(keys).tolist()} - {*candidate_pairs(keys)}
     for one, other in left_out:
