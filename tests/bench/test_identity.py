@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fakes import doi, paper
-
 from bench.identity.fitting import Example, fitted, without, written
 from bench.identity.growth import grown
 from bench.identity.measuring import Counts, counted, sizes
 from bench.identity.rules import by_doi, by_doi_and_like_title, by_doi_and_title
 from bench.identity.sets import LabelledSet
+from support.fakes import doi, paper
 
 
 def test_what_is_gone_and_what_is_lost() -> None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from word_embedder import WordEmbedder
 
 from bench import data
 from bench.model import Remembering, cache_key
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.ports import OnCount
+from support.word_embedder import WordEmbedder
 
 
 @dataclass

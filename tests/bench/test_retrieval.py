@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from word_embedder import WordEmbedder
 
 from bench import data, retrieval
 from bench.retrieval import FUSED, NDCG, RECALL, RERANKED, Measured
 from outrider.retrieval.engine import Engine
 from outrider.retrieval.neighbours import LibraryGraph
+from support.word_embedder import WordEmbedder
 
 
 def measured(name: str = "one", **stages: list[float]) -> Measured:

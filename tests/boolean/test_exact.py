@@ -6,14 +6,14 @@ import os
 import random
 
 import pytest
-from boolean_oracle import cut, truth
-from boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
 
 from outrider.boolean.documents import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parsing import parse
 from outrider.boolean.printing import printed
 from outrider.text.tokens import tokens
+from support.boolean_oracle import cut, truth
+from support.boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
 
 QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT", "300x1000").split("x"))
 SHARES = 10

@@ -14,10 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from canaries import CANARIES, Canary
-from chat_server import Answer, Asked, ChatServer, Reply
-from chatting import llm_settings
-from fakes import NOON, Shelf, doi, no_reranker, paper
 
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.prompts import FENCE
@@ -29,6 +25,10 @@ from outrider.state.hits import Hit
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
 from outrider.text.words import words
+from support.chat_client import llm_settings
+from support.chat_server import Answer, Asked, ChatServer, Reply
+from support.fakes import NOON, Shelf, doi, no_reranker, paper
+from support.injection_canaries import CANARIES, Canary
 
 QUERY = "popular statins for cholesterol since 2000"
 FILTERS = {"year": {"$lte": 2030}}

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from fakes import NOON
 from langgraph.graph import END, START, StateGraph
 
 from outrider.graph.guard import Guard
@@ -12,6 +11,7 @@ from outrider.graph.routes import failed
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt
 from outrider.state.pipeline import PipelineState, RunContext
+from support.fakes import NOON
 
 TIMEOUT_S = 0.2
 

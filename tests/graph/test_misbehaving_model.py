@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import KEY, llm_settings
-from fakes import NOON, Shelf, doi, no_reranker, paper
 
 from outrider.graph.pipeline import build
 from outrider.retrieval.store import Library
@@ -29,6 +26,9 @@ from outrider.settings.sources import CacheSettings
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
+from support.chat_client import KEY, llm_settings
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, Shelf, doi, no_reranker, paper
 
 LATE_S = 0.5
 LIVER = "Aspirin and acute liver injury in adults"

@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from fakes import doi, paper, services
 
 from outrider.graph.pipeline import DESCRIPTIONS, build
 from outrider.state.errors import BadRequest, LibraryCorrupt
 from outrider.state.records import Repository
 from outrider.state.response import SearchResponse
+from support.fakes import doi, paper, services
 
 RECORDS = (
     paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver. The weather was fine.", year=2020, identifiers=doi("10.1000/x")),

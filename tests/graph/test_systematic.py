@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exact_runs import Shelves, World, exact_services, papers
-from fakes import Shelf
 from langgraph.checkpoint.memory import InMemorySaver
 
 import outrider
@@ -18,6 +16,8 @@ from outrider.nodes.translator import AS_WRITTEN
 from outrider.services import Services
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.response import SearchResponse
+from support.fakes import Shelf
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 ASKED = {"query": "aspirin[ti] NOT zebra", "mode": "systematic"}
 

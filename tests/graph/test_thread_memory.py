@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from chat_server import ChatServer, Reply
-from chatting import chat_over
-from fakes import NOON, Shelf, paper
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
@@ -15,6 +12,9 @@ from outrider.settings.model import RunSettings, StarsSettings
 from outrider.state.chat import Chat
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import SearchRequest
+from support.chat_client import chat_over
+from support.chat_server import ChatServer, Reply
+from support.fakes import NOON, Shelf, paper
 
 
 def graph(chat: Chat | None = None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from outrider.identity.keys import make_keys, parse_number, parse_pages, resembl
 from outrider.identity.names import parse_name
 from outrider.identity.titles import parse_notice, parse_title
 from outrider.state.records import Identifiers
+from support.fakes import paper
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import candidate, doi, found, paper
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -13,6 +12,7 @@ from outrider.nodes.enrich_keeping import keepable, renewed
 from outrider.nodes.scout import records_of
 from outrider.state.hits import Scored
 from outrider.state.records import Identifiers, Page, Paper, Record
+from support.fakes import candidate, doi, found, paper
 
 EVIL = "Buy pills."
 SAID = "Drugs harm livers."

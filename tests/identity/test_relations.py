@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from fakes import doi, paper
 
 from outrider.identity.judging import judge
 from outrider.identity.resolving import resolve
 from outrider.state.records import Identifiers, Paper, Repository
+from support.fakes import doi, paper
 
 TITLE = "Aspirin and acute liver injury in adults"
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from fakes import doi, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from outrider.identity.judging import judge, judge_keys
 from outrider.identity.keys import make_keys
 from outrider.identity.resolving import Resolution, resolve
 from outrider.state.records import Identifiers, Paper, Record, Repository
+from support.fakes import doi, paper
 
 TITLE = "Aspirin and acute liver injury in adults"
 OTHER = "Statins and chronic kidney disease in children"

@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fakes import doi, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from outrider.identity.resolving import resolve
 from outrider.identity.streamed import OutOfCoreResolver
 from outrider.state.decisions import Decision, Decisions
 from outrider.state.records import Identifiers, Paper, Record
+from support.fakes import doi, paper
 
 WORDS = st.sampled_from("aspirin liver injury adults statins kidney mice rats part ii erratum editorial 2 α 深度".split())
 TITLES = st.one_of(st.just(""), st.lists(WORDS, min_size=1, max_size=6).map(" ".join), st.text(max_size=30))

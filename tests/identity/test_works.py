@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from fakes import doi, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.identity.works import identifiers_contradict, preprint_server, same_work, shared_identifier, titles_agree
 from outrider.state.records import Identifiers, Page, Paper, Record
+from support.fakes import doi, paper
 
 TITLE = "Aspirin and acute liver injury in adults"
 ARXIV, BIORXIV, SSRN, JOURNAL = "10.48550/arxiv.2101.00001", "10.1101/2020.01.02.123456", "10.2139/ssrn.123", "10.1000/j.1"

@@ -7,8 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
-from fakes import doi, paper
-from memory_shelves import MemoryShelves
 
 from outrider.ingest.asking import AT_ONCE, World, asked_ahead
 from outrider.ingest.pipeline import TARGETS_A_BATCH, IngestProgress, ingest
@@ -16,6 +14,8 @@ from outrider.ingest.targets import Target
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record
+from support.fakes import doi, paper
+from support.memory_library import MemoryShelves
 
 PATIENCE_S = 30
 

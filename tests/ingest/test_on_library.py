@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from word_embedder import WordEmbedder
 
 from outrider.ingest.pipeline import ingest
 from outrider.retrieval.store import Library
+from support.word_embedder import WordEmbedder
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 ROWS = 2_000
@@ -79,7 +79,7 @@ async def test_an_interrupted_run_is_completed_by_the_next(tmp_path: Path, how: 
 
 
 EMBEDDING = SCRIPT.replace("batch_records=100", "batch_records=100, embedder=WordEmbedder(dimension=8)").replace(
-    "import asyncio, sys", "import asyncio, sys\nfrom word_embedder import WordEmbedder"
+    "import asyncio, sys", "import asyncio, sys\nfrom support.word_embedder import WordEmbedder"
 )
 
 

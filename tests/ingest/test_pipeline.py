@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_shelves import MemoryShelves
-from minimal_pdf import pdf
-from word_embedder import WordEmbedder
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.feeding import READ_AHEAD, Bounds, group_outcomes, read_groups
@@ -25,6 +22,9 @@ from outrider.ingest.report import FileReport, IngestReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, UnreadableFile
 from outrider.state.records import Document, Identifiers
+from support.memory_library import MemoryShelves
+from support.minimal_pdf import pdf
+from support.word_embedder import WordEmbedder
 
 PATIENCE_S = 30
 """Of a test that waits for a thread: long enough for any machine."""

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live.asking import ASKED, asked, source_of
 from live.shapes import TEXT, difference, keep, kept, shape_of
-from serving import as_json, serving
-from world import SERVICES, settings, world
+
+from support.fake_services import SERVICES, settings, world
+from support.http_server import as_json, serving
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

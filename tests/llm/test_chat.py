@@ -14,9 +14,6 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from chat_server import Asked as Request
-from chat_server import ChatServer, Reply
-from chatting import KEY, chat_over
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.runnables import RunnableLambda
 from pydantic import Field, SecretStr
@@ -26,6 +23,9 @@ from outrider.settings.model import LlmSettings
 from outrider.state.chat import Asked, Budget
 from outrider.state.errors import BadAnswer, BudgetSpent, ChatError, ChatUnavailable, KeyRejected
 from outrider.state.model import Model
+from support.chat_client import KEY, chat_over
+from support.chat_server import Asked as Request
+from support.chat_server import ChatServer, Reply
 
 ASKED = Asked(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
 GOOD = {"id": "a", "score": 0.7}

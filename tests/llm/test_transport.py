@@ -6,13 +6,12 @@ import asyncio
 import gc
 import warnings
 
-from chat_server import ChatServer, Reply
-from chatting import chat_over
-
 from outrider.llm.chat import EndpointChat
 from outrider.state.background import in_background
 from outrider.state.chat import Asked, Budget
 from outrider.state.model import Model
+from support.chat_client import chat_over
+from support.chat_server import ChatServer, Reply
 
 ASKED = Asked(node="fine_scorer", system="Judge.", user="[]", max_output_tokens=50)
 

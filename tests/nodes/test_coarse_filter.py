@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from fakes import NOON, candidate, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from outrider.settings.model import CoarseFilterSettings
 from outrider.state.hits import Candidate
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.records import Record, Repository
+from support.fakes import NOON, candidate, paper
 
 ASKED = Constraints(years=NumberRange(min=2010, max=2020), stars=NumberRange(min=50))
 NOW = datetime.fromtimestamp(NOON, UTC)  # 21 September 2026

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import candidate, doi, found, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from outrider.identity.merging import FILLED, richness
 from outrider.nodes.dedup_finding import deduplicated, joined
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
+from support.fakes import candidate, doi, found, paper
 
 
 def test_one_identifier_and_agreeing_titles_are_one_work() -> None:

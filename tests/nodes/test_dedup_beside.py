@@ -6,11 +6,8 @@ import pickle
 from collections.abc import Sequence
 
 import pytest
-from alike import LOGS, MANY, candidates, decided
-from fakes import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worker_tasks import Counted, ready
 
 from outrider.nodes import dedup_beside as module
 from outrider.nodes.dedup_beside import MODULES, answered, found_beside
@@ -18,6 +15,9 @@ from outrider.nodes.dedup_finding import Found, found_in
 from outrider.state.decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Record
+from support.duplicate_records import LOGS, MANY, candidates, decided
+from support.fakes import paper
+from support.worker_tasks import Counted, ready
 
 TWICE = [
     paper("a", "Aspirin harms the liver", source="crossref", identifiers=Identifiers(doi="10.1000/a")),

@@ -8,8 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from alike import LIVER, LOGS, MANY, by_ann, candidates, decided
-from fakes import candidate, doi, paper
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +22,8 @@ from outrider.nodes.organizer import to_hit
 from outrider.state.decisions import Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
+from support.duplicate_records import LIVER, LOGS, MANY, by_ann, candidates, decided
+from support.fakes import candidate, doi, paper
 
 BIORXIV = doi("10.1101/2020.01.02.123456")
 

@@ -7,10 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from canaries import CANARIES, Canary
-from chat_server import Asked, ChatServer, Reply
-from chatting import chat_over
-from fakes import NOON, candidate, found, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +22,10 @@ from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, Update
 from outrider.state.records import Identifiers, Paper, Record
+from support.chat_client import chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, candidate, found, paper
+from support.injection_canaries import CANARIES, Canary
 
 PROMPT = prompts.load("dedup", frozenset())
 LIVER = "Aspirin and acute liver injury in adults"

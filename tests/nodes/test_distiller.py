@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from distilling import Fixed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from outrider.state.errors import ModelUnavailable
 from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState
 from outrider.state.threads import stop_if_abandoned
+from support.distiller_fakes import Fixed, texts
 
 FRAMES = Frames(*(load(name, frozenset({"query", "sentences"})) for name in ("context", "shortened_context")))
 TEXT = "Aspirin harms the liver. The weather was fine. No effect of dose on the liver was seen."

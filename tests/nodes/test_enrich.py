@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
-from fakes import NOON, candidate, doi, found, paper
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -33,6 +32,7 @@ from outrider.state.pipeline import PipelineState
 from outrider.state.ports import Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 from outrider.state.response import SourceReport
+from support.fakes import NOON, candidate, doi, found, paper
 
 TITLE = "Lysis of bacteria by phages of the gut"
 SAID = "Phages lyse bacteria."

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from fakes import NOON, candidate, paper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from judging import QUESTION, RUNTIME, by_title, clock, ids, of, result, scored, scorer, works
 
 from outrider.nodes.fine_scorer import FineScorer, Scored
 from outrider.nodes.organizer import organized
@@ -24,6 +21,9 @@ from outrider.state.errors import KeyRejected
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Page, Record
 from outrider.state.response import Scoring
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, candidate, paper
+from support.scorer_over_server import QUESTION, RUNTIME, by_title, clock, ids, of, result, scored, scorer, works
 
 
 async def test_works_are_scored_in_batches_of_ten_and_come_best_first() -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from fakes import candidate, paper
-from judging import result, scored
 
 from outrider.llm.meter import PRICES
 from outrider.llm.provider import KNOWN
 from outrider.state.records import Record, Repository
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import candidate, paper
+from support.scorer_over_server import result, scored
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"

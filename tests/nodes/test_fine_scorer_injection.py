@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from canaries import CANARIES, Canary
-from chat_server import Asked, Reply
-from fakes import candidate, paper
-from judging import by_title, of, result, scored, works
+
+from support.chat_server import Asked, Reply
+from support.fakes import candidate, paper
+from support.injection_canaries import CANARIES, Canary
+from support.scorer_over_server import by_title, of, result, scored, works
 
 
 @pytest.mark.parametrize("canary", [one for one in CANARIES if one.caught], ids=lambda one: one.name)

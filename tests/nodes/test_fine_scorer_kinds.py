@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fakes import candidate, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging import QUESTION, clock
 
 from outrider.nodes.adaptive import BATCH, WAVE, next_wave, risk
 from outrider.nodes.fine_scorer import NOT_READ, FineScorer, Scored, ScoringPrompts, any_of
@@ -29,6 +27,8 @@ from outrider.state.errors import BudgetSpent, ChatUnavailable, KeyRejected
 from outrider.state.hits import Candidate
 from outrider.state.records import Repository
 from outrider.state.response import Scoring
+from support.fakes import candidate, paper
+from support.scorer_over_server import QUESTION, clock
 
 MAX_RISK = 0.4
 RELEVANCE_ALONE = dict.fromkeys(("maturity", "activity", "documentation", "community", "ease_of_use", "maintenance"), 0.0)

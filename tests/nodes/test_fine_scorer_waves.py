@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chat_server import Asked, ChatServer, Reply
-from judging import QUESTION, by_title, scorer, works
-
 from outrider.nodes.adaptive import BATCH
 from outrider.nodes.fine_scorer import NOT_READ
 from outrider.nodes.scoring import Settled
 from outrider.state.chat import Budget
 from outrider.state.response import Scoring
+from support.chat_server import Asked, ChatServer, Reply
+from support.scorer_over_server import QUESTION, by_title, scorer, works
 
 
 @dataclass

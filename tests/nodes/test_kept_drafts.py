@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import ChatServer, Reply
-from chatting import KEY, chat_over
-from fakes import NOON, Shelf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +23,9 @@ from outrider.state.chat import Asked, Budget
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
 from outrider.state.ports import KeptText
 from outrider.state.request import SearchRequest
+from support.chat_client import KEY, chat_over
+from support.chat_server import ChatServer, Reply
+from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
 SAID: dict[str, Any] = {"queries": [{"text": "hepatic injury", "keywords": ["hepatic"]}], "expanded_keywords": ["enzyme", "dose"]}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from fakes import doi, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from outrider.nodes.lookup import ORDER, OWN, Found, Together, Way, looked_up
 from outrider.state.errors import RateLimited, SourceUnavailable
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record, Repository
+from support.fakes import doi, paper
 
 X = "10.1000/x"
 TITLE = "Liver injury by common drugs"

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import Shelf, candidate, found, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, facets, key_theme
 from outrider.settings.model import OrganizerSettings
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Paper, Record, Repository
+from support.fakes import Shelf, candidate, found, paper
 
 SETTINGS = OrganizerSettings()
 

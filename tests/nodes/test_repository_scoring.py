@@ -6,9 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import chat_over
-from fakes import NOON, candidate, paper
 
 from outrider.nodes.dimensions import PARTS, dimensions, overall
 from outrider.nodes.fine_scorer import FineScorer, Scored, ScoringPrompts
@@ -20,6 +17,9 @@ from outrider.settings.model import LlmSettings, RankingSettings, RepositorySett
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
 from outrider.state.records import Record, Repository
+from support.chat_client import chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, candidate, paper
 
 QUESTION = Question("a state library for React", "state management", ("state", "React"), "library")
 ANSWER: dict[str, Any] = {

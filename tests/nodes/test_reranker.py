@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from fakes import candidate, paper
 
 from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, reordered
 from outrider.settings.model import RerankerSettings, RunSettings
@@ -14,6 +13,7 @@ from outrider.state import ports
 from outrider.state.errors import ModelUnavailable, SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, Update
+from support.fakes import candidate, paper
 
 RUNTIME = cast("Any", None)
 

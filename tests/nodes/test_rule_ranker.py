@@ -3,13 +3,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from fakes import candidate, paper
 from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus
 
 from outrider.nodes.rule_ranker import FORMULAS, bm25_plus, ranked, recency, renown, tallied
 from outrider.settings.model import RankingSettings
+from support.fakes import candidate, paper
 
 WEIGHTS = RankingSettings()
 WORDS = ("liver", "heart", "cell", "dose", "trial")

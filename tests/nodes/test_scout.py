@@ -5,7 +5,6 @@ import gc
 import time
 
 import pytest
-from fakes import NOON, Shelf, found, paper
 
 from outrider.nodes.scout import Scout, candidates, constraint_filter, records_of
 from outrider.retrieval.fusion import interleaved, reciprocal_rank_fusion
@@ -17,6 +16,7 @@ from outrider.state.intent import Constraints, NumberRange, PlannedQuery, Search
 from outrider.state.pipeline import PipelineState
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.request import RetrieverType
+from support.fakes import NOON, Shelf, found, paper
 
 STRATEGY = SearchStrategy(
     queries=(PlannedQuery(text="liver", keywords=("liver",), boolean_query="liver"),),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from fakes import NOON, Shelf, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from outrider.state.errors import (
 from outrider.state.intent import PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState
 from outrider.state.request import RetrieverType
+from support.fakes import NOON, Shelf, paper
 
 TEN = [paper(f"p{number}", "liver injury") for number in range(10)]
 ERRORS: tuple[SearchError | TimeoutError, ...] = (

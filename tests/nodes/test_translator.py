@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from fakes import NOON, Shelf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
 from outrider.state.pipeline import PipelineState
 from outrider.state.request import RetrieverType, SearchMode, SearchRequest
+from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
 

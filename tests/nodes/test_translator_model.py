@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import KEY, chat_over
-from fakes import NOON, Shelf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +21,9 @@ from outrider.state.errors import KeyRejected, NothingSearchable
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import KNOWN_SOURCES, SearchMode, SearchRequest, searchable
 from outrider.text.control import CONTROL
+from support.chat_client import KEY, chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
 SCHOLAR = ("serpapi_scholar",)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from canaries import CANARIES, Canary
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from outrider.prompts import FENCE, fenced, unfenced
+from support.injection_canaries import CANARIES, Canary
 
 ANY_TEXT = (
     st.text()

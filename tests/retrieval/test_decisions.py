@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fakes import doi, paper
-
 from outrider.retrieval.store import Library
 from outrider.state.decisions import Decision, Decisions
+from support.fakes import doi, paper
 
 FIRST = Decision(what="merge", ids=("a", "b"), by="ann", at="2026-01-02T00:00:00+00:00")
 THEN = Decision(what="split", ids=("a",), by="ben", at="2026-01-02T00:00:00+00:00", why="other cohort")

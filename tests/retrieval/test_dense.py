@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from word_embedder import WordEmbedder
 
 from outrider.retrieval.store import Library
 from outrider.retrieval.vectors import index
@@ -19,6 +18,7 @@ from outrider.state.embedding import TokensRead
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import And, Compare, Filter, Not, Or, parse_filter
 from outrider.state.records import Document, Paper, Record
+from support.word_embedder import WordEmbedder
 
 WORDS = WordEmbedder()
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from fakes import paper
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.retrieval.known_items import known_items
 from outrider.text.words import STOP_WORDS, words
+from support.fakes import paper
 
 TITLE = "The effect of aspirin on platelet aggregation in healthy volunteers"
 SENTENCES = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from word_embedder import WordEmbedder
 
 from outrider.retrieval.store import Library
 from outrider.retrieval.upsert import Upserted
 from outrider.state.errors import LibraryMissing
 from outrider.state.records import Paper
+from support.word_embedder import WordEmbedder
 
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "aws_region": "us-east-1"}
 

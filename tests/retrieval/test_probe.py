@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import NOON, paper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import Reranker
 from outrider.state.records import Record
 from outrider.text.words import stems
+from support.fakes import NOON, paper
 
 COMMON = tuple(f"{letter}ord" for letter in "bcdfghjklmnpqrstvwxz")
 

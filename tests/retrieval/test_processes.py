@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from word_embedder import WordEmbedder
 
 from outrider.retrieval import edges
 from outrider.retrieval.place import LOCK
 from outrider.retrieval.store import Library
 from outrider.state.errors import LibraryBusy
 from outrider.state.records import Paper
+from support.word_embedder import WordEmbedder
 
 WRITER = """
 import asyncio, sys
@@ -39,7 +39,7 @@ asyncio.run(write(sys.argv[1], *map(int, sys.argv[2:])))
 
 KILLED = """
 import asyncio, os, signal, sys
-from word_embedder import WordEmbedder
+from support.word_embedder import WordEmbedder
 from outrider.retrieval import edges
 from outrider.retrieval.store import Library
 from outrider.state.records import Paper

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from fakes import paper
-from word_embedder import WordEmbedder
 
 from outrider.retrieval import reindex as reindexing
 from outrider.retrieval.place import REINDEX_LOCK, Place
@@ -23,6 +21,8 @@ from outrider.retrieval.vectors.registry import Held, Registry
 from outrider.retrieval.vectors.rows import document_text
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
 from outrider.state.records import Document, Paper
+from support.fakes import paper
+from support.word_embedder import WordEmbedder
 
 OLD, NEW = WordEmbedder(name="old"), WordEmbedder(name="new", dimension=8)
 
@@ -305,7 +305,7 @@ SLOW = """
 import asyncio, sys
 from outrider.retrieval import reindex
 from outrider.retrieval.store import Library
-from word_embedder import WordEmbedder
+from support.word_embedder import WordEmbedder
 
 reindex.BATCH = 10
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from word_embedder import WordEmbedder
 
 from outrider.retrieval.store import Library
 from outrider.retrieval.vectors.rows import document_text
@@ -17,6 +16,7 @@ from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, ModelUnavailable
 from outrider.state.filters import parse_filter
 from outrider.state.records import Document, Paper, Record
+from support.word_embedder import WordEmbedder
 
 WORDS = WordEmbedder()
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from killed_runs import QUERY, SOURCES, services
 
 import outrider
 from outrider.review import manifest
 from outrider.review.errors import NoSuchRun
+from support.kill_systematic_run import QUERY, SOURCES, services
 
 EVERY = bool(os.environ.get("OUTRIDER_EVERY_PAGE"))
 """Whether a run is killed at each of its pages, and not at some: minutes."""
@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def killer() -> Iterator[subprocess.Popen[str]]:
     environ = {**os.environ, "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
-    command = [sys.executable, str(TESTS / "killed_runs.py")]
+    command = [sys.executable, "-m", "support.kill_systematic_run"]
     with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         assert process.stdin is not None

@@ -7,13 +7,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from exact_runs import Shelves, World, exact_services, papers
 
 import outrider
 from outrider.review.errors import IncompleteRun
 from outrider.review.manifest import Manifest
 from outrider.review.reports import written
 from outrider.state.errors import BadRequest
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 SVG = "{http://www.w3.org/2000/svg}text"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exact_runs import Shelves, World, exact_services, papers
-
 import outrider
 from outrider.review import manifest
 from outrider.services import Services
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 QUERY = "aspirin[ti]"
 

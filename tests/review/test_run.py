@@ -6,12 +6,12 @@ import itertools
 from pathlib import Path
 
 import pytest
-from exact_runs import Shelves, World, exact_services, papers
 
 import outrider
 from outrider.review import manifest
 from outrider.review.errors import IncompleteRun, OtherRun, RunBusy, Tampered
 from outrider.state.errors import BadRequest, LibraryError
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 QUERY = "aspirin[ti]"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from exact_runs import Shelves, World, exact_services, papers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from outrider.ingest.export import writer
 from outrider.review.chain import GENESIS, linked
 from outrider.review.verify import Fault, exported
 from outrider.services.systematic import FORMATS
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 
 @pytest.fixture(scope="module")

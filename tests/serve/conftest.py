@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from fakes import doi, paper
 
 from outrider.retrieval.store import Library
 from outrider.state.records import Record, Repository
+from support.fakes import doi, paper
 
 RECORDS: tuple[Record, ...] = (
     paper(

@@ -8,11 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import Asked as Question
-from chat_server import ChatServer, Reply
-from chatting import llm_settings
-from serving import Answer, Asked, as_json, as_text, refusal, serving
-from world import settings as world_settings
 
 from outrider.serve.analyzing import aanalyze
 from outrider.serve.cli import run
@@ -23,6 +18,11 @@ from outrider.settings.sources import CacheSettings
 from outrider.sources.calls.cache import put_all
 from outrider.state.analysis import Analysis
 from outrider.state.pipeline import RunContext
+from support.chat_client import llm_settings
+from support.chat_server import Asked as Question
+from support.chat_server import ChatServer, Reply
+from support.fake_services import settings as world_settings
+from support.http_server import Answer, Asked, as_json, as_text, refusal, serving
 
 NOW = 1_790_000_000.0
 LAST = {"Link": '<https://api.github.com/x?per_page=1&page=41>; rel="last"'}

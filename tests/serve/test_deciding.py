@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import doi, paper
 
 import outrider
 from outrider.retrieval.store import Library
 from outrider.serve.cli import run
 from outrider.state.background import run_in_background
 from outrider.state.errors import BadRequest
+from support.fakes import doi, paper
 
 LIVER = "Aspirin and acute liver injury in adults"
 

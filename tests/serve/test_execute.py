@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import OFFLINE, doi, paper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from word_embedder import WordEmbedder
 
 import outrider
 from outrider.graph.pipeline import build
@@ -27,6 +25,8 @@ from outrider.state.pipeline import RunContext
 from outrider.state.ports import Reranker
 from outrider.state.records import Edge, Record
 from outrider.state.response import SearchResponse
+from support.fakes import OFFLINE, doi, paper
+from support.word_embedder import WordEmbedder
 
 RECORDS: tuple[Record, ...] = (
     paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver.", year=2020, identifiers=doi("10.1000/x"), mesh=("Aspirin",)),

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
-from word_embedder import WordEmbedder
-from world import settings
 
 import outrider
 from outrider.ingest import asking
@@ -26,6 +23,9 @@ from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.fetch import Pages
 from outrider.state.errors import BadRequest
 from outrider.state.records import Paper, Record, Repository
+from support.fake_services import settings
+from support.http_server import NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
+from support.word_embedder import WordEmbedder
 
 TITLE = "Liver injury by common drugs"
 ABSTRACT = "Drugs harm livers in more ways than one."

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import chat_over
-from fakes import NOON, paper
-from judging import by_title
 
 import outrider
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.state.errors import BadRequest, KeyRejected
+from support.chat_client import chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, paper
+from support.scorer_over_server import by_title
 
 RECORDS = [paper(f"w{at}", f"liver {at} {score}", abstract="Liver.") for at, score in enumerate((0.2, 0.9, 0.5))]
 

@@ -18,11 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import KEY, chat_over
-from fakes import Shelf, no_reranker, paper
-from serving import serving
-from world import world
 
 from outrider.graph.pipeline import build
 from outrider.serve.threads import Threads, final, threads_of
@@ -34,6 +29,11 @@ from outrider.state.hits import Candidate, FoundBy
 from outrider.state.hits import Path as Path_
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.response import SearchResponse
+from support.chat_client import KEY, chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fake_services import world
+from support.fakes import Shelf, no_reranker, paper
+from support.http_server import serving
 
 NODES = ("translator", "scout", "dedup", "enrich", "coarse_filter", "fine_scorer", "reranker", "organizer", "distiller")
 TIMES = {"timings_ms": True, "execution_time_ms": True, "sources": {"__all__": {"took_ms"}}}
@@ -100,7 +100,7 @@ class Killer:
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
     tests = Path(__file__).parents[1]
-    command = [sys.executable, "-u", str(tests / "killing.py")]
+    command = [sys.executable, "-um", "support.kill_search"]
     environ = {**os.environ, "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent / 'src'}"}
     with serving(world()) as services, ChatServer(by_kind) as chat:
         folder = tmp_path_factory.mktemp("threads")

@@ -6,14 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from chat_server import ChatServer, Reply
-from chatting import KEY, chat_over, llm_settings
 from pydantic import SecretStr
 
 from outrider.services import Services
 from outrider.services.health import health
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
 from outrider.state.errors import SettingsError
+from support.chat_client import KEY, chat_over, llm_settings
+from support.chat_server import ChatServer, Reply
 
 
 def services(folder: Path, llm: LlmSettings) -> Services:

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distilling import ODD
-from fakes import NOON
-from word_embedder import WordEmbedder
 
 import outrider
 from outrider.retrieval.distil.budget import token_bound
@@ -19,6 +16,9 @@ from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, LibraryMissing, ModelUnavailable
 from outrider.state.records import Paper
+from support.distiller_fakes import ODD
+from support.fakes import NOON
+from support.word_embedder import WordEmbedder
 
 PROSE = (
     "The weather in the north was fine on that day, and we were there for a while with all of them. Aspirin harms the liver of adults "

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes import paper
 from filelock import FileLock
 
 from outrider.nodes.enrich_keeping import ORIGIN, renewed
@@ -19,6 +18,7 @@ from outrider.retrieval.store import Library
 from outrider.services import keeping
 from outrider.services.keeping import ResultSaver, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
+from support.fakes import paper
 
 ONE = paper("crossref:1", "Livers", abstract="Said.", source="crossref")
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import ChatServer, Reply
-from chatting import KEY, chat_over, llm_settings
-from fakes import OFFLINE, Shelf
 
 from outrider.nodes.translator import MODEL, Translation
 from outrider.services import Services
@@ -19,6 +16,9 @@ from outrider.settings.sources import CacheSettings
 from outrider.sources.calls.cache import put_all
 from outrider.state.errors import KeyRejected
 from outrider.state.request import SearchRequest
+from support.chat_client import KEY, chat_over, llm_settings
+from support.chat_server import ChatServer, Reply
+from support.fakes import OFFLINE, Shelf
 
 SAID = {"queries": [{"text": "hepatic injury"}], "expanded_keywords": ["enzyme", "dose"]}
 

@@ -14,10 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import NOON, Shelf, no_reranker, paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import Answer, Asked, as_json, serving
 
 from outrider.graph.pipeline import build
 from outrider.nodes.scout import Scout
@@ -37,6 +35,8 @@ from outrider.state.pipeline import PipelineState
 from outrider.state.ports import Capabilities, Source, SourceAnswer, SourceQuery
 from outrider.state.request import KNOWN_SOURCES, RetrieverType, checked, known_sources
 from outrider.state.response import SearchResponse
+from support.fakes import NOON, Shelf, no_reranker, paper
+from support.http_server import Answer, Asked, as_json, serving
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "extend.md").read_text(encoding="utf-8")
 QUERY = SourceQuery("liver", "relevance", None, 10)

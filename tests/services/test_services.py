@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fakes import Shelf
 
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, Settings
 from outrider.settings.sources import CacheSettings, LibrarySourceSettings, SourcesSettings
 from outrider.state.errors import LibraryMissing, SettingsError
+from support.fakes import Shelf
 
 
 def at(folder: Path) -> Services:

@@ -5,7 +5,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from fakes import paper
 from filelock import FileLock
 
 from outrider.retrieval.place import LOCK
@@ -13,6 +12,7 @@ from outrider.retrieval.store import Library
 from outrider.retrieval.upkeep import DUE_FRAGMENTS
 from outrider.services import tending
 from outrider.services.tending import tend
+from support.fakes import paper
 
 
 async def neglected(folder: Path) -> Library:

@@ -8,15 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import KEY, llm_settings
-from fakes import NOON
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from serving import serving
-from world import settings as world_settings
-from world import world
 
 from outrider.serve.cli import run
 from outrider.serve.logs import Structured
@@ -28,6 +22,12 @@ from outrider.settings.redact import Redactor
 from outrider.state import tracing
 from outrider.state.errors import SettingsError
 from outrider.state.tracing import RUN, run_named, span
+from support.chat_client import KEY, llm_settings
+from support.chat_server import Asked, ChatServer, Reply
+from support.fake_services import settings as world_settings
+from support.fake_services import world
+from support.fakes import NOON
+from support.http_server import serving
 
 SECRET = "sk-very-secret"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes import Shelf
 
 import outrider.services as module
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
 from outrider.settings.sources import SourcesSettings, WebSettings
+from support.fakes import Shelf
 
 
 class Browsers:

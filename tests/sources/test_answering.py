@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from fakes import paper
 
 from outrider.sources.answering import answered, scored, shown_age
 from outrider.sources.calls.service import Reply
 from outrider.state.errors import RateLimited, SourceUnavailable
+from support.fakes import paper
 
 
 @pytest.mark.parametrize(

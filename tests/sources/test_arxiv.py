@@ -12,7 +12,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sources import ArxivSettings
@@ -24,6 +23,7 @@ from outrider.state.errors import Malformed, SearchError, SourceError
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
+from support.http_server import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RECORDED = DATA / "recorded" / "arxiv_fixtures"

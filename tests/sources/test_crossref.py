@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import functools
 import gzip
 import json
@@ -15,7 +14,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from serving import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, serving
 
 from outrider.identity.identifiers import normal_doi, normal_isbn
 from outrider.settings.sources import CrossrefSettings
@@ -27,6 +25,8 @@ from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import RECORD, Paper
+from support.damaged_answers import damaged
+from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, serving
 
 RECORDED = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "recorded" / "crossref_habanero"
 recorded_only = pytest.mark.skipif(not RECORDED.exists(), reason=f"{RECORDED} is not here; set OUTRIDER_DATA")
@@ -322,30 +322,6 @@ def assert_only_said(paper: Paper, said: Any) -> None:
         for update in paper.metadata.get(name, []):  # type: ignore[union-attr]
             assert update["doi"] in dois  # type: ignore[index, call-overload]
             assert update["type"] in every  # type: ignore[index, call-overload]
-
-
-JUNK = st.sampled_from(
-    [None, True, 0, -1, 2.5, 10**400, float("nan"), "", "x", "\ud800", "\x00", "9" * 5000, [], [None], {}, {"a": [1]}, [[[]]]]
-)
-
-
-def spots(said: Any) -> list[tuple[Any, Any]]:
-    """Every place in it, as (container, key)."""
-    keys = list(said) if isinstance(said, dict) else range(len(said)) if isinstance(said, list) else []
-    return [spot for key in keys for spot in ((said, key), *spots(said[key]))]
-
-
-def damaged(said: Any, draw: Any, times: int) -> Any:
-    whole = copy.deepcopy(said)
-    for _ in range(times):
-        if not (places := spots(whole)):
-            break
-        container, key = places[draw(st.integers(0, len(places) - 1))]
-        if isinstance(container, dict) and draw(st.booleans()):
-            del container[key]
-        else:
-            container[key] = copy.deepcopy(draw(JUNK))
-    return whole
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

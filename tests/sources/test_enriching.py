@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from serving import Answer, Asked, as_json, as_text, refusal, serving
-from word_embedder import WordEmbedder
-from world import SERVICES, settings, world
 
 from outrider.graph.pipeline import build
 from outrider.nodes import enrich_keeping
@@ -26,6 +23,9 @@ from outrider.settings.sources import SourcesSettings
 from outrider.state.hits import Hit
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse, SourceReport
+from support.fake_services import SERVICES, settings, world
+from support.http_server import Answer, Asked, as_json, as_text, refusal, serving
+from support.word_embedder import WordEmbedder
 
 QUERY = "liver injury by drugs"
 ABSTRACT = "Paracetamol wounds hepatocytes."

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from serving import FAULTS, Answer, Asked, as_json, refusal, serving
 
 from outrider.settings.sources import GithubSettings
 from outrider.sources.calls.cache_disk import DiskAnswers
@@ -26,6 +25,7 @@ from outrider.state.errors import (
 )
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes
 from outrider.state.ports import EXPANDED, Source, SourceQuery
+from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
 
 TOKEN = "ghp_secret0123456789"
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from serving import FAULTS, MEBIBYTE, NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
 
 from outrider.nodes.dimensions import PARTS as READ
 from outrider.settings.sources import GithubSettings
@@ -28,6 +27,7 @@ from outrider.sources.github import Github
 from outrider.sources.records.github_details import MOST_README
 from outrider.state.ports import Detailed, Detailer
 from outrider.state.records import Identifiers, Repository
+from support.http_server import FAULTS, MEBIBYTE, NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
 
 TOKEN = "ghp_secret0123456789"
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import paper
 
 from outrider.sources.library import LibrarySource
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.hits import Scored
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.request import RetrieverType
+from support.fakes import paper
 
 QUERY = SourceQuery("liver", RetrieverType.LANCE_FTS, None, 7, ("hepatic",))
 

@@ -14,7 +14,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, MEANT, Answer, Asked, as_bytes, as_json, as_text, serving
 
 from outrider.settings.sources import PubmedSettings
 from outrider.sources.calls.cache import Kept
@@ -25,6 +24,7 @@ from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUna
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Edge, Identifiers, Paper
+from support.http_server import FAULTS, MEANT, Answer, Asked, as_bytes, as_json, as_text, serving
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 ENTREZ = DATA / "recorded/pubmed_biopython/Entrez"

@@ -16,7 +16,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from serving import FAULTS, Answer, Asked, as_json, refusal, serving
 
 from outrider.identity.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import SemanticScholarSettings
@@ -28,6 +27,7 @@ from outrider.state.errors import Malformed, RateLimited, SearchError, SourceErr
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Paper
+from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RECORDED = DATA / "recorded" / "s2_cassettes"

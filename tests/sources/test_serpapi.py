@@ -14,7 +14,6 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, MEANT, Answer, Asked, as_json, serving
 
 from outrider.settings.sources import SerpapiSettings
 from outrider.sources.calls.caller import Caller
@@ -24,6 +23,7 @@ from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceE
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Identifiers, Page, Paper
+from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, serving
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "recorded"
 recorded = pytest.mark.skipif(not DATA.exists(), reason=f"no recorded answers at {DATA}; set OUTRIDER_DATA")

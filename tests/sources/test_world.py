@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import FAULTS, refusal, serving
-from world import SERVICES, settings, world
 
 from outrider.graph.pipeline import build
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, RunSettings, Settings
 from outrider.state.response import SearchResponse
+from support.fake_services import SERVICES, settings, world
+from support.http_server import FAULTS, refusal, serving
 
 QUERY = "liver injury by drugs"
 TIMEOUT_S = 2.0

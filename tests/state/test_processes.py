@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
-from worker_tasks import doubled, ending, failing, pid, ready, sleeping
 
 from outrider.nodes.dedup_beside import MODULES
 from outrider.state import processes
 from outrider.state.processes import NoWorker, Workers, count_cores
+from support.worker_tasks import doubled, ending, failing, pid, ready, sleeping
 
 PROGRAM = """
 import asyncio
 from outrider.state.processes import Workers
-from worker_tasks import pid, ready, telling
+from support.worker_tasks import pid, ready, telling
 
 async def main():
     workers = Workers()

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from fakes import paper
-
 from outrider.state.records import RECORD, Document, Identifiers, Repository
+from support.fakes import paper
 
 
 def test_the_kind_tells_the_class() -> None:

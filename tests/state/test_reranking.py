@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from fakes import paper
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.state.reranking import READ_CHARS, best_first, blended, read_text
+from support.fakes import paper
 
 SCORES = st.floats(-1e6, 1e6)
 PAIRS = st.lists(st.tuples(SCORES, SCORES), max_size=30)

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from canaries import ASKING, CANARIES, KINDS, Canary, example
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.text.injection import BASE64, BLANK, IN_BASE64, LEAST_RUN, UNSEEN, UNSEEN_MARKS, suspicious
 from outrider.text.injection_patterns import FOREIGN, PATTERNS, Pattern, possible
+from support.injection_canaries import ASKING, CANARIES, KINDS, Canary, example
 
 SCIFACT = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "ir" / "scifact" / "corpus.jsonl.gz"
 NAMES = {"encoded", "hidden", *(one.name for one in PATTERNS)}

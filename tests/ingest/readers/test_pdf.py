@@ -7,12 +7,12 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from minimal_pdf import pdf
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers.pdf import clean, read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper, Record
+from support.minimal_pdf import pdf
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-from distilling import Fixed, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from outrider.retrieval.distil.bypass import Worth, passed, why_bypass
 from outrider.retrieval.distil.choosing import Keeping
 from outrider.retrieval.distil.distil import Distiller
 from outrider.state.distilling import Reading
+from support.distiller_fakes import Fixed, texts
 
 
 def test_short_texts_and_dear_engines_are_bypassed() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from distilling import Fixed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from outrider.retrieval.distil.lexical import Lexical
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest
+from support.distiller_fakes import Fixed
 
 TEXT = "Mice sleep. Aspirin lowers risk. Cats purr."
 CASE = Labelled("aspirin", Reading("a", TEXT), ((12, 32),))

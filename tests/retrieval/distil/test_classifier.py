@@ -5,7 +5,6 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from distilling import ODD
 
 from outrider.retrieval.distil.classifier import Classifier, relevance
 from outrider.retrieval.distil.engine import logit
@@ -13,6 +12,7 @@ from outrider.retrieval.distil.units import Cut, cut
 from outrider.retrieval.distil.windows import OVERLAP_UNITS, Form
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
+from support.distiller_fakes import ODD
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from distilling import ODD, Fixed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from outrider.retrieval.distil.engine import Scores
 from outrider.retrieval.distil.lexical import Lexical
 from outrider.retrieval.distil.units import Cut, cut
 from outrider.state.distilling import Distilled, Reading
+from support.distiller_fakes import ODD, Fixed, texts
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=9)
 many = st.lists(texts, max_size=3)

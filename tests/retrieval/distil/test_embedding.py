@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from word_embedder import WordEmbedder
 
 from outrider.retrieval.distil.embedding import LONG_CONTEXT, Embedding
 from outrider.retrieval.distil.units import Cut, cut
@@ -16,6 +15,7 @@ from outrider.state.distilling import Reading
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.errors import ModelUnavailable
 from outrider.state.ports import OnCount
+from support.word_embedder import WordEmbedder
 
 
 def _cut(text: str) -> Cut:

@@ -4,7 +4,6 @@ import math
 import random
 
 import pytest
-from distilling import Fixed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from outrider.retrieval.distil.ensemble import Ensemble, Weights, fit
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest
+from support.distiller_fakes import Fixed
 
 CUTS = [cut(Reading("a", "One. Two. Three.")), cut(Reading("b", "Four."))]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from distilling import ODD, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from outrider.retrieval.distil.lexical import Lexical, with_neighbours
 from outrider.retrieval.distil.rhetoric import Rhetoric
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
+from support.distiller_fakes import ODD, texts
 
 
 def _scores(query: str, *said: str) -> list[list[float]]:

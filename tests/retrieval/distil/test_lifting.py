@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from distilling import texts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.retrieval.distil.lifting import lifted
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
+from support.distiller_fakes import texts
 
 
 def _lifted(text: str, *scores: float) -> tuple[list[float], list[str]]:

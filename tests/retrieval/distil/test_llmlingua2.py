@@ -7,13 +7,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from distilling import ODD
 
 from outrider.retrieval.distil.llmlingua2 import LLMLingua2
 from outrider.retrieval.distil.repeats import numbers_and_negations
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
+from support.distiller_fakes import ODD
 
 pytest.importorskip("llmlingua")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from word_embedder import WordEmbedder
 
 from outrider.retrieval.distil.calibration import calibrate, read, write
 from outrider.retrieval.distil.classifier import Classifier
 from outrider.retrieval.distil.ensemble import Ensemble, Weights
 from outrider.retrieval.distil.presets import OWN, OWN_WEIGHTS, SHIPPED, EngineName, calibration_of, engine_of
 from outrider.state.errors import BadRequest
+from support.word_embedder import WordEmbedder
 
 NEED_A_MODEL = ("classifier", "classifier+", "llmlingua2")
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_reranker import FILLER, THINGS, base
 
 from outrider.retrieval.distil.classifier import Classifier
 from outrider.retrieval.distil.labelled import Labelled
@@ -13,6 +12,7 @@ from outrider.retrieval.distil.training import Recipe, train
 from outrider.retrieval.distil.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
+from support.tiny_reranker import FILLER, THINGS, base
 
 pytest.importorskip("transformers")
 RECIPE = Recipe(epochs=6, learning_rate=3e-3, head_rate=3e-3, frozen_layers=1, max_length=64, dropout=0.0)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from distilling import ODD, texts
 from hypothesis import given
 
 from outrider.retrieval.distil.units import cut, units_of
 from outrider.state.distilling import Reading, UnitKind
+from support.distiller_fakes import ODD, texts
 
 PAGE = """# Title
 

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from boolean_oracle import truth
-from boolean_queries import plain_of, query_of, record_of, written
 
 from outrider.boolean.documents import Document
 from outrider.boolean.evaluator import Evaluator
@@ -21,6 +19,8 @@ from outrider.retrieval.schema import OTHER, TAGS, to_row
 from outrider.retrieval.store import Library
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.records import Paper, Record
+from support.boolean_oracle import truth
+from support.boolean_queries import plain_of, query_of, record_of, written
 
 QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT_LIBRARY", "12x240").split("x"))
 SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))

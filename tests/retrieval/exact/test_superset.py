@@ -6,7 +6,6 @@ import os
 import random
 import re
 
-from boolean_queries import query_of, record_of, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from outrider.boolean.relax import AllOf, AnyOf
 from outrider.retrieval.exact.plan import Match, Phrase, Plan, Where, Wild, asks_for_language, planned
 from outrider.retrieval.schema import to_row
 from outrider.text.tokens import tokens
+from support.boolean_queries import query_of, record_of, written
 
 LANGUAGES = ("de", "en", "fr")
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rerank_server import Answer, Server
 
 from outrider.retrieval.rerank.endpoint import BATCH, EndpointReranker
 from outrider.state.errors import BadVectors, ModelUnavailable
+from support.rerank_server import Answer, Server
 
 
 @pytest.fixture

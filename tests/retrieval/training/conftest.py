@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import tiny_reranker
 
 from outrider.retrieval.store import Library
+from support import tiny_reranker
 
 
 @pytest.fixture(scope="session")

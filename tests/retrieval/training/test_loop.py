@@ -4,13 +4,13 @@ from threading import Event
 
 import pytest
 import torch
-from tiny_reranker import separable
 
 from outrider.retrieval.training import loop, model
 from outrider.retrieval.training.loop import Recipe, Trained, fit
 from outrider.retrieval.training.model import Scorer
 from outrider.retrieval.training.questions import generator
 from outrider.state.errors import ModelUnavailable
+from support.tiny_reranker import separable
 
 QUICK = Recipe(epochs=6, max_length=16, learning_rate=3e-3, batch_groups=4, checks_an_epoch=1, patience=10)
 TRAIN, HELD_OUT = separable(40), separable(10, start=100)

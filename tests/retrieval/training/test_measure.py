@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import calc_aggregate, nDCG
-from tiny_reranker import separable
 
 from outrider.retrieval.training.groups import Group
 from outrider.retrieval.training.measure import half_and_half, mean_ndcg, ordered_ndcg, word_matching
+from support.tiny_reranker import separable
 
 LISTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1_000)), min_size=1, max_size=30, unique_by=lambda pair: pair[1])
 

@@ -3,10 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_reranker import papers
 
 from outrider.retrieval.store import Library
 from outrider.retrieval.training import gather
@@ -15,6 +13,8 @@ from outrider.retrieval.training.pairs import training_set
 from outrider.retrieval.training.questions import Question, QuestionKind
 from outrider.state.errors import BadRequest
 from outrider.state.records import Edge
+from support.fakes import paper
+from support.tiny_reranker import papers
 
 JUDGED = {"zinc for lungs": {"p00": 0, "p94": 2, "gone": 1}, "nothing right": {"p01": 0}, "heart": {"p02": 1}}
 

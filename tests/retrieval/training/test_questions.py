@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from fakes import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_reranker import papers
 
 from outrider.retrieval.training.questions import degraded, draw, generator, passage, questions_of, same_text
 from outrider.text.words import words
+from support.fakes import paper
+from support.tiny_reranker import papers
 
 HELD = papers()
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import paper
-from rerank_server import Answer, Server
-from word_embedder import WordEmbedder
 
 from outrider.graph.pipeline import build
 from outrider.retrieval.store import Library
@@ -20,6 +17,9 @@ from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.request import SearchRequest
+from support.fakes import paper
+from support.rerank_server import Answer, Server
+from support.word_embedder import WordEmbedder
 
 THINGS = [f"{first}{second}um" for first in "bdfgklmnpr" for second in ("ala", "ere", "ili", "oro", "unu")]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from word_embedder import WordEmbedder
 
 from outrider.retrieval import edges
 from outrider.retrieval.reindex import Reindexed
@@ -15,6 +14,7 @@ from outrider.serve.cli import run
 from outrider.serve.reindexing import reindex
 from outrider.services import Services
 from outrider.state.errors import LibraryMissing, ModelUnavailable
+from support.word_embedder import WordEmbedder
 
 
 @pytest.fixture

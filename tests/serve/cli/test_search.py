@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_server import Asked, ChatServer, Reply
-from chatting import KEY
 
 from outrider.serve.cli import run
 from outrider.state.response import SearchResponse
+from support.chat_client import KEY
+from support.chat_server import Asked, ChatServer, Reply
 
 
 def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:

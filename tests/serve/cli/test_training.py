@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-import tiny_reranker
 
 from outrider.serve.cli import run, training
 from outrider.serve.cli.progress import Progress
+from support import tiny_reranker
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(shelved: Path, kept: Path) -> Iterator[str]:
     """One real server, offline, for all tests that only ask."""
-    from doors import running
+    from support.http_app import running
 
     given = {
         "library.uri": str(shelved),

@@ -14,14 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, Held, asking, running, services, until
-from fakes import paper
 
 from outrider.serve.http.connection import Connection
 from outrider.serve.http.server import key_needed
 from outrider.serve.keys import hash_of, new_key
 from outrider.settings.serving import ServeSettings
 from outrider.state.errors import BadRequest
+from support.fakes import paper
+from support.http_app import ASPIRIN, Held, asking, running, services, until
 
 KEY = new_key()
 KEYS = {"ann": hash_of(KEY)}

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, running, services
 from hypothesis import HealthCheck, Phase, given, settings
 
 from outrider.serve.http.application import doors
+from support.http_app import ASPIRIN, running, services
 
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 EXAMPLES = 3

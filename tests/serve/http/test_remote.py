@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import BASE, asking, services
 from langserve import RemoteRunnable
 
 from outrider.state.response import SearchResponse
+from support.http_app import BASE, asking, services
 
 
 def test_remote_runnable_invokes_batches_and_streams(address: str) -> None:

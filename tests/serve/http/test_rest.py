@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, STATINS, Held, asking, services, until
-from fakes import Shelf
 
 from outrider.serve.http.examples import ANSWERED, ASKED
 from outrider.serve.http.rest import SearchBody
 from outrider.serve.keys import hash_of
 from outrider.state.response import SearchResponse
+from support.fakes import Shelf
+from support.http_app import ASPIRIN, STATINS, Held, asking, services, until
 
 LATER = {"Prefer": "respond-async"}
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from doors import ASPIRIN, BASE, Held, asking, running, services, until
-from fakes import Shelf
 
 from outrider.serve.http import run_server
 from outrider.serve.http.application import doors
@@ -25,6 +23,8 @@ from outrider.serve.keys import hash_of, owner_of
 from outrider.serve.python import services_for
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, SourceUnavailable
+from support.fakes import Shelf
+from support.http_app import ASPIRIN, BASE, Held, asking, running, services, until
 
 OUTRIDER = (sys.executable, "-m", "outrider")
 

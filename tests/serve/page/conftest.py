@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from chat_server import ChatServer
-from doors import running
-from page_site import Opens, answered, held, said, search, services_over
-from serving import serving
 
 from outrider.retrieval.store import Library
 from outrider.sources.pages.browser import found_chromium, why_off
+from support.chat_server import ChatServer
+from support.http_app import running
+from support.http_server import serving
+from support.page_site import Opens, answered, held, said, search, services_over
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page

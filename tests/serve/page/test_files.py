@@ -10,9 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from doors import ASPIRIN, STATINS, asking, services
-from exact_runs import Shelves, papers
-from fakes import paper
 
 from outrider.nodes import dimensions
 from outrider.serve.keys import hash_of
@@ -20,6 +17,9 @@ from outrider.serve.page import files
 from outrider.serve.page.scoring import COUNTS, explain_scoring
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
+from support.fakes import paper
+from support.http_app import ASPIRIN, STATINS, asking, services
+from support.systematic_runs import Shelves, papers
 
 LATER = {"Prefer": "respond-async"}
 

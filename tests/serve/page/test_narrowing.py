@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from page_site import grave
+
+from support.page_site import grave
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

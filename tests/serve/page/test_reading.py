@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_server import ChatServer
-from doors import running
-from page_site import QUERY, Opens, grave, search, services_over
 
 from outrider.serve.keys import hash_of
+from support.chat_server import ChatServer
+from support.http_app import running
+from support.page_site import QUERY, Opens, grave, search, services_over
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from page_site import HOSTILE, QUERY, Opens, search
+
+from support.page_site import HOSTILE, QUERY, Opens, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route

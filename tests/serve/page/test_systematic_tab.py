@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from page_site import grave
+
+from support.page_site import grave
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

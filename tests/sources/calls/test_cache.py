@@ -17,7 +17,6 @@ import diskcache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import take_no_more
 
 from outrider.sources.calls import cache_disk as module
 from outrider.sources.calls.cache import Answers, Kept, NoAnswers, _packed, _unpacked, put_beside
@@ -25,6 +24,7 @@ from outrider.sources.calls.cache_disk import DiskAnswers
 from outrider.sources.calls.cache_redis import RedisAnswers
 from outrider.state.background import in_background
 from outrider.state.errors import MissingExtra, SettingsError
+from support.http_server import take_no_more
 
 HEADERS = {"content-type": "application/json"}
 

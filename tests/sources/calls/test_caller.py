@@ -22,7 +22,6 @@ import diskcache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import FAULTS, MEBIBYTE, NEVER, RESET, Answer, Asked, as_bytes, as_json, as_text, cut, dripping, huge, refusal, serving
 
 from outrider.sources.calls import clients
 from outrider.sources.calls.cache import put_all
@@ -32,6 +31,22 @@ from outrider.sources.calls.headers import LONGEST_S, renewed_in_s, retry_after_
 from outrider.sources.calls.limits import FAILURES, turn_of
 from outrider.sources.calls.service import Reply, Service
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
+from support.http_server import (
+    FAULTS,
+    MEBIBYTE,
+    NEVER,
+    RESET,
+    Answer,
+    Asked,
+    as_bytes,
+    as_json,
+    as_text,
+    cut,
+    dripping,
+    huge,
+    refusal,
+    serving,
+)
 
 KEY = "sk-a+very/secret=key\"of'ours"
 CALLER = Caller(jitter=lambda: 0.0)
@@ -651,7 +666,7 @@ async def test_what_others_log_of_their_own_requests_is_let_be(caplog: pytest.Lo
 @pytest.fixture
 async def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """A server that speaks nothing but HTTP/2 over TLS, and is believed."""
-    from serving_http2 import speaking_http2
+    from support.http2_server import speaking_http2
 
     async with speaking_http2(tmp_path) as (base_url, certificate):
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -701,7 +716,7 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     """A connection that is kept open, and a cache, which has the answer though nobody waited for that."""
     script = (
         "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
-        "from serving import as_json, serving\n"
+        "from support.http_server import as_json, serving\n"
         "from outrider.sources.calls.cache_disk import DiskAnswers\n"
         "from outrider.sources.calls.caller import Caller\n"
         "from outrider.sources.calls.service import Service\n"

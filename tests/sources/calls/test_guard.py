@@ -13,12 +13,12 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import Answer, serving, take_no_more
 
 from outrider.sources.calls.guard import Guard, why_not
 from outrider.sources.calls.pinned import PinnedNetwork, PinnedTransport
 from outrider.sources.pages.fetch import Pages
 from outrider.state.errors import Forbidden, SourceError, SourceUnavailable
+from support.http_server import Answer, serving, take_no_more
 
 PUBLIC = "93.184.216.34"
 

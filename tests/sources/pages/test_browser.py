@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from serving import NEVER, Answer, Asked, as_text, refusal, serving
 
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages import browser as module
@@ -26,6 +25,7 @@ from outrider.sources.web import Web
 from outrider.state.background import in_background
 from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
+from support.http_server import NEVER, Answer, Asked, as_text, refusal, serving
 
 
 def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

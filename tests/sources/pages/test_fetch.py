@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import NEVER, RESET, Answer, Asked, as_bytes, as_text, cut, dripping, refusal, serving
 
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages import html as pages_html
@@ -26,6 +25,7 @@ from outrider.sources.pages.fetch import MOST_BYTES, Fetched, Pages
 from outrider.sources.pages.navigation import May
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.records import Edge
+from support.http_server import NEVER, RESET, Answer, Asked, as_bytes, as_text, cut, dripping, refusal, serving
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 WORDS = "Sentence {} about the lysis of bacteria is long enough to be part of the main text of a page."

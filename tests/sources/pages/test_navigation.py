@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from serving import Answer, Asked, as_text, refusal, serving
 
 from outrider.sources.calls.guard import Guard
 from outrider.sources.pages.browser import Chromium, why_off
 from outrider.sources.pages.browser_tab import SETTLED_S
 from outrider.sources.pages.fetch import Pages
 from outrider.state.errors import Forbidden, SourceUnavailable
+from support.http_server import Answer, Asked, as_text, refusal, serving
 
 pytestmark = pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")
 

@@ -10,11 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import big_services
 import pytest
-from big_services import Paged
-from serving import Answer, Asked, refusal, serving
-from world import SERVICES, settings
 
 from outrider.boolean.parsing import parse
 from outrider.services.world import world_sources
@@ -22,6 +18,10 @@ from outrider.sources.calls.service import Reply, Service
 from outrider.sources.systematic.asking import Asker
 from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery, WorldSource
+from support import paged_services
+from support.fake_services import SERVICES, settings
+from support.http_server import Answer, Asked, refusal, serving
+from support.paged_services import Paged
 
 QUERY = "liver[ti]"
 MATCHES = 25_000
@@ -55,7 +55,7 @@ def ids(pages: list[MatchedPage]) -> list[str]:
 
 async def test_pubmed_beyond_its_cap_is_sliced_by_the_date_of_entry() -> None:
     """No search names more than 9,999 numbers; every article comes once; the slices add up to the whole."""
-    service, into = big_services.Pubmed(MATCHES), Harvest()
+    service, into = paged_services.Pubmed(MATCHES), Harvest()
     with serving(service) as server:
         pages = await read(source("pubmed", server.base_url, today=lambda: date(2026, 11, 22)), into)
     found = ids(pages)
@@ -69,7 +69,7 @@ async def test_pubmed_beyond_its_cap_is_sliced_by_the_date_of_entry() -> None:
 
 
 async def test_a_day_with_more_than_the_cap_is_told() -> None:
-    service, into = big_services.Pubmed(140, a_day=100_000, first=date(2020, 5, 5), cap=99), Harvest()
+    service, into = paged_services.Pubmed(140, a_day=100_000, first=date(2020, 5, 5), cap=99), Harvest()
     with serving(service) as server:
         pages = await read(source("pubmed", server.base_url, **SMALL), into)
     assert len(set(ids(pages))) == into.fetched == 99
@@ -81,9 +81,9 @@ async def test_a_day_with_more_than_the_cap_is_told() -> None:
 SMALL: dict[str, Any] = {"most": 99, "fetched": 20}
 """Of PubMed, so that a few hundred articles are too many."""
 CURSORS: dict[str, Callable[..., Paged]] = {
-    "openalex": big_services.openalex,
-    "semantic_scholar": big_services.semantic_scholar,
-    "crossref": big_services.crossref,
+    "openalex": paged_services.openalex,
+    "semantic_scholar": paged_services.semantic_scholar,
+    "crossref": paged_services.crossref,
 }
 
 
@@ -99,7 +99,7 @@ async def test_services_with_a_cursor_are_read_to_their_end(name: str) -> None:
 
 
 async def test_github_beyond_its_cap_is_sliced_by_creation() -> None:
-    service, into = big_services.Github(3_500), Harvest()
+    service, into = paged_services.Github(3_500), Harvest()
     with serving(service) as server:
         made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
         found = ids(await read(made, into))
@@ -111,7 +111,7 @@ async def test_github_beyond_its_cap_is_sliced_by_creation() -> None:
 
 async def test_a_search_that_github_cut_short_is_not_complete() -> None:
     into = Harvest()
-    with serving(big_services.Github(20, cut_short=True)) as server:
+    with serving(paged_services.Github(20, cut_short=True)) as server:
         await read(source("github", server.base_url), into)
     assert not into.complete
     assert into.remarks == ["all: GitHub ran out of time before it had searched everything"]
@@ -129,7 +129,7 @@ async def test_a_total_that_changes_between_pages_is_told(name: str) -> None:
 
 async def test_slices_that_do_not_add_up_are_told() -> None:
     into = Harvest()
-    with serving(big_services.Pubmed(240, grows_at=3, cap=99)) as server:
+    with serving(paged_services.Pubmed(240, grows_at=3, cap=99)) as server:
         await read(source("pubmed", server.base_url, **SMALL), into)
     assert not into.complete
     assert into.remarks == ["the slices hold 241 records, the whole 240"]
@@ -162,7 +162,7 @@ async def test_a_record_that_comes_again_behind_a_break_counts_once(name: str) -
 
 async def test_numbers_without_an_article_are_told() -> None:
     into = Harvest()
-    with serving(big_services.Pubmed(50, lost=frozenset({3, 49}))) as server:
+    with serving(paged_services.Pubmed(50, lost=frozenset({3, 49}))) as server:
         found = ids(await read(source("pubmed", server.base_url, **SMALL), into))
     assert len(found) == 48
     assert not into.complete
@@ -171,7 +171,7 @@ async def test_numbers_without_an_article_are_told() -> None:
 
 async def test_what_pubmed_says_of_the_query_is_noted_and_speaks_against_nothing() -> None:
     into = Harvest()
-    with serving(big_services.Pubmed(240, warns=True, cap=99)) as server:
+    with serving(paged_services.Pubmed(240, warns=True, cap=99)) as server:
         await read(source("pubmed", server.base_url, **SMALL), into)
     assert into.remarks == ['note: pubmed: it knows no "liver xx"']
     assert into.complete
@@ -190,7 +190,7 @@ async def broken_off(made: WorldSource, into: Harvest) -> tuple[list[MatchedPage
 @pytest.mark.parametrize("name", ["pubmed", *CURSORS])
 async def test_a_service_that_fails_midway_leaves_what_came_and_is_gone_on_with(name: str) -> None:
     """What both parts gave together is what an undisturbed run gives: the same pages, the same account."""
-    made = partial(big_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
+    made = partial(paged_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
     matches, small = (240, SMALL) if name == "pubmed" else (4_500, {})
     undisturbed, into = Harvest(), Harvest()
     with serving(made(matches)) as server:
@@ -210,7 +210,7 @@ async def test_a_service_that_fails_midway_leaves_what_came_and_is_gone_on_with(
 
 async def test_going_on_after_any_page_gives_the_rest() -> None:
     into = Harvest()
-    with serving(big_services.Github(1_100)) as server:
+    with serving(paged_services.Github(1_100)) as server:
         made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
         pages = await read(made, into)
         for place in (0, 3, len(pages) - 2):
@@ -220,7 +220,7 @@ async def test_going_on_after_any_page_gives_the_rest() -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "{}", "[]", '[[[1]],"",null,0,false]', "7"])
 async def test_what_is_no_cursor_is_refused(cursor: str) -> None:
-    with serving(big_services.Pubmed(3)) as server, pytest.raises(BadRequest, match="no cursor"):
+    with serving(paged_services.Pubmed(3)) as server, pytest.raises(BadRequest, match="no cursor"):
         await read(source("pubmed", server.base_url), Harvest(), after=cursor)
 
 

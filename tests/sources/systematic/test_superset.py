@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from boolean_queries import plain_of, query_of, record_of, written
-from query_languages import crossref, github, openalex, pubmed, semantic_scholar
 
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parsing import parse
@@ -24,6 +22,8 @@ from outrider.sources.systematic.judging import Judge, Look
 from outrider.state.boolean import Node
 from outrider.state.records import Paper, Record, Repository
 from outrider.state.systematic import SentQuery
+from support.boolean_queries import plain_of, query_of, record_of, written
+from support.query_language_oracles import crossref, github, openalex, pubmed, semantic_scholar
 
 TREES = int(os.environ.get("OUTRIDER_SUPERSET_TREES", "60"))
 RECORDS = 60

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import fakes
 import httpx
-from fakes import Shelf, paper
 
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.settings.serving import ServeSettings
+from support import fakes
+from support.fakes import Shelf, paper
 
 BASE = "http://127.0.0.1"
 ASPIRIN = paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver at high doses.", year=2020)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from chat_server import ChatServer
 from pydantic import SecretStr
 
 from outrider.llm.chat import EndpointChat
 from outrider.llm.provider import endpoint_of
 from outrider.settings.model import LlmSettings
+from support.chat_server import ChatServer
 
 KEY = "sk-very-secret"
 

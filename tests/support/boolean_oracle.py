@@ -1,6 +1,6 @@
 """What a query means, worked out a second time and slowly: on plain strings and lists, with nothing of the package.
 
-A query is nested tuples (`tests/boolean_queries.py` makes them), a document a mapping of field to texts. A word is compared letter by
+A query is nested tuples (`support.boolean_queries` makes them), a document a mapping of field to texts. A word is compared letter by
 letter, proximity tries every choice of places, and the operators join sets of document numbers instead of testing one document.
 """
 

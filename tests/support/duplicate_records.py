@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fakes import candidate, found, paper
 from hypothesis import strategies as st
 
 from outrider.state.decisions import Decision, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record
+from support.fakes import candidate, found, paper
 
 LIVER = "Aspirin and acute liver injury in adults"
 

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fakes import NOON, no_reranker
-
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.printing import printed
 from outrider.services import Services
@@ -18,6 +16,7 @@ from outrider.state.boolean import Node
 from outrider.state.errors import LibraryError, SourceUnavailable
 from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.systematic import PAGE, Harvest, Matched, MatchedPage, SentQuery, Slice, Snapshot
+from support.fakes import NOON, no_reranker
 
 TOKENIZER = f"test words 1, Unicode {unicodedata.unidata_version}"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from boolean_oracle import TAGS, Query
-
 from outrider.state.records import Document, Identifiers, Paper, Record
+from support.boolean_oracle import TAGS, Query
 
 WORDS = [
     "heart", "Heart", "hearts", "heartbeat", "failure", "FAILURE", "the", "of", "and", "not", "naïve", "naive", "Straße",

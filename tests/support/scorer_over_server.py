@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from chat_server import Asked, ChatServer, Reply
-from chatting import chat_over, llm_settings
-from fakes import NOON, candidate, paper
-
 from outrider.nodes.fine_scorer import FineScorer, Scored, ScoringPrompts
 from outrider.nodes.judgement import Question
 from outrider.nodes.rule_ranker import RuleRanker
@@ -16,6 +12,9 @@ from outrider.nodes.scoring import Settled, Stopping
 from outrider.settings.model import RankingSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
+from support.chat_client import chat_over, llm_settings
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, candidate, paper
 
 RUNTIME = cast("Any", None)
 QUESTION = Question("liver dose", "liver", ("liver", "dose"), "method")

@@ -11,10 +11,9 @@ import signal
 import sys
 from pathlib import Path
 
-from exact_runs import Shelves, World, exact_services, papers
-
 import outrider
 from outrider.services import Services
+from support.systematic_runs import Shelves, World, exact_services, papers
 
 QUERY = "aspirin[ti]"
 SOURCES = ["library", "pubmed", "openalex"]

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chat_server import Asked as ChatAsked
-from chat_server import ChatServer, Reply
-from chatting import llm_settings
-from exact_runs import Shelves, papers
-from fakes import doi, no_reranker, paper
-from serving import NEVER, Answer, Asked, refusal
-from world import settings as world_settings
-from world import world
 
 from outrider.services import Services
 from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, SystematicSettings
 from outrider.settings.serving import ServeSettings
 from outrider.state.records import Record, Repository
+from support.chat_client import llm_settings
+from support.chat_server import Asked as ChatAsked
+from support.chat_server import ChatServer, Reply
+from support.fake_services import settings as world_settings
+from support.fake_services import world
+from support.fakes import doi, no_reranker, paper
+from support.http_server import NEVER, Answer, Asked, refusal
+from support.systematic_runs import Shelves, papers
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

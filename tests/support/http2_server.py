@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from serving import take_no_more
+from support.http_server import take_no_more
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import parse_qs
 
-from serving import Answer, Asked, as_json, as_text, refusal
+from support.http_server import Answer, Asked, as_json, as_text, refusal
 
 ARTICLE = (
     '<PubmedArticle><MedlineCitation><PMID Version="1">{0}</PMID><Article><Journal><JournalIssue><PubDate><Year>2020</Year></PubDate>'

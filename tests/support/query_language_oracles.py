@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from boolean_oracle import cut
+from support.boolean_oracle import cut
 
 Plain = Mapping[str, Sequence[str]]
 Node = tuple[Any, ...]

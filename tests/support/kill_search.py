@@ -13,9 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fakes import Shelf, no_reranker, paper
 from pydantic import SecretStr
-from world import settings as world_settings
 
 import outrider.llm.transport
 from outrider.serve.threads import final, threads_of
@@ -24,6 +22,8 @@ from outrider.services.ledger import Ledger
 from outrider.services.sources import sources_of
 from outrider.settings.model import EnrichSettings, LlmSettings, RunSettings, Settings, ThreadSettings
 from outrider.state.records import Record, Repository
+from support.fake_services import settings as world_settings
+from support.fakes import Shelf, no_reranker, paper
 
 TOPICS = ("migraine", "pregnancy", "stroke", "diabetes", "surgery", "asthma", "dentistry", "cancer", "gout", "fever", "travel")
 RECORDS: tuple[Record, ...] = (
