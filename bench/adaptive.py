@@ -18,7 +18,7 @@ from bench.data import COLLECTIONS, Absent, collection
 from bench.judged import CANDIDATES, JUDGES, TOP_K, Query, Recorded, record
 from bench.quality import each_score
 from bench.report import Cell, Report, progress
-from outrider.nodes.adaptive import BATCH, PRIOR, Prior, Reading, chance_of_more, next_wave, reading
+from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, PRIOR, Prior, Reading, chance_of_more, next_wave, reading
 
 FIXED = 60
 """What is read of every query where nothing is learned from the reading."""

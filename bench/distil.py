@@ -17,17 +17,15 @@ from bench.distil_speed import REPEATS, Speed, megabyte, speed, together
 from bench.model import KEPT, NAME, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
 from bench.report import Cell, Report, progress
-from outrider.retrieval.distil.calibration import removed_share
-from outrider.retrieval.distil.classifier import Classifier
-from outrider.retrieval.distil.conformal import FAR_BELOW, KEEP_RATE, conformal_threshold
-from outrider.retrieval.distil.embedding import Embedding
-from outrider.retrieval.distil.engine import Engine, Scores, logit
-from outrider.retrieval.distil.ensemble import Weights, fit
-from outrider.retrieval.distil.lexical import Lexical
-from outrider.retrieval.distil.lifting import lifted
-from outrider.retrieval.distil.presets import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
-from outrider.retrieval.distil.rhetoric import Rhetoric
-from outrider.retrieval.probe import sign_flip_p
+from outrider.distiller.calibration import FAR_BELOW, KEEP_RATE, conformal_threshold, removed_share
+from outrider.distiller.classifier import Classifier
+from outrider.distiller.context_scores import lifted
+from outrider.distiller.embedding import Embedding
+from outrider.distiller.engine import Engine, Scores, Weights, fit, logit
+from outrider.distiller.lexical import Lexical
+from outrider.distiller.presets import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
+from outrider.distiller.rhetoric import Rhetoric
+from outrider.training.rerank_evaluation import sign_flip_p
 
 SPLITS, MANY, FOLDS = 20, 1_000, 5
 """The mean of few splits is itself a draw, by a third of a point and more; that of many is not."""

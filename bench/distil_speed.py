@@ -14,12 +14,12 @@ from typing import Any
 
 from bench.model import Remembering, model_folder
 from bench.rationales import Case
-from outrider.retrieval.distil.budget import tokens_of
-from outrider.retrieval.distil.classifier import BATCH_TOKENS, Classifier
-from outrider.retrieval.distil.distil import Distiller
-from outrider.retrieval.distil.embedding import Embedding
-from outrider.retrieval.distil.engine import Engine
-from outrider.retrieval.distil.units import Cut
+from outrider.distiller.classifier import BATCH_TOKENS, Classifier
+from outrider.distiller.distiller import Distiller
+from outrider.distiller.embedding import Embedding
+from outrider.distiller.engine import Engine
+from outrider.distiller.token_budget import tokens_of
+from outrider.distiller.units import Cut
 from outrider.state.distilling import Reading
 
 TIMED, TOGETHER = 20, 5

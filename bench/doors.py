@@ -72,7 +72,7 @@ async def _report(folder: Path) -> Report:
 
 @asynccontextmanager
 async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, SearchGraph]]:
-    from outrider.serve.http.server import server_of
+    from outrider.interfaces.http.server import server_of
 
     asked = settings(server, "doors", folder, keys=False, contact="", **RAISED)
     off = asked.sources.web.model_copy(update={"enabled": False})

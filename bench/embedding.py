@@ -20,9 +20,9 @@ from bench.model import NAME, model, model_folder
 from bench.process import apart, peak_mib
 from bench.report import Cell, Report, progress
 from outrider.ingest.pipeline import ingest
-from outrider.retrieval.embed.embedder import Embedder
-from outrider.retrieval.store import Library
-from outrider.retrieval.vectors.rows import document_text
+from outrider.library.library import Library
+from outrider.library.vectors.write import document_text
+from outrider.models.embed.embedder import Embedder
 from outrider.state.records import Record
 
 RECORDS = 600

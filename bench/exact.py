@@ -22,12 +22,12 @@ from bench.data import Absent, collection, corpus_file
 from bench.process import apart, peak_mib
 from bench.report import Cell, Report, progress
 from bench.synthetic import Vocabulary
-from outrider.boolean.parsing import parse
-from outrider.retrieval import schema
-from outrider.retrieval.exact.candidates import query_of, sql
-from outrider.retrieval.exact.pinned import Pinned
-from outrider.retrieval.exact.plan import EVERY, planned
-from outrider.retrieval.store import Library
+from outrider.boolean.parser import parse
+from outrider.library import schema
+from outrider.library.exact.candidates import query_of, sql
+from outrider.library.exact.pinned_library import Pinned
+from outrider.library.exact.plan import EVERY, planned
+from outrider.library.library import Library
 from outrider.state.boolean import And, Dates, Node, Not
 from outrider.state.records import Paper
 

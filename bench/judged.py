@@ -17,10 +17,10 @@ from statistics import NormalDist
 from bench.data import Collection
 from bench.library import library_of
 from bench.report import progress
-from outrider.nodes.adaptive import ANCHORS, RELEVANT, grade
+from outrider.library.fusion import fusion_of
+from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, RELEVANT, grade
 from outrider.nodes.rule_ranker import ranked
 from outrider.nodes.scout import as_list, candidates
-from outrider.retrieval.fusion import fusion_of
 from outrider.settings.model import OrganizerSettings, RankingSettings
 from outrider.state.request import RetrieverType
 

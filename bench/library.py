@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from bench.data import Collection
-from outrider.retrieval.store import Library
+from outrider.library.library import Library
 from outrider.state.ports import TextEmbedder
 
 BATCH = 1_000

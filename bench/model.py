@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.data import ROOT, Absent, Collection
-from outrider.retrieval.embed.embedder import Embedder
-from outrider.retrieval.vectors.rows import document_text, text_hash
+from outrider.library.vectors.write import document_text, text_hash
+from outrider.models.embed.embedder import Embedder
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.ports import OnCount, TextEmbedder
 

@@ -35,12 +35,12 @@ from bench.served import Call, Server, served
 from bench.ten_requests import REQUESTS, Request, projects
 from bench.world import DETAILS, MODEL, PAGES, WEB, World, engine_at, settings
 from outrider.graph.pipeline import build
-from outrider.llm.meter import PRICES
-from outrider.nodes.scoring import Settled
+from outrider.models.chat.cost import PRICES
+from outrider.nodes.fine_scorer.waves import Settled
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings
-from outrider.sources.pages.browser import why_off
-from outrider.sources.web import Web
+from outrider.sources.web.browser import why_off
+from outrider.sources.web.search import Web
 from outrider.state.response import SearchResponse
 
 LATENCY_S = {

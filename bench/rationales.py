@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.data import corpus_file
-from outrider.retrieval.distil.labelled import Labelled, answering
-from outrider.retrieval.distil.units import Cut, cut
+from outrider.distiller.labelled_cases import Labelled, answering
+from outrider.distiller.units import Cut, cut
 from outrider.state.distilling import Reading
 
 

@@ -22,21 +22,21 @@ from bench.library import library_of
 from bench.model import NAME, Remembering, model
 from bench.quality import DEPTH, bm25s_search, each_score
 from bench.report import Cell, Report, progress
+from outrider.library.fusion import fusion_of
+from outrider.library.neighbours import LibraryGraph
+from outrider.library.search_engine import Engine
+from outrider.library.vectors.write import document_text
+from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.nodes.reranker import reordered
 from outrider.nodes.scout import as_list, candidates
-from outrider.retrieval.engine import Engine
-from outrider.retrieval.fusion import fusion_of
-from outrider.retrieval.neighbours import LibraryGraph
-from outrider.retrieval.probe import sign_flip_p
-from outrider.retrieval.rerank.late_interaction import LateInteraction
-from outrider.retrieval.vectors.rows import document_text
 from outrider.settings.model import RankingSettings, RerankerSettings
 from outrider.state.hits import Candidate, RankedList, Scored
 from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
 from outrider.state.request import RetrieverType
+from outrider.training.rerank_evaluation import sign_flip_p
 
 if TYPE_CHECKING:
-    from outrider.retrieval.embed.embedder import Embedder
+    from outrider.models.embed.embedder import Embedder
 
 MAX_RERANKED = 100
 """Queries a collection that are reranked, which takes a second or two each without a GPU."""

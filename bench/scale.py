@@ -26,12 +26,12 @@ from bench.raw import Call, calls_of, repeat
 from bench.report import Cell, Report, percentiles, progress
 from bench.retrieval import works
 from bench.synthetic import Cloud, Vocabulary
-from outrider.retrieval import edges, schema
-from outrider.retrieval.engine import Engine
-from outrider.retrieval.fusion import fusion_of
-from outrider.retrieval.neighbours import LibraryGraph
-from outrider.retrieval.store import Library
-from outrider.retrieval.vectors.rows import Row, document_text, text_hash, to_table
+from outrider.library import edges, schema
+from outrider.library.fusion import fusion_of
+from outrider.library.library import Library
+from outrider.library.neighbours import LibraryGraph
+from outrider.library.search_engine import Engine
+from outrider.library.vectors.write import Row, document_text, text_hash, to_table
 from outrider.settings.model import RankingSettings
 from outrider.state.embedding import TokensRead
 from outrider.state.ports import SourceQuery

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from bench.data import Absent, collection
 from bench.report import Cell, Report
-from outrider.nodes.judgement import Question
+from outrider.nodes.fine_scorer.judgement import Question
 from outrider.prompts import unfenced
 from outrider.services import Services
 from outrider.services.nodes import scorer_of

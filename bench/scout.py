@@ -26,7 +26,7 @@ from bench.world import KEYED, SERVICES, WEB, World, engine_at, quickest, settin
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
-from outrider.sources.pages.browser import why_off
+from outrider.sources.web.browser import why_off
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse, SourceReport
 

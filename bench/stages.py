@@ -15,7 +15,7 @@ from bench.library import library_of
 from bench.quality import DEPTH, scores
 from bench.report import Cell, Report
 from outrider.graph.pipeline import build
-from outrider.retrieval.store import Library
+from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.request import SearchMode

@@ -25,7 +25,7 @@ HEAVY = (
     "rich",
 )
 COLUMNS = ("command", "median ms", "ratio", "heavy modules loaded")
-HELP = "import sys; from outrider.serve.cli import run\ntry: run(['--help'])\nexcept SystemExit: pass"
+HELP = "import sys; from outrider.interfaces.cli import run\ntry: run(['--help'])\nexcept SystemExit: pass"
 CASES = {
     "python -c pass": (["-c", "pass"], "pass"),
     "import outrider": (["-c", "import outrider"], "import outrider"),

@@ -19,15 +19,14 @@ from pathlib import Path
 from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
-from outrider.retrieval.distil import embedding, lexical, rhetoric
-from outrider.retrieval.distil.calibration import Calibration, fitted, write
-from outrider.retrieval.distil.classifier import Classifier
-from outrider.retrieval.distil.embedding import Embedding
-from outrider.retrieval.distil.engine import Engine, logit
-from outrider.retrieval.distil.ensemble import Weights, fit
-from outrider.retrieval.distil.labelled import Labelled
-from outrider.retrieval.distil.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
-from outrider.retrieval.distil.training import Recipe, train
+from outrider.distiller import embedding, lexical, rhetoric
+from outrider.distiller.calibration import Calibration, fitted, write
+from outrider.distiller.classifier import Classifier
+from outrider.distiller.embedding import Embedding
+from outrider.distiller.engine import Engine, Weights, fit, logit
+from outrider.distiller.labelled_cases import Labelled
+from outrider.distiller.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
+from outrider.training.distiller_classifier import Recipe, train
 
 FITTED_ON = "SciFact: scientific claims and the abstracts that support or refute them, half of the claims"
 

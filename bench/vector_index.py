@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.report import Cell, Report, percentiles, progress
 from bench.synthetic import Cloud
-from outrider.retrieval.vectors import index
-from outrider.retrieval.vectors.rows import VECTOR
+from outrider.library.vectors import index
+from outrider.library.vectors.write import VECTOR
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,8 +25,8 @@ from bench.answers import Project, Work
 from bench.served import SITES, Asked, Said, Server
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
-from outrider.sources.pages.browser import why_off
-from outrider.sources.pages.engines import DUCKDUCKGO, ENGINES
+from outrider.sources.web.browser import why_off
+from outrider.sources.web.result_pages import DUCKDUCKGO, ENGINES
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
 WEB, MODEL, PAGES, DETAILS = "engine", "model", "pages", "github/repos"

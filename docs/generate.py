@@ -15,7 +15,7 @@ import typer.main
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from outrider.serve.cli import app
+from outrider.interfaces.cli import app
 from outrider.settings.schema import Leaf, leaves, sections
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers

@@ -21,17 +21,17 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.run_settings import run_setting
+from outrider.runtime.background_loop import run_in_background
+from outrider.runtime.tracing import span
 from outrider.services import Services
-from outrider.services.analysis import evidence_of, kept_analyses, named_of, ratings_of, subject_of, surroundings_of
+from outrider.services.nodes import evidence_of, kept_analyses, named_of, ratings_of, subject_of, surroundings_of
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, checked_analysis
-from outrider.state.background import run_in_background
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError
 from outrider.state.pipeline import RunContext
 from outrider.state.ports import Clock
 from outrider.state.response import Failure, Usage
-from outrider.state.tracing import span
 
 log = logging.getLogger(__name__)
 

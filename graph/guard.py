@@ -12,17 +12,17 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.llm.journal import JOURNALLED, within
-from outrider.nodes.runtime import run_setting, time_left
+from outrider.models.chat.journal import JOURNALLED, within
+from outrider.nodes.run_settings import run_setting, time_left
+from outrider.runtime.background_loop import run_in_background
+from outrider.runtime.tracing import run_named, span
 from outrider.settings.model import RunSettings
-from outrider.state.background import run_in_background
 from outrider.state.errors import SearchError
 from outrider.state.iteration import MAX_ROUNDS, rounds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
 from outrider.state.response import Failure
-from outrider.state.tracing import run_named, span
 
 log = logging.getLogger(__name__)
 

@@ -31,9 +31,8 @@ from outrider.services.distilling import distiller_of
 from outrider.services.nodes import dedup_of, enrich_of, scorer_of, translator_of
 from outrider.services.systematic import refuse_unreadable, systematic_of
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.provenance import provenance_hash
 from outrider.state.request import SearchRequest, checked
-from outrider.state.response import SearchResponse
+from outrider.state.response import SearchResponse, provenance_hash
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

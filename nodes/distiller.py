@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.nodes.organizer import LONG_CHARS
-from outrider.nodes.runtime import run_setting, time_left
+from outrider.nodes.run_settings import run_setting, time_left
 from outrider.prompts import Prompt
+from outrider.runtime.threads import run_in_thread
 from outrider.settings.model import DistillerSettings, RunSettings
 from outrider.state.distilling import Distilled, KeptUnit, Reading
 from outrider.state.errors import SearchError
@@ -21,7 +22,6 @@ from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, DistillerProvider, TextDistiller
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Failure, Support
-from outrider.state.threads import run_in_thread
 from outrider.text.injection import suspicious
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from outrider.nodes.repository_scoring import SHOWN_METADATA
-from outrider.nodes.runtime import run_setting
+from outrider.nodes.fine_scorer.repositories import SHOWN_METADATA
+from outrider.nodes.run_settings import run_setting
 from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Shelf
-from outrider.state.provenance import provenance_hash
 from outrider.state.records import LIBRARY, Record
-from outrider.state.response import Facets, Failure, SourceReport
+from outrider.state.response import Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
 from outrider.text.words import STOP_WORDS, words
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from outrider.nodes.runtime import time_left
+from outrider.nodes.run_settings import time_left
+from outrider.runtime.threads import run_in_thread
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
 from outrider.state.errors import SearchError
@@ -16,7 +17,6 @@ from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, RerankerProvider
 from outrider.state.reranking import best_first, blended, read_text
 from outrider.state.response import Bypass, Failure
-from outrider.state.threads import run_in_thread
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime

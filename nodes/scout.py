@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrider.identity.merging import fill_missing, strip_page_values
-from outrider.nodes.asked import named_by, shown_time
-from outrider.nodes.runtime import time_left
+from outrider.linkage.merge import fill_missing, strip_page_values
+from outrider.nodes.run_settings import named_by, shown_time, time_left
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -22,10 +21,9 @@ from outrider.state.errors import (
     SearchError,
     SourceError,
 )
-from outrider.state.filters import Compare, Filter, Not, Or, both, parse_filter
+from outrider.state.filters import Compare, Filter, Not, Or, both, holds, parse_filter
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
-from outrider.state.matching import holds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import EXPANDED, Clock, Fusion, Source, SourceAnswer, SourceQuery
 from outrider.state.records import LIBRARY, Record

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.lint import leaves, words_of
-from outrider.boolean.words import WILD
+from outrider.boolean.occurrences import WILD
 from outrider.nodes.organizer import to_hit
-from outrider.review.manifest import Manifest, SourceResult
-from outrider.review.run import Run
 from outrider.state.boolean import Node, Text
 from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, FoundBy, Hit
@@ -21,6 +19,8 @@ from outrider.state.ports import Shelf, Source, SourceQuery
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType
 from outrider.state.response import Bypass, Failure, SourceReport
+from outrider.systematic_search.manifest import Manifest, SourceResult
+from outrider.systematic_search.run import Run
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime

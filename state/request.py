@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from outrider.state.did_you_mean import did_you_mean
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
 from outrider.state.iteration import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.model import Model
-from outrider.state.nearest import did_you_mean
 
 MAX_QUERY_CHARS = 20_000
 MAX_BOOLEAN_CHARS = 200_000

@@ -1,7 +1,13 @@
-"""The one answer that every door returns."""
+"""One hash that says: the same question, asked of the same things, gave the same answer.
+
+The one answer that every door returns.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -10,6 +16,30 @@ from outrider.state.distilling import UnitKind, Why
 from outrider.state.hits import Hit
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.model import Model
+from outrider.state.request import SearchRequest
+
+
+def provenance_hash(
+    request: SearchRequest,
+    strategy: SearchStrategy | None,
+    snapshot: str | None,
+    versions: Mapping[str, str],
+    results: Iterable[tuple[str, str]],
+) -> str:
+    """Sha-256 (hex) over request, strategy, snapshot, versions and the ordered (doc_id, content hash) of the results.
+
+    Times, paths and costs are left out: they differ between equal runs.
+    """
+    asked = request.model_dump(mode="json", include=set(SearchRequest.model_fields) - {"sources"})  # the strategy names them
+    said = {
+        "request": asked,
+        "strategy": strategy.model_dump(mode="json") if strategy else None,
+        "snapshot": snapshot,
+        "versions": dict(versions),
+        "results": [list(pair) for pair in results],
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
 
 SourceStatus = Literal[
     "ok", "partial", "empty", "timeout", "rate_limited", "unauthorized", "forbidden", "unavailable", "malformed", "off", "cached", "stale",

@@ -9,13 +9,18 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from outrider.settings.environment import SERVICE_KEYS
 from support.worker_tasks import Counted
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
 
 of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in SERVICE_KEYS.values() for name in names)
 for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY", *of_services):
@@ -48,3 +53,22 @@ def _freeze_loaded_modules() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+async def library(tmp_path: Path) -> AsyncIterator[Library]:
+    """An empty library that the test may write."""
+    from outrider.library.library import Library
+
+    opened = await Library.open(tmp_path / "library", create=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ir_data() -> Path:
+    """The shared retrieval sets; the test skips where they are absent."""
+    data = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    if not (data / "ir").is_dir():
+        pytest.skip(f"no retrieval sets at {data / 'ir'}; set OUTRIDER_DATA")
+    return data / "ir"

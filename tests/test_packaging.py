@@ -135,7 +135,7 @@ def test_the_wheel_imports_without_the_repository(wheel: Path, tmp_path: Path) -
     assert all(file.startswith(str(tmp_path)) for file in done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["outrider", "outrider.graph.pipeline", "outrider.serve.cli", "outrider.__main__"])
+@pytest.mark.parametrize("module", ["outrider", "outrider.graph.pipeline", "outrider.interfaces.cli", "outrider.__main__"])
 def test_imports_stay_light(module: str, tmp_path: Path) -> None:
     """Neither a model nor the store nor a reader is loaded before it is used."""
     script = f"import sys, {module}; print(*(name for name in {HEAVY!r} if name in sys.modules))"

@@ -1,6 +1,6 @@
-"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `identity/weights.py`.
+"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `src/outrider/linkage/evidence_weights.py`.
 
-A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `identity/evidence.py`: each pair of
+A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `src/outrider/linkage/evidence.py`: each pair of
 candidates is an example, and every set counts alike. Each pair is also shown with fields taken away, as the answers of services lack them,
 so that no weight leans on company that may be missing. Tafenoquine is left out: it only says which records have a duplicate, and so tests
 what was fitted elsewhere.
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.identity.sets import LabelledSet, labelled
-from outrider.identity.blocking import block_pairs
-from outrider.identity.evidence import FieldLevel, compare_keys
-from outrider.identity.judging import MANUAL_WEIGHTS
-from outrider.identity.keys import Keys, make_keys
+from outrider.linkage.blocking import block_pairs
+from outrider.linkage.evidence import FieldLevel, compare_keys
+from outrider.linkage.judge import MANUAL_WEIGHTS
+from outrider.linkage.keys import Keys, make_keys
 
 FITTED_ON = ("asysd", "dblp_acm", "cora")
 WEIGHTS = Path(__file__).parents[2] / "identity" / "weights.py"

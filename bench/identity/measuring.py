@@ -22,8 +22,8 @@ from bench.identity.growth import grown
 from bench.identity.rules import RULES, outrider, outrider_on_disk
 from bench.identity.sets import SETS, LabelledSet, labelled
 from bench.report import Cell, Report, progress
-from outrider.identity.keys import make_keys
-from outrider.identity.resolving import resolve_keys
+from outrider.linkage.keys import make_keys
+from outrider.linkage.resolve import resolve_keys
 from outrider.state.records import Paper
 
 FOLDS = 5

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.data import Absent
-from outrider.identity.groups import Groups
-from outrider.identity.identifiers import normal_doi
-from outrider.identity.keys import make_keys
-from outrider.identity.resolving import resolve
-from outrider.identity.streamed import OutOfCoreResolver
-from outrider.identity.titles import normal_title
+from outrider.linkage.clustering import Groups
+from outrider.linkage.identifiers import normal_doi
+from outrider.linkage.keys import make_keys
+from outrider.linkage.out_of_core import OutOfCoreResolver
+from outrider.linkage.resolve import resolve
+from outrider.linkage.titles import normal_title
 from outrider.state.records import Paper
 
 Rule = Callable[[Sequence[Paper]], Sequence[Sequence[int]]]

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.data import Absent, data_folder
-from outrider.identity.groups import Groups
-from outrider.identity.identifiers import normal_doi
-from outrider.identity.titles import normal_title
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers import endnote
+from outrider.linkage.clustering import Groups
+from outrider.linkage.identifiers import normal_doi
+from outrider.linkage.titles import normal_title
 from outrider.state.records import Identifiers, Paper
 
 JOINED_AUTHORS = re.compile(r"(?<=[A-Z]\.)(?=[A-Z][\w'’-]+ ?)(?![A-Z]\.)")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from outrider.nodes.dimensions import PARTS, Dimension, Facts, dimensions
-from outrider.nodes.judgement import Judged, Judgement, Question
-from outrider.nodes.repository_scoring import RepositoryScorer
+from outrider.nodes.fine_scorer.dimensions import PARTS, Dimension, Facts, dimensions
+from outrider.nodes.fine_scorer.judgement import Judged, Judgement, Question
+from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.state.analysis import AnalysisState, AnalysisUpdate, Rating
 from outrider.state.chat import Budget
 from outrider.state.errors import KeyRejected

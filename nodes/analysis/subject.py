@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from outrider.nodes.analysis.kept import KeptAnalyses
-from outrider.nodes.lookup import looked_up
+from outrider.nodes.analysis.analysis_cache import KeptAnalyses
+from outrider.nodes.enrich.identifier_lookup import looked_up
 from outrider.state.analysis import AnalysisState, AnalysisUpdate, Depending
 from outrider.state.errors import NothingSearchable, SourceError
 from outrider.state.ports import Detailer, PageReader, Source

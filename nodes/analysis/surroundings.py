@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outrider.nodes.concepts import concepts, keywords
+from outrider.nodes.translator.rule_plan import concepts, keywords
 from outrider.settings.model import AnalyzeSettings
 from outrider.state.analysis import AnalysisState, AnalysisUpdate, Citing, Neighbour
 from outrider.state.errors import SearchError

@@ -17,10 +17,14 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from outrider.retrieval.embed.embedder import Embedder
-    from outrider.serve.analyzing import aanalyze, analyze
-    from outrider.serve.distilling import adistill, distill
-    from outrider.serve.python import (
+    from outrider.models.embed.embedder import Embedder
+    from outrider.state.hits import Hit
+    from outrider.state.request import SearchRequest
+    from outrider.state.response import SearchResponse
+    from outrider.usecases.analyze import aanalyze, analyze
+    from outrider.usecases.distill import adistill, distill
+    from outrider.usecases.reindex import areindex, reindex
+    from outrider.usecases.search import (
         aadd_to_library,
         add_to_library,
         aexecute,
@@ -36,19 +40,15 @@ if TYPE_CHECKING:
         split,
         translate,
     )
-    from outrider.serve.reindexing import areindex, reindex
-    from outrider.serve.systematic import asystematic, iter_hits, replay, systematic, verify
-    from outrider.state.hits import Hit
-    from outrider.state.request import SearchRequest
-    from outrider.state.response import SearchResponse
+    from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
 _HOMES = {
-    "Embedder": "outrider.retrieval.embed.embedder",
-    **dict.fromkeys(("aanalyze", "analyze"), "outrider.serve.analyzing"),
-    **dict.fromkeys(("adistill", "distill"), "outrider.serve.distilling"),
-    "areindex": "outrider.serve.reindexing",
-    "reindex": "outrider.serve.reindexing",
-    **dict.fromkeys(("asystematic", "iter_hits", "replay", "systematic", "verify"), "outrider.serve.systematic"),
+    "Embedder": "outrider.models.embed.embedder",
+    **dict.fromkeys(("aanalyze", "analyze"), "outrider.usecases.analyze"),
+    **dict.fromkeys(("adistill", "distill"), "outrider.usecases.distill"),
+    "areindex": "outrider.usecases.reindex",
+    "reindex": "outrider.usecases.reindex",
+    **dict.fromkeys(("asystematic", "iter_hits", "replay", "systematic", "verify"), "outrider.usecases.systematic"),
     "Hit": "outrider.state.hits",
     "SearchRequest": "outrider.state.request",
     "SearchResponse": "outrider.state.response",
@@ -61,4 +61,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "outrider.serve.python")), name)
+    return getattr(import_module(_HOMES.get(name, "outrider.usecases.search")), name)

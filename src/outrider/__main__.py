@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
-    from outrider.serve.cli import run
+    from outrider.interfaces.cli import run
 
     sys.exit(run(sys.argv[1:]))
 

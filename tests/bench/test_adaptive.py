@@ -9,7 +9,7 @@ import pytest
 
 from bench import adaptive, data, judged
 from bench.__main__ import NAMES
-from outrider.nodes.adaptive import ANCHORS, PRIOR, Prior, reading
+from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, PRIOR, Prior, reading
 
 CHANCES = [(place + 0.5) / 1_000 for place in range(1_000)]
 

@@ -8,8 +8,8 @@ import pytest
 
 from bench import data, retrieval
 from bench.retrieval import FUSED, NDCG, RECALL, RERANKED, Measured
-from outrider.retrieval.engine import Engine
-from outrider.retrieval.neighbours import LibraryGraph
+from outrider.library.neighbours import LibraryGraph
+from outrider.library.search_engine import Engine
 from support.word_embedder import WordEmbedder
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bench import chat, github, scout, ten_requests, world
 from bench.answers import Project, Work
 from bench.served import Asked, served
-from outrider.nodes.paper_scoring import PaperScores
-from outrider.nodes.query_builder import Draft
-from outrider.nodes.repository_scoring import RepositoryScore
+from outrider.nodes.fine_scorer.papers import PaperScores
+from outrider.nodes.fine_scorer.repositories import RepositoryScore
+from outrider.nodes.translator.model_plan import Draft
 from outrider.prompts import fenced
 from outrider.services import Services
 from outrider.state.intent import Constraints, NumberRange

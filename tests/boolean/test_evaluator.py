@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.boolean.documents import Document
+from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator, matches
 from outrider.boolean.occurrences import Column, occurrences
-from outrider.boolean.parsing import parse
+from outrider.boolean.parser import parse
 from outrider.state.boolean import Either, Field, Near, Pattern, Text, Words
 from outrider.state.records import Identifiers, Paper, Repository
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from outrider.boolean.documents import Document
+from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.parsing import parse
-from outrider.boolean.printing import printed
+from outrider.boolean.parser import parse
+from outrider.boolean.printer import printed
 from outrider.text.tokens import tokens
 from support.boolean_oracle import cut, truth
 from support.boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written

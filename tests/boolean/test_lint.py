@@ -6,7 +6,7 @@ import pytest
 
 from outrider.boolean.explain import history, outline, table
 from outrider.boolean.lint import leaves, matching_nothing
-from outrider.boolean.parsing import parse
+from outrider.boolean.parser import parse
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.boolean.parsing import parse
-from outrider.boolean.printing import printed
-from outrider.boolean.pubmed_tags import in_order
-from outrider.boolean.words import kept_words
+from outrider.boolean.field_tags import in_order
+from outrider.boolean.occurrences import kept_words
+from outrider.boolean.parser import parse
+from outrider.boolean.printer import printed
 from outrider.state.boolean import And, Dates, Either, Everything, Field, Heading, Near, Node, Not, Or, Text, Words
 
 EXAMPLES = int(os.environ.get("OUTRIDER_TREES", "200"))

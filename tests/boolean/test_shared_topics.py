@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from outrider.boolean.documents import Document
-from outrider.boolean.errors import BooleanSyntaxError
+from outrider.boolean.diagnostics import BooleanSyntaxError
+from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.parsing import parse
-from outrider.boolean.printing import printed
+from outrider.boolean.parser import parse
+from outrider.boolean.printer import printed
 from outrider.state.records import Paper
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data"))

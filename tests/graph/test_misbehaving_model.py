@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from outrider.graph.pipeline import build
-from outrider.retrieval.store import Library
-from outrider.serve.cli import run as command
+from outrider.interfaces.cli import run as command
+from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import RunSettings, Settings
 from outrider.settings.sources import CacheSettings
@@ -179,7 +179,7 @@ NAMED = {one.name: one for one in TABLE}
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a call is tried again."""
-    monkeypatch.setattr("outrider.llm.refusals.SHORT_PAUSE_S", 0.01)
+    monkeypatch.setattr("outrider.models.chat.refusals.SHORT_PAUSE_S", 0.01)
 
 
 @dataclass

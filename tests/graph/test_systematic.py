@@ -11,8 +11,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import outrider
 from outrider.graph.pipeline import build
-from outrider.llm.journal import JOURNALLED, Journal
-from outrider.nodes.translator import AS_WRITTEN
+from outrider.models.chat.journal import JOURNALLED, Journal
+from outrider.nodes.translator.translator import AS_WRITTEN
 from outrider.services import Services
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.response import SearchResponse

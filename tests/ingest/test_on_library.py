@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.ingest.pipeline import ingest
-from outrider.retrieval.store import Library
+from outrider.library.library import Library
 from support.word_embedder import WordEmbedder
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
@@ -25,7 +25,7 @@ SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from outrider.ingest.pipeline import ingest
-from outrider.retrieval.store import Library
+from outrider.library.library import Library
 
 async def run():
     library = await Library.open(sys.argv[1], create=True)

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.feeding import READ_AHEAD, Bounds, group_outcomes, read_groups
-from outrider.ingest.naming import Named, Namer, Outcome, Repeated
 from outrider.ingest.pipeline import IngestProgress, ingest
+from outrider.ingest.reader_thread import READ_AHEAD, Bounds, group_outcomes, read_groups
 from outrider.ingest.readers import KnownReader
+from outrider.ingest.record_ids import Named, Namer, Outcome, Repeated
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, UnreadableFile

@@ -1,80 +1,59 @@
-"""Values as files give them are read for what they state, and no further."""
+"""Several authors in one string."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from outrider.ingest.values import MAX_DEPTH, TooDeep, clean, count_of, listed, year_of
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (2019, (2019, True)),
-        (2019.0, (2019, True)),
-        ("2019", (2019, True)),
-        (" 2019 ", (2019, True)),
-        ("2019.0", (2019, True)),
-        ("2019//", (2019, True)),
-        ("2019/08/01", (2019, False)),
-        ("c2019", (2019, False)),
-        ("20190801", (2019, False)),
-        ("Dec 1998", (1998, False)),
-        ({"date-parts": [[2019, 8]]}, (2019, False)),
-        ({"date-parts": [[2019]]}, (2019, True)),
-        ("10 15", (None, False)),
-        ("99999", (None, False)),
-        (3, (None, False)),
-        (True, (None, False)),
-        ("in press", (None, False)),
-        ({"date-parts": [[]]}, (None, False)),
-    ],
-)
-def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:
-    """A year comes out of the common ways to write a date; whatever says more is marked so that it can be kept."""
-    assert year_of(value) == expected  # type: ignore[arg-type]
+from outrider.ingest.entry import Entry
+from outrider.ingest.row_columns import parsed_row
+from outrider.ingest.values import parted_authors
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("said", "names"),
     [
-        (["A, B", "C"], ("A, B", "C")),
-        ("A, B; C", ("A, B", "C")),
-        ("A, B;", ("A, B",)),
-        ("['Marx, Karl', \"O'Neil, T\"]", ("Marx, Karl", "O'Neil, T")),
-        ('["Marx, Karl", "b; c"]', ("Marx, Karl", "b; c")),
-        ("[unfinished", ("[unfinished",)),
-        ([{"family": "Curie", "given": "M"}, {"name": "WHO"}, {"LN": "Last", "FN": "F"}], ("Curie, M", "WHO", "Last, F")),
-        ("Adeli K.Lewis G. F.", ("Adeli K.Lewis G. F.",)),
-        ([None, "", {}, 7], ("7",)),
-        ("[" * 200_000 + "]", ("[" * 200_000 + "]",)),
+        ("blum, a., furst, m., & rudich, s.", ("blum, a.", "furst, m.", "rudich, s.")),
+        ("A. Blum, M. Furst, and S. Rudich", ("A. Blum", "M. Furst", "S. Rudich")),
+        ("Alfons Kemper, Ada Lovelace, Alan Turing", ("Alfons Kemper", "Ada Lovelace", "Alan Turing")),
+        ("Ada Lovelace and Alan Turing", ("Ada Lovelace", "Alan Turing")),
+        ("D. Scott Mackay, Yannis E. Ioannidis", ("D. Scott Mackay", "Yannis E. Ioannidis")),
+        ("Adeli K.Lewis G. F.", ("Adeli K.", "Lewis G. F.")),
+        ("Jonsson-Rylander A. C.El Hachmane M.", ("Jonsson-Rylander A. C.", "El Hachmane M.")),
     ],
 )
-def test_lists_in_any_dress(value: object, expected: tuple[str, ...]) -> None:
-    """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never taken apart."""
-    assert listed(value) == expected  # type: ignore[arg-type]
+def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
+    assert parted_authors(said) == names
 
 
-def test_keywords_split_at_commas_only_without_semicolons() -> None:
-    """`Administration, Oral; Child` are two keywords, `a, b` are two as well."""
-    assert listed("Administration, Oral; Child", commas=True) == ("Administration, Oral", "Child")
-    assert listed("a, b", commas=True) == ("a", "b")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Curie, Marie",
+        "Garcia Marquez, Gabriel Jose",
+        "van Gogh, Vincent",
+        "J.K.Rowling",
+        "World Health Organization",
+        "Curie, M. S.",
+        "Li, X",
+        "李明",
+    ],
+)
+def test_one_name_stays_one(said: str) -> None:
+    assert parted_authors(said) == (said,)
 
 
-def test_counts_are_whole_numbers() -> None:
-    """`12`, `12.0` count; `1,234`, `-3` and `many` are left alone."""
-    assert [count_of(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
+@settings(max_examples=60)
+@given(st.text(max_size=60))
+def test_no_letter_is_lost(said: str) -> None:
+    kept = "".join(parted_authors(said))
+    left = [char for char in said if char.isalnum()]
+    assert [char for char in kept if char.isalnum()] == left or "and" in said.casefold()
 
 
-def test_cleaning_drops_what_no_store_takes() -> None:
-    """Null characters go, lone surrogates become U+FFFD, NaN becomes null, in keys too."""
-    assert clean({"a\x00": ["\ud800x", float("nan"), 1.5, None, True]}) == {"a": ["\ufffdx", None, 1.5, None, True]}
-
-
-def test_cleaning_refuses_deep_nesting() -> None:
-    """A value nested deeper than the bound is refused instead of recursing."""
-    value: object = "x"
-    for _ in range(MAX_DEPTH + 1):
-        value = [value]
-    with pytest.raises(TooDeep, match="levels deep"):
-        clean(value)
+def test_a_row_of_a_table() -> None:
+    read = parsed_row({"Title": "Loops", "Authors": "Michael B&#246;hlen, Linas Bukauskas, Curtis Dyreson", "Entity Id": "7"}, {}, "line 2")
+    assert isinstance(read, Entry)
+    assert read.record.authors == ("Michael Böhlen", "Linas Bukauskas", "Curtis Dyreson")
+    assert read.own_id == "7"

@@ -12,7 +12,7 @@ from live.shapes import shape_of
 
 from outrider.services import Services, sources
 from outrider.settings.model import Settings
-from outrider.sources.calls.cache import put_all
+from outrider.sources.http.cache import put_all
 from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 

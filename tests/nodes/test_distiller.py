@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.distiller.distiller import Distiller as EngineDistiller
+from outrider.distiller.selection import Keeping
+from outrider.distiller.token_budget import token_bound
 from outrider.nodes.distiller import Distiller, Frames, context_of, distilled, with_spans
 from outrider.prompts import load
-from outrider.retrieval.distil.budget import token_bound
-from outrider.retrieval.distil.choosing import Keeping
-from outrider.retrieval.distil.distil import Distiller as EngineDistiller
+from outrider.runtime.threads import stop_if_abandoned
 from outrider.settings.model import DistillerSettings, RunSettings
 from outrider.state.distilling import Distilled, Frame, Reading, unframed
 from outrider.state.errors import ModelUnavailable
 from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState
-from outrider.state.threads import stop_if_abandoned
 from support.distiller_fakes import Fixed, texts
 
 FRAMES = Frames(*(load(name, frozenset({"query", "sentences"})) for name in ("context", "shortened_context")))
@@ -123,7 +123,7 @@ async def test_only_the_first_hits_are_distilled() -> None:
 
 
 async def test_what_was_read_in_part_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.retrieval.distil.distil.MAX_CHARS_READ", 1_000)
+    monkeypatch.setattr("outrider.distiller.distiller.MAX_CHARS_READ", 1_000)
     update = await updated(hits=(hit("The liver. " * 200),))
     assert ["d1" in step.why for step in update["bypassed"]] == [True]
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes import paper_scoring, repository_scoring
+from outrider.nodes.fine_scorer import papers as paper_scoring
+from outrider.nodes.fine_scorer import repositories as repository_scoring
 from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, facets, key_themes, organized, to_hit
 from outrider.settings.model import OrganizerSettings
 from outrider.state.pipeline import PipelineState

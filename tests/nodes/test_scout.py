@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from outrider.library.fusion import interleaved, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout, candidates, constraint_filter, records_of
-from outrider.retrieval.fusion import interleaved, reciprocal_rank_fusion
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.filters import Compare, Not, Or

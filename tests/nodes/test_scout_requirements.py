@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.library.fusion import interleaved, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout
-from outrider.retrieval.fusion import interleaved, reciprocal_rank_fusion
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     Forbidden,

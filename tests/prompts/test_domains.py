@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from outrider.nodes.boolean_syntax import parses
-from outrider.nodes.draft_sanitising import queries_of
-from outrider.nodes.fine_scorer import ScoringPrompts
-from outrider.nodes.query_builder import Draft, QueryPrompt
+from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
+from outrider.nodes.translator.boolean_syntax import parses
+from outrider.nodes.translator.model_plan import Draft, QueryPrompt
+from outrider.nodes.translator.sanitize_plan import queries_of
 from outrider.prompts import Prompt
 from outrider.prompts.domains import DOMAINS, MAX_DOMAIN_CHARS, domain, section
 from outrider.settings.model import StarsSettings

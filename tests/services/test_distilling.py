@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.retrieval.distil.budget import token_bound
-from outrider.retrieval.distil.labelled import Labelled
+from outrider.distiller.labelled_cases import Labelled
+from outrider.distiller.token_budget import token_bound
 from outrider.services import Services
 from outrider.services.distilling import calibrated, calibrations_in_use, distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from outrider.nodes.translator import MODEL, Translation
+from outrider.nodes.translator.translator import MODEL, Translation
 from outrider.services import Services
-from outrider.services.steps import translated
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings
-from outrider.sources.calls.cache import put_all
+from outrider.sources.http.cache import put_all
 from outrider.state.errors import KeyRejected
 from outrider.state.request import SearchRequest
+from outrider.usecases.execute import translated
 from support.chat_client import KEY, chat_over, llm_settings
 from support.chat_server import ChatServer, Reply
 from support.fakes import OFFLINE, Shelf

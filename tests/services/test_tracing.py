@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from outrider.serve.cli import run
-from outrider.serve.logs import Structured
-from outrider.serve.python import asearch
+from outrider.interfaces.cli import run
+from outrider.interfaces.logs import Structured
+from outrider.runtime import tracing
+from outrider.runtime.tracing import RUN, run_named, span
 from outrider.services import Services
 from outrider.services.tracing import OpenTelemetry, begin, provider_of
 from outrider.settings.model import LlmSettings, Settings, TracingSettings
 from outrider.settings.redact import Redactor
-from outrider.state import tracing
 from outrider.state.errors import SettingsError
-from outrider.state.tracing import RUN, run_named, span
+from outrider.usecases.search import asearch
 from support.chat_client import KEY, llm_settings
 from support.chat_server import Asked, ChatServer, Reply
 from support.fake_services import settings as world_settings

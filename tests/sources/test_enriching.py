@@ -14,10 +14,11 @@ import pytest
 from filelock import FileLock
 
 from outrider.graph.pipeline import build
-from outrider.nodes import enrich_keeping
-from outrider.retrieval.place import LOCK
-from outrider.retrieval.store import Library
-from outrider.services import Services, keeping
+from outrider.library.library import Library
+from outrider.library.location import LOCK
+from outrider.nodes.enrich import save_texts as enrich_keeping
+from outrider.services import Services
+from outrider.services import save_results as keeping
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
 from outrider.settings.sources import SourcesSettings
 from outrider.state.hits import Hit

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.settings.sources import SerpapiSettings
-from outrider.sources.calls.caller import Caller
-from outrider.sources.calls.service import Reply
+from outrider.sources.http.client import Caller
+from outrider.sources.http.service import Reply
 from outrider.sources.serpapi import PageSaid, SerpapiGoogle, SerpapiScholar, authors_of, page_of, paper_of, web_page_of, year_of
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from outrider.llm.chat import EndpointChat
-from outrider.llm.provider import endpoint_of
+from outrider.models.chat.endpoint import EndpointChat
+from outrider.models.chat.provider import endpoint_of
 from outrider.settings.model import LlmSettings
 from support.chat_server import ChatServer
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from outrider.retrieval.distil.engine import Scores
-from outrider.retrieval.distil.units import Cut
+from outrider.distiller.engine import Scores
+from outrider.distiller.units import Cut
 
 ODD = (
     "",

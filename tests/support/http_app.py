@@ -51,7 +51,7 @@ class Held(Shelf):
 @asynccontextmanager
 async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this loop, without a socket."""
-    from outrider.serve.http.application import doors
+    from outrider.interfaces.http.application import doors
 
     opened = doors(made, needs_key=needs_key)
     transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)
@@ -63,7 +63,7 @@ async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> A
 @contextmanager
 def running(made: Services, *, needs_key: bool = False) -> Iterator[str]:
     """A real server on a free loopback port; gives its address."""
-    from outrider.serve.http.server import server_of
+    from outrider.interfaces.http.server import server_of
 
     server = server_of(made, "127.0.0.1", needs_key=needs_key, log_level="critical")
     server.config.port = 0

@@ -15,13 +15,13 @@ from typing import Any
 
 from pydantic import SecretStr
 
-import outrider.llm.transport
-from outrider.serve.threads import final, threads_of
+import outrider.models.chat.transport
 from outrider.services import Services
-from outrider.services.ledger import Ledger
 from outrider.services.sources import sources_of
+from outrider.services.thread_ledger import Ledger
 from outrider.settings.model import EnrichSettings, LlmSettings, RunSettings, Settings, ThreadSettings
 from outrider.state.records import Record, Repository
+from outrider.usecases.threads import final, threads_of
 from support.fake_services import settings as world_settings
 from support.fakes import Shelf, no_reranker, paper
 
@@ -86,7 +86,7 @@ async def run(case: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    outrider.llm.transport.client.cache_clear()
+    outrider.models.chat.transport.client.cache_clear()
     from langchain_openai import ChatOpenAI
 
     assert ChatOpenAI

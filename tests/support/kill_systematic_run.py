@@ -28,7 +28,7 @@ def services(folder: Path) -> Services:
 
 def killed(folder: Path, syncs: int, torn: bool) -> None:
     """Dies at the ledger's sync of this number; `torn` while the line before it is being written."""
-    import outrider.review.ledger as ledger
+    import outrider.systematic_search.ledger as ledger
 
     left = syncs
 

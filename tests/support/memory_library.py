@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from outrider.retrieval.ledger import IngestedFile
-from outrider.retrieval.vectors.rows import document_text
-from outrider.retrieval.vectors.writing import Embedded, is_cut
+from outrider.library.file_ledger import IngestedFile
+from outrider.library.vectors.write import Embedded, document_text, is_cut
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import EmbeddingSpaceMismatch
 from outrider.state.ports import OnCount, TextEmbedder

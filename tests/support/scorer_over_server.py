@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from outrider.nodes.fine_scorer import FineScorer, Scored, ScoringPrompts
-from outrider.nodes.judgement import Question
+from outrider.nodes.fine_scorer.fine_scorer import FineScorer, Scored, ScoringPrompts
+from outrider.nodes.fine_scorer.judgement import Question
+from outrider.nodes.fine_scorer.waves import Settled, Stopping
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.nodes.scoring import Settled, Stopping
 from outrider.settings.model import RankingSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.printing import printed
+from outrider.boolean.printer import printed
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 from outrider.state.boolean import Node

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from outrider.retrieval.store import Library
-from outrider.retrieval.training.groups import Group
+from outrider.library.library import Library
 from outrider.state.records import Edge, Identifiers, Paper
+from outrider.training.candidate_groups import Group
 
 THINGS = "aspirin statin insulin heparin morphine cortisol dopamine serotonin glucose calcium lithium zinc".split()
 PLACES = "liver kidney heart brain lung muscle bone skin".split()

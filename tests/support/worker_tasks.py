@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from outrider.state.processes import Work, Workers
+from outrider.runtime.workers import Work, Workers
 
 
 def doubled(given: bytes) -> bytes:

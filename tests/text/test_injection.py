@@ -11,8 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.injection import BASE64, BLANK, IN_BASE64, LEAST_RUN, UNSEEN, UNSEEN_MARKS, suspicious
-from outrider.text.injection_patterns import FOREIGN, PATTERNS, Pattern, possible
+from outrider.text.injection import (
+    BASE64,
+    BLANK,
+    FOREIGN,
+    IN_BASE64,
+    LEAST_RUN,
+    PATTERNS,
+    UNSEEN,
+    UNSEEN_MARKS,
+    Pattern,
+    possible,
+    suspicious,
+)
 from support.injection_canaries import ASKING, CANARIES, KINDS, Canary, example
 
 SCIFACT = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "ir" / "scifact" / "corpus.jsonl.gz"

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers.html import read
-from outrider.sources.pages.html import declared_charset
+from outrider.sources.web.html_page import declared_charset
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Page
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.decoded import decoded
 from outrider.ingest.readers.plain_text import read
+from outrider.ingest.readers.text_files import decoded
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document
 

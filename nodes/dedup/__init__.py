@@ -1,0 +1,1 @@
+"""Deduplication: one candidate for each work."""

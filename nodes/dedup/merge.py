@@ -1,0 +1,84 @@
+"""Records of one work made one candidate: who leads, what fills its gaps, and why each of the others is the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from outrider.linkage.confirm_work import preprint_server
+from outrider.linkage.merge import fill_missing, leading
+from outrider.state.hits import Candidate, Duplicate, FoundBy
+from outrider.state.records import Record
+
+Why = Callable[[Candidate, Candidate, Sequence[Candidate]], str]
+"""Why the second is the work of the first, which leads all of them."""
+
+
+def records_in(work: Candidate) -> tuple[Record, ...]:
+    """The records that it was made of, exactly as they came: what merging can be undone to."""
+    return work.members or (work.record,)
+
+
+def merged(members: Sequence[Candidate], why: Why, *, versions: bool = False) -> Candidate:
+    """`versions`: those of another preprint server than the leader's fill nothing."""
+    if len(members) == 1:
+        return members[0]
+    group = sorted(members, key=place)
+    leader = min(group, key=lambda candidate: leading(candidate.record))
+    server = preprint_server(leader.record)
+    others = sorted(
+        (one for one in group if one is not leader), key=lambda one: (preprint_server(one.record) != server, leading(one.record))
+    )
+    fillers = [one.record for one in others if not versions or preprint_server(one.record) == server]
+    folded = tuple(fold for other in others for fold in (_duplicate(other.record, why(leader, other, group)), *other.duplicates))
+    whole = replace(
+        leader,
+        record=fill_missing(leader.record, fillers),
+        found_by=_once(found for candidate in group for found in candidate.found_by),
+        duplicates=leader.duplicates + folded,
+        related=tuple(dict.fromkeys(link for one in (leader, *others) for link in one.related)),
+        members=tuple(record for one in (leader, *others) for record in records_in(one)),
+        score=max(one.score for one in group),
+    )
+    if not any("fused" in one.scores for one in group):
+        return whole
+    fused = _fused(group)
+    return replace(whole, scores={**leader.scores, "fused": fused}, score=fused)
+
+
+def in_order(works: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """By fused score, then id, where all have one; divided by the best above 1. What comes after cuts, and trusts the order."""
+    best = max((work.scores.get("fused", 0.0) for work in works), default=0.0)
+    if best > 1.0:
+        works = [_divided(work, best) for work in works]
+    return tuple(sorted(works, key=place) if all("fused" in work.scores for work in works) else works)
+
+
+def place(work: Candidate) -> tuple[float, str]:
+    return (-work.scores.get("fused", 0.0), work.record.doc_id)
+
+
+def _divided(work: Candidate, best: float) -> Candidate:
+    if "fused" not in work.scores:
+        return work
+    return replace(work, scores={**work.scores, "fused": work.scores["fused"] / best}, score=work.score / best)
+
+
+def _fused(group: Sequence[Candidate]) -> float:
+    """The work's fused score, `group` best first: as in RRF a list counts once, by its best record; further copies there add nothing."""
+    counted: set[tuple[str, str, str]] = set()
+    total = 0.0
+    for candidate in group:
+        lists = {(found.source, found.strategy, found.query) for found in candidate.found_by}
+        if counted.isdisjoint(lists):
+            total += candidate.scores.get("fused", 0.0)
+        counted |= lists
+    return total
+
+
+def _duplicate(record: Record, why: str) -> Duplicate:
+    return Duplicate(doc_id=record.doc_id, source=record.source, origin=record.origin, why=why)
+
+
+def _once(places: Iterable[FoundBy]) -> tuple[FoundBy, ...]:
+    return tuple(dict.fromkeys(places))

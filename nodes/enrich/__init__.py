@@ -1,0 +1,1 @@
+"""Enrichment: missing abstracts, pages and repository details."""

@@ -1,0 +1,1 @@
+"""The fine scorer: a model judges how well each work answers."""

@@ -1,1 +1,0 @@
-"""What a service answered -> `Record`: only what it said. No network here."""

@@ -1,0 +1,88 @@
+"""What is wrong with a query, and where.
+
+What a query's author should know of it before running it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from outrider.state.boolean import Span
+from outrider.state.errors import BadRequest
+
+SHOWN = 60
+"""How many characters of a line stand on each side of the place that is pointed at."""
+
+
+class BooleanSyntaxError(BadRequest):
+    """A query that cannot be read. `line` and `column` count from 1; the message shows the place with a caret under it."""
+
+    def __init__(self, problem: str, text: str, at: int, expected: Sequence[str] = ()) -> None:
+        self.problem, self.expected = problem, tuple(expected)
+        self.line, self.column = place(text, at)
+        wanted = f"; expected {_listed(self.expected)}" if expected else ""
+        super().__init__(f"line {self.line}, column {self.column}: {problem}{wanted}\n{pointed(text, at)}")
+
+
+def place(text: str, at: int) -> tuple[int, int]:
+    """Line and column of an offset, both from 1."""
+    starts = [0, *(end + 1 for end, char in enumerate(text) if char == "\n")]
+    line = bisect_right(starts, at)
+    return line, at - starts[line - 1] + 1
+
+
+def pointed(text: str, at: int) -> str:
+    """The line around the offset, and below it a caret."""
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    column = at - start
+    first, last = max(0, column - SHOWN), column + SHOWN
+    before = ("…" if first else "") + line[first:column]
+    after = line[column:last] + ("…" if last < len(line) else "")
+    shown = "".join(char if char.isprintable() else " " for char in before + after)
+    return f"  {shown}\n  {' ' * len(before)}^"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+Code = Literal[
+    "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
+    "hyphen", "short truncation", "explosion", "major topic", "only years", "unused line", "empty",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One remark, with the place (from 1) where it first holds and how many times it holds."""
+
+    code: Code
+    message: str
+    line: int
+    column: int
+    times: int = 1
+
+    def __str__(self) -> str:
+        often = f" ({self.times} times)" if self.times > 1 else ""
+        return f"line {self.line}, column {self.column}: {self.message}{often}"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects remarks on one query; the same remark made again is counted."""
+
+    text: str
+    _found: dict[tuple[Code, str], list[int]] = field(default_factory=dict)
+
+    def add(self, code: Code, message: str, at: Span | int) -> None:
+        self._found.setdefault((code, message), []).append(at if isinstance(at, int) else at.start)
+
+    def all(self) -> tuple[Finding, ...]:
+        """In the order of their places, then of their words."""
+        found = [(min(places), code, message, len(places)) for (code, message), places in self._found.items()]
+        return tuple(Finding(code, message, *place(self.text, at), times=times) for at, code, message, times in sorted(found))

@@ -1,0 +1,240 @@
+"""PubMed's field tags: what each spelling means here, and how a field is written back.
+
+Spellings: PubMed User Guide, "Search field tags" (pubmed.ncbi.nlm.nih.gov/help/#search-tags), and the long names that its query builder and
+its saved searches write. `[Pagination]` and the rest of the short list follow the same page. A tag may name several fields, parted by
+commas, and four of ours are not PubMed's: `[Body]`, `[Abstract]`, `[Heading Word]`, `[Journal Word]`.
+
+Ovid MEDLINE's field codes and MeSH qualifiers, by their two letters.
+
+Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Fields"; qualifiers: NLM, "MeSH Qualifiers with Scope Notes".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from outrider.state.boolean import MAX_DISTANCE, Field
+
+TITLE_ABSTRACT = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS)
+"""PubMed counts an article's keywords to `[tiab]`."""
+TEXT_WORDS = (*TITLE_ABSTRACT, Field.MESH)
+
+Kind = Literal["text", "heading", "qualifier", "dates", "entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a field tag asks for: texts in `fields`, or a heading, a qualifier, dates."""
+
+    kind: Kind
+    fields: tuple[Field, ...] = ()
+    explode: bool = True
+    major: bool = False
+    distance: int | None = None
+
+
+NAMES: dict[tuple[Field, ...], str] = {
+    TITLE_ABSTRACT: "Title/Abstract",
+    TEXT_WORDS: "Text Word",
+    (Field.TITLE,): "Title",
+    (Field.ABSTRACT,): "Abstract",
+    (Field.KEYWORDS,): "Other Term",
+    (Field.MESH,): "Heading Word",
+    (Field.BODY,): "Body",
+    (Field.ALL,): "All Fields",
+    (Field.AUTHOR,): "Author",
+    (Field.JOURNAL,): "Journal",
+    (Field.JOURNAL_WORDS,): "Journal Word",
+    (Field.LANGUAGE,): "Language",
+    (Field.PUBLICATION_TYPE,): "Publication Type",
+    (Field.PMID,): "PMID",
+    (Field.DOI,): "DOI",
+    (Field.VOLUME,): "Volume",
+    (Field.ISSUE,): "Issue",
+    (Field.PAGES,): "Pagination",
+    (Field.SUBSTANCE,): "Supplementary Concept",
+    (Field.PHARMACOLOGICAL_ACTION,): "Pharmacological Action",
+    (Field.AFFILIATION,): "Affiliation",
+    (Field.GRANT,): "Grants and Funding",
+    (Field.SUBSET,): "Subset",
+    (Field.ORIGINAL_TITLE,): "Transliterated Title",
+}
+"""The one name by which each field is printed."""
+
+_SPELLINGS: dict[tuple[Field, ...], str] = {
+    TITLE_ABSTRACT: "tiab",
+    TEXT_WORDS: "tw, text, text words",
+    (Field.TITLE,): "ti, titl",
+    (Field.ABSTRACT,): "ab",
+    (Field.KEYWORDS,): "ot, keyword, keywords",
+    (Field.MESH,): "hw",
+    (Field.BODY,): "body - all words, full text",
+    (Field.ALL,): "all, all field",
+    (Field.AUTHOR,): "au, auth, author - full, full author name, fau, corporate author, cn, author - corporate",
+    (Field.JOURNAL,): "ta, jour, journal name, journal title abbreviation, title abbreviation, jid, is, issn",
+    (Field.JOURNAL_WORDS,): "jw",
+    (Field.LANGUAGE,): "la, lang",
+    (Field.PUBLICATION_TYPE,): "pt, ptyp, publication types",
+    (Field.PMID,): "uid, pmid - pubmed id",
+    (Field.DOI,): "aid, article identifier, lid, location id",
+    (Field.VOLUME,): "vi, vol",
+    (Field.ISSUE,): "ip, iss",
+    (Field.PAGES,): "pg, page",
+    (Field.SUBSTANCE,): "nm, substance name, substance, subs, rn, ec/rn number, registry number",
+    (Field.PHARMACOLOGICAL_ACTION,): "pa, mesh pharmacological action",
+    (Field.AFFILIATION,): "ad, affl, author - affiliation",
+    (Field.GRANT,): "gr, grant, grant number, grants & funding",
+    (Field.SUBSET,): "sb, filter",
+    (Field.ORIGINAL_TITLE,): "tt",
+}
+HEADING, MAJOR, QUALIFIER = "MeSH Terms", "MeSH Major Topic", "MeSH Subheading"
+PUBLISHED, ENTERED = "Date - Publication", "Date - Entry"
+
+_OTHER: dict[str, Tag] = {
+    **dict.fromkeys(("mh", "mesh", "mesh term", "mesh terms", "mesh heading", "mesh headings"), Tag("heading")),
+    **dict.fromkeys(("majr", "mesh major", "mesh major topic", "major mesh topic"), Tag("heading", major=True)),
+    **dict.fromkeys(("sh", "subheading", "subheadings", "mesh subheading", "mesh subheadings"), Tag("qualifier")),
+    **dict.fromkeys(("dp", "pdat", "date - publication", "publication date", "year", "ppdat", "epdat"), Tag("dates")),
+    **dict.fromkeys(("date - entry", "edat", "entrez date", "entry date", "date - entrez", "crdt", "date - create"), Tag("entry")),
+    **dict.fromkeys(("mhda", "date - mesh", "lr", "date - modification", "dcom", "date - completion"), Tag("entry")),
+}  # fmt: skip
+_FIELDS: dict[str, tuple[Field, ...]] = {name.lower(): fields for fields, name in NAMES.items()} | {
+    spelling: fields for fields, spellings in _SPELLINGS.items() for spelling in spellings.split(", ")
+}
+REFUSED = {
+    **dict.fromkeys(("1au", "author - first", "first author name", "first author"), "the place of an author in the list; use [Author]"),
+    **dict.fromkeys(("lastau", "author - last", "last author name", "last author"), "the place of an author in the list; use [Author]"),
+    **dict.fromkeys(("ir", "investigator", "fir", "full investigator name", "investigator - full"), "investigators"),
+    **dict.fromkeys(("si", "secondary source id"), "numbers of other databanks"),
+    **dict.fromkeys(("ps", "personal name as subject", "subject - personal name"), "persons as subjects"),
+    **dict.fromkeys(("pl", "place of publication", "pubn", "publisher"), "publishers and places"),
+    **dict.fromkeys(("cois", "conflict of interest statements"), "statements of interest"),
+    **dict.fromkeys(("ed", "editor", "isbn", "book", "chapter"), "books"),
+    **dict.fromkeys(("auid", "author - identifier"), "identifiers of authors"),
+}
+"""Tags of PubMed that are not read, and what they are about."""
+PLAIN_WORDS = frozenset(
+    "body,book,chapter,editor,full text,grant,investigator,issue,keyword,keywords,page,publisher,subset,substance,text,volume,year".split(
+        ","
+    )
+)
+"""Names of tags that also stand between brackets in plain text."""
+_MODIFIED = re.compile(r"(?P<name>.*?)\s*:\s*(?:~\s*(?P<distance>\d+)|(?P<noexp>no\s?exp|no explosion))", re.IGNORECASE)
+
+
+def tag_of(said: str) -> Tag | None:
+    """The tag of what stands between the brackets; None for no tag of PubMed or ours."""
+    name = " ".join(said.replace("–", "-").split()).lower()
+    modified = _MODIFIED.fullmatch(name)
+    if modified is None:
+        return _plain(name)
+    tag = _plain(modified["name"])
+    if tag is None:
+        return None
+    if modified["noexp"]:
+        return Tag("heading", explode=False, major=tag.major) if tag.kind == "heading" else None
+    distance = int(modified["distance"][:6])
+    return Tag("text", tag.fields, distance=distance) if tag.kind == "text" and distance <= MAX_DISTANCE else None
+
+
+def is_tag_name(text: str) -> bool:
+    """Whether only a tag of PubMed has this name, also one that is not supported here; spaces around hyphens may be missing."""
+    name = re.sub(r"\s*[-–]\s*", " - ", " ".join(text.split())).lower()
+    return name not in PLAIN_WORDS and (name in REFUSED or _plain(name) is not None)
+
+
+def _plain(name: str) -> Tag | None:
+    if name in _OTHER:
+        return _OTHER[name]
+    found = [_FIELDS.get(part.strip()) for part in ([name] if name in _FIELDS else name.split(","))]
+    if not all(found):
+        return None
+    return Tag("text", in_order(field for fields in found for field in fields or ()))
+
+
+def in_order(fields: object) -> tuple[Field, ...]:
+    """Each field once, as they stand in `Field`."""
+    asked = set(fields)  # type: ignore[call-overload]
+    return tuple(field for field in Field if field in asked)
+
+
+def name_of(fields: tuple[Field, ...]) -> str:
+    """How these fields are written between brackets; `tag_of` reads it back."""
+    return NAMES.get(fields) or ", ".join(NAMES[field,] for field in fields)
+
+
+def spellings() -> list[str]:
+    """Every spelling that is read, for suggestions."""
+    return sorted({*_FIELDS, *_OTHER})
+
+
+_TITLE_ABSTRACT = (Field.TITLE, Field.ABSTRACT)
+MULTI_PURPOSE = Tag("text", (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH))
+"""`.mp.`: what of Ovid's list a library has."""
+EXPLODED, SUBJECT = Tag("heading"), Tag("heading", explode=False)
+
+CODES: dict[str, Tag] = {
+    "ti": Tag("text", (Field.TITLE,)),
+    "ab": Tag("text", (Field.ABSTRACT,)),
+    "tw": Tag("text", _TITLE_ABSTRACT),
+    "kw": Tag("text", (Field.KEYWORDS,)),
+    "kf": Tag("text", (Field.KEYWORDS,)),
+    "mp": MULTI_PURPOSE,
+    "af": Tag("text", (Field.ALL,)),
+    "tx": Tag("text", (Field.BODY,)),
+    "hw": Tag("text", (Field.MESH,)),
+    "sh": SUBJECT,
+    "xs": EXPLODED,
+    "fs": Tag("qualifier"),
+    "xm": EXPLODED,
+    "nm": Tag("text", (Field.SUBSTANCE,)),
+    "rn": Tag("text", (Field.SUBSTANCE,)),
+    "pt": Tag("text", (Field.PUBLICATION_TYPE,)),
+    "au": Tag("text", (Field.AUTHOR,)),
+    "jn": Tag("text", (Field.JOURNAL,)),
+    "jw": Tag("text", (Field.JOURNAL_WORDS,)),
+    "ja": Tag("text", (Field.JOURNAL,)),
+    "is": Tag("text", (Field.JOURNAL,)),
+    "la": Tag("text", (Field.LANGUAGE,)),
+    "lg": Tag("text", (Field.LANGUAGE,)),
+    "ui": Tag("text", (Field.PMID,)),
+    "an": Tag("text", (Field.PMID,)),
+    "do": Tag("text", (Field.DOI,)),
+    "vo": Tag("text", (Field.VOLUME,)),
+    "ip": Tag("text", (Field.ISSUE,)),
+    "pg": Tag("text", (Field.PAGES,)),
+    "in": Tag("text", (Field.AFFILIATION,)),
+    "ot": Tag("text", (Field.ORIGINAL_TITLE,)),
+    "sb": Tag("text", (Field.SUBSET,)),
+    "no": Tag("text", (Field.GRANT,)),
+    "yr": Tag("dates"),
+    "dp": Tag("dates"),
+    "ed": Tag("entry"),
+    "dt": Tag("entry"),
+    "da": Tag("entry"),
+    "ep": Tag("entry"),
+    "ez": Tag("entry"),
+}
+
+AMBIGUOUS_CODES = frozenset({"an", "da", "do", "ed", "ep", "in", "ip", "is", "la", "no", "pg", "ui"})
+"""Codes that also stand between full stops in plain text, as words, abbreviations or parts of addresses ("cat.no. 5")."""
+
+QUALIFIERS = {
+    "ab": "abnormalities", "ad": "administration & dosage", "ae": "adverse effects", "ag": "agonists", "aa": "analogs & derivatives",
+    "an": "analysis", "ah": "anatomy & histology", "ai": "antagonists & inhibitors", "bi": "biosynthesis", "bs": "blood supply",
+    "bl": "blood", "cf": "cerebrospinal fluid", "cs": "chemical synthesis", "ci": "chemically induced", "ch": "chemistry",
+    "cl": "classification", "co": "complications", "cn": "congenital", "cy": "cytology", "df": "deficiency", "dg": "diagnostic imaging",
+    "di": "diagnosis", "dh": "diet therapy", "de": "drug effects", "dt": "drug therapy", "ec": "economics", "ed": "education",
+    "em": "embryology", "en": "enzymology", "ep": "epidemiology", "es": "ethics", "eh": "ethnology", "et": "etiology", "ge": "genetics",
+    "gd": "growth & development", "hi": "history", "im": "immunology", "in": "injuries", "ir": "innervation", "is": "instrumentation",
+    "ip": "isolation & purification", "lj": "legislation & jurisprudence", "ma": "manpower", "me": "metabolism", "mt": "methods",
+    "mi": "microbiology", "mo": "mortality", "nu": "nursing", "og": "organization & administration", "ps": "parasitology",
+    "py": "pathogenicity", "pa": "pathology", "pk": "pharmacokinetics", "pd": "pharmacology", "ph": "physiology", "pp": "physiopathology",
+    "po": "poisoning", "pc": "prevention & control", "px": "psychology", "ra": "radiation effects", "re": "radiotherapy",
+    "rt": "radiotherapy", "rh": "rehabilitation", "sc": "secondary", "st": "standards", "sn": "statistics & numerical data",
+    "sd": "supply & distribution", "su": "surgery", "tu": "therapeutic use", "th": "therapy", "to": "toxicity", "tm": "transmission",
+    "tr": "transplantation", "td": "trends", "ul": "ultrastructure", "ur": "urine", "us": "diagnostic imaging", "ut": "utilization",
+    "ve": "veterinary", "vi": "virology",
+}  # fmt: skip

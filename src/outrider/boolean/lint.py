@@ -1,0 +1,95 @@
+"""What a tree asks for that a library, or PubMed, answers otherwise than its author may think."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from outrider.boolean.diagnostics import Finding, Findings
+from outrider.boolean.field_tags import NAMES
+from outrider.boolean.occurrences import WILD, stem_length
+from outrider.state.boolean import LACKING, Dates, Heading, Leaf, Node, Pattern, Text, Words, children
+
+SHORTEST_STEM = 4
+"""PubMed truncates from four characters on (User Guide, "Truncating search terms")."""
+
+
+def remark(tree: Node, findings: Findings) -> None:
+    """Adds what is found in the tree to what was found in the text."""
+    for leaf in leaves(tree):
+        match leaf:
+            case Text():
+                _remark_text(leaf, findings)
+            case Heading():
+                _remark_heading(leaf, findings)
+            case Dates():
+                _remark_dates(leaf, findings)
+
+
+def leaves(tree: Node) -> Iterator[Leaf]:
+    """Each leaf once, in the order of the query."""
+    seen: set[int] = set()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        below = children(node)
+        stack += reversed(below)
+        if not below:
+            yield node  # type: ignore[misc] # what joins nothing is a leaf
+
+
+def matching_nothing(tree: Node, hits: Callable[[Node], int | None], text: str) -> tuple[Finding, ...]:
+    """A remark for each leaf without a hit. `hits` counts a node's; None means that it is not known."""
+    findings = Findings(text)
+    for leaf in leaves(tree):
+        if hits(leaf) == 0:
+            findings.add("empty", "this term matches nothing", leaf.at)
+    return findings.all()
+
+
+def words_of(pattern: Pattern) -> Iterator[str]:
+    if isinstance(pattern, Words):
+        yield from pattern.words
+    else:
+        for part in pattern.parts:
+            yield from words_of(part)
+
+
+def _remark_text(leaf: Text, findings: Findings) -> None:
+    for field in leaf.fields:
+        if field in LACKING:
+            findings.add("not in a library", f"a library has no field [{NAMES[field,]}]: nothing in it matches", leaf.at)
+    for word in words_of(leaf.pattern):
+        if "-" in word:
+            findings.add("hyphen", "a hyphen is read as a blank: the words around it stand next to each other", leaf.at)
+        if WILD.search(word):
+            _remark_truncation(word, leaf, findings)
+
+
+def _remark_truncation(word: str, leaf: Text, findings: Findings) -> None:
+    sign = WILD.search(word)
+    assert sign is not None  # noqa: S101 - asked for by the caller
+    if sign.start() == 0:
+        findings.add("unsupported", "PubMed ignores truncation at the start of a word; a library does not", leaf.at)
+    elif stem_length(word) < SHORTEST_STEM and sign.group() == "*":
+        findings.add(
+            "short truncation", f"PubMed truncates from {SHORTEST_STEM} characters on; a library takes fewer, and finds much", leaf.at
+        )
+
+
+def _remark_heading(leaf: Heading, findings: Findings) -> None:
+    if leaf.explode and leaf.name:
+        findings.add(
+            "explosion", "PubMed also finds the headings below this one; a library has no tree, and finds the heading itself only", leaf.at
+        )
+    if leaf.major:
+        findings.add("major topic", "a library does not know which headings are major; it finds the heading wherever it stands", leaf.at)
+
+
+def _remark_dates(leaf: Dates, findings: Findings) -> None:
+    if leaf.kind == "entry":
+        findings.add("not in a library", "a library has no dates of entry; years of publication are compared instead", leaf.at)
+    elif any(date and len(date) > 4 for date in (leaf.start, leaf.end)):
+        findings.add("only years", "a library knows years; months and days are left out of account", leaf.at)

@@ -1,0 +1,262 @@
+"""Which threshold keeps everything that answers in at least a stated share of the cases.
+
+Split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to Conformal
+Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units, so that
+the case is kept whole by every threshold up to there. The threshold is one of the smallest of n such scores: that of rank k keeps
+1 - k / (n + 1) of new cases whole on the mean over all that might have been drawn, whatever the engine is worth. A poor engine only
+keeps more text.
+
+For the cases that were drawn it may be less, the more so the fewer they are. `rank` therefore takes a k that is smaller (Vovk 2012,
+"Conditional validity of inductive conformal predictors").
+
+A threshold with a promise: everything that answers is kept in at least a stated share of the cases.
+
+Which threshold that is, says `conformal`. Here it is fitted for an engine, kept as JSON, and looked after: the cases must be none that
+the engine was trained on, and what comes later must be like them, which `why_not` checks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.distiller.context_scores import lifted
+from outrider.distiller.engine import Engine, Scores
+from outrider.distiller.labelled_cases import Labelled, answering
+from outrider.distiller.units import Cut, cut
+from outrider.runtime.threads import stop_if_abandoned
+from outrider.state.distilling import Promise
+from outrider.state.errors import BadRequest
+from outrider.state.ports import OnCount
+from outrider.text.words import STOP_WORDS, words
+
+KEEP_RATE = 0.95
+CONFIDENCE = 0.8
+"""That the promise holds for the cases that happened to be drawn; without it, it would hold on the mean and fail every second time."""
+FAR_BELOW = 0.04
+"""A share of new cases this much below the promise breaks it for anyone who looks."""
+LOOKS = 20
+RARE = 0.1
+"""That any of so many looks, each at as many new cases as were fitted on, finds it that far below."""
+MOST_ABOVE = 0.015
+"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
+and this one counts."""
+
+
+def conformal_threshold(weakest: Sequence[float], keep_rate: float) -> float:
+    """The score with the rank that `rank` gives; 0, which keeps everything, where there are too few to leave one out."""
+    place = rank(len(weakest), keep_rate)
+    return sorted(weakest)[place - 1] if place else 0.0
+
+
+def rank(cases: int, keep_rate: float) -> int:
+    """The largest k with which the promise holds with `CONFIDENCE`; smaller where `FAR_BELOW` would not be `RARE`, down to `MOST_ABOVE`."""
+    found = _confident(cases, keep_rate)
+    fewest = max(0, math.ceil((1 - keep_rate - MOST_ABOVE) * (cases + 1) - 1e-9))
+    rare = 1 - (1 - RARE) ** (1 / LOOKS)
+    while found > fewest and chance_below(keep_rate - FAR_BELOW, found, cases, cases) > rare:
+        found -= 1
+    return found
+
+
+def chance_below(share: float, k: int, cases: int, new: int) -> float:
+    """That of `new` cases less than `share` are kept whole, by the score of rank `k` of `cases`.
+
+    Those lost follow the negative hypergeometric distribution, where no two scores are equal.
+    """
+    most = new - math.ceil(share * new - 1e-9)
+    every = _log_chosen(cases + new, new)
+    lost = range(most + 1, new + 1)
+    return sum(math.exp(_log_chosen(one + k - 1, one) + _log_chosen(cases - k + new - one, new - one) - every) for one in lost)
+
+
+def _confident(cases: int, keep_rate: float) -> int:
+    """The largest k for which at least k of `cases` are expected to lie below the `1 - keep_rate` quantile, with `CONFIDENCE`.
+
+    That is P(Binomial(cases, 1 - keep_rate) >= k) >= CONFIDENCE: then the k-th smallest score lies below that quantile as surely.
+    """
+    lost, below = 1 - keep_rate, 0.0
+    for k in range(cases + 1):
+        below += math.exp(_log_chosen(cases, k) + k * math.log(lost) + (cases - k) * math.log(keep_rate))
+        if 1 - below < CONFIDENCE:  # of k + 1 or more
+            return k
+    return cases
+
+
+def _log_chosen(of: int, many: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(many + 1) - math.lgamma(of - many + 1)
+
+
+FEWEST = 20
+"""Cases below which no threshold is fitted; for 95 % it takes 32 before any text can be left out at all."""
+FEWEST_WORDS = 30
+"""A text shorter than this does not show its language."""
+SAMPLE_CHARS = 20_000
+NOT_LATIN = re.compile("[^\x00-\u024f]")
+TIMES_LONGER = 4.0
+"""A text of more units than so many times the longest one fitted on is another kind of text."""
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    engine: str
+    revision: str
+    keep_rate: float
+    threshold: float
+    pairs: int
+    fitted_on: str
+    """What the cases were, for people: the response carries it."""
+    removed: float
+    """Share of those texts' characters that this threshold leaves out."""
+    function_words: Range
+    """Share of English function words among a text's words: tells its language."""
+    latin: Range
+    """Share of Latin letters among a text's letters."""
+    best: Range
+    """The score of a text's best unit."""
+    most_units: int
+    fitted_at: str = ""
+    """ISO 8601, of one that a user made."""
+    version: int = FORMAT
+
+    def promise(self, why_not: str = "") -> Promise:
+        return Promise(self.keep_rate, self.fitted_on, self.pairs, why_not)
+
+    def why_not(self, engine: Engine, cuts: Sequence[Cut], scores: Scores) -> str:
+        """Why the promise cannot be given for these texts; empty where it can."""
+        if (engine.name, engine.revision) != (self.engine, self.revision):
+            return f"the threshold was fitted for {self.engine}, not for {engine.name}"
+        for one, own in zip(cuts, scores, strict=True):
+            if why := self._unlike(one, own):
+                return f"{one.reading.doc_id} is unlike what the threshold was fitted on ({self.fitted_on}): {why}"
+        return ""
+
+    def _unlike(self, one: Cut, own: Sequence[float]) -> str:
+        text = one.reading.text[:SAMPLE_CHARS]
+        if not self.latin.holds(latin_share(text)):
+            return "another script"
+        share = function_word_share(text)
+        if share is not None and not self.function_words.holds(share):
+            return "another language, or no prose"
+        if len(one.units) > TIMES_LONGER * self.most_units:
+            return f"it is far longer, {len(one.units):,} units"
+        if own and max(own) < self.best.low:
+            return "no unit of it seems to answer"
+        return ""
+
+
+def calibrate(
+    engine: Engine, labelled: Sequence[Labelled], fitted_on: str, keep_rate: float = KEEP_RATE, progress: OnCount | None = None
+) -> Calibration:
+    """Fits the threshold. `BadRequest` for too few cases, a rate that is no share, or answers that no unit holds."""
+    if not 0 < keep_rate < 1:
+        raise BadRequest(f"the share to be kept is {keep_rate}; give one between 0 and 1, such as {KEEP_RATE}")
+    if len(labelled) < FEWEST:
+        raise BadRequest(f"{len(labelled)} labelled texts are too few to promise anything; give at least {FEWEST}")
+    cuts = [cut(one.reading) for one in labelled]
+    scores: Scores = []
+    for one, its in zip(labelled, cuts, strict=True):
+        stop_if_abandoned()
+        scores += engine.scores(one.query, [its])
+        if progress:
+            progress(len(scores), len(labelled))
+    return fitted(engine, labelled, cuts, scores, fitted_on, keep_rate)
+
+
+def fitted(
+    engine: Engine, labelled: Sequence[Labelled], cuts: Sequence[Cut], scores: Scores, fitted_on: str, keep_rate: float = KEEP_RATE
+) -> Calibration:
+    """The same from scores that are known already."""
+    worth = [lifted(its, own)[0] for its, own in zip(cuts, scores, strict=True)]
+    weakest = [min(many[at] for at in answering(its, one)) for one, its, many in zip(labelled, cuts, worth, strict=True)]
+    threshold = conformal_threshold(weakest, keep_rate)
+    texts = [its.reading.text[:SAMPLE_CHARS] for its in cuts]
+    shares = [share for share in map(function_word_share, texts) if share is not None]
+    return Calibration(
+        engine=engine.name,
+        revision=engine.revision,
+        keep_rate=keep_rate,
+        threshold=threshold,
+        pairs=len(labelled),
+        fitted_on=fitted_on,
+        removed=removed_share(cuts, worth, threshold),
+        function_words=_range(shares or [0.0, 1.0]),
+        latin=_range(map(latin_share, texts)),
+        best=_range(max(own) for own in scores),
+        most_units=max(len(its.units) for its in cuts),
+    )
+
+
+def removed_share(cuts: Sequence[Cut], worth: Scores, threshold: float) -> float:
+    """Of all characters of all texts."""
+    chars = sum(len(its.reading.text) for its in cuts)
+    kept = sum(
+        unit.end - unit.start
+        for its, many in zip(cuts, worth, strict=True)
+        for unit, one in zip(its.units, many, strict=True)
+        if one >= threshold
+    )
+    return 1 - kept / chars if chars else 0.0
+
+
+def latin_share(text: str) -> float:
+    """1 for a text without letters."""
+    if text.isascii():
+        return 1.0
+    letters = sum(map(str.isalpha, text))
+    others = sum(map(str.isalpha, NOT_LATIN.findall(text)))
+    return (letters - others) / letters if letters else 1.0
+
+
+def function_word_share(text: str) -> float | None:
+    """None for a text that is too short to tell."""
+    said = words(text)
+    return sum(map(STOP_WORDS.__contains__, said)) / len(said) if len(said) >= FEWEST_WORDS else None
+
+
+def _range(values: Iterable[float]) -> Range:
+    known = sorted(values)
+    return Range(known[0], known[-1])
+
+
+def write(calibration: Calibration, file: Path) -> None:
+    file.write_text(json.dumps(asdict(calibration), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read(file: Path) -> Calibration:
+    """`BadRequest` where the file cannot be read or holds something else."""
+    try:
+        return of_json(file.read_text(encoding="utf-8"), str(file))
+    except OSError as error:
+        raise BadRequest(f"the calibration {file} cannot be read: {error.strerror or error}") from error
+
+
+def of_json(text: str, where: str) -> Calibration:
+    """`BadRequest` where it is something else, or was written by a newer Outrider."""
+    try:
+        return _of(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadRequest(f"{where} is no calibration of this distiller; make one with `outrider library calibrate-distiller`") from error
+
+
+def _of(said: Mapping[str, Any]) -> Calibration:
+    ranges = {name: Range(**said[name]) for name in ("function_words", "latin", "best")}
+    found = Calibration(**{**said, **ranges})
+    if found.version != FORMAT or not 0 <= found.threshold <= 1:
+        raise ValueError(found.version)
+    return found

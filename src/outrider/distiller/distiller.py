@@ -1,0 +1,130 @@
+"""Texts in, the units that answer out: cut, scored, chosen, with what may be promised about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import isinf
+from typing import Protocol
+
+from outrider.distiller.bypass import Worth, passed, why_bypass
+from outrider.distiller.calibration import Calibration
+from outrider.distiller.engine import Engine
+from outrider.distiller.selection import Chosen, Keeping, Shorten, choose, shown
+from outrider.distiller.units import Cut, cut
+from outrider.state.distilling import Distilled, Frame, KeptUnit, Reading, unframed
+
+MAX_CHARS_READ = 2_000_000
+"""Of one text, about a thousand pages; of a longer one the rest is left out, which is said."""
+
+
+MOST_CHARS_A_TOKEN = 20
+
+
+class Compressor(Protocol):
+    """What shortens a kept unit; its words are not the text's any more."""
+
+    @property
+    def name(self) -> str: ...
+
+    def compress(self, text: str, rate: float) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Distiller:
+    """An engine with what was learned about it. Blocking; meant for a thread.
+
+    A calibration of this very engine replaces the threshold; another engine's is passed over, which is said.
+    """
+
+    engine: Engine
+    calibration: Calibration | None = None
+    keeping: Keeping = field(default_factory=Keeping)
+    compressor: Compressor | None = None
+    rate: float = 0.6
+    """Share of a kept unit's words that the compressor leaves."""
+    worth: Worth | None = None
+    """None distils whatever it costs."""
+
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+        """Raises what the engine raises: `ModelError`, `MissingExtra`."""
+        keeping = self.keeping if max_tokens is None else replace(self.keeping, max_tokens=max_tokens)
+        read = [replace(one, text=one.text[:MAX_CHARS_READ]) for one in readings]
+        cuts = [cut(one) for one in read]
+        if (whole := self._passed(readings, cuts, keeping, frame)) is not None:
+            return whole
+        fitting, said = self._fitting()
+        scores = self.engine.scores(query, cuts)
+        if fitting:
+            keeping = replace(keeping, threshold=fitting.threshold)
+        chosen = choose(cuts, scores, keeping, frame, self._shorten())
+        return Distilled(
+            units=chosen.units,
+            text=chosen.text,
+            tokens=chosen.tokens,
+            engine=self.name,
+            threshold=keeping.threshold,
+            calibrated=fitting is not None,
+            promise=fitting.promise(_room(chosen) or fitting.why_not(self.engine, cuts, scores)) if fitting else None,
+            chars=sum(len(one.text) for one in readings),
+            kept_chars=sum(unit.end - unit.start for unit in chosen.units),
+            over_budget=chosen.over_budget,
+            notes=(*said, *(_cut_short(one) for one in readings if len(one.text) > MAX_CHARS_READ)),
+        )
+
+    @property
+    def name(self) -> str:
+        if self.compressor is None or self.compressor.name == self.engine.name:
+            return self.engine.name
+        return f"{self.engine.name}, shortened by {self.compressor.name}"
+
+    def _fitting(self) -> tuple[Calibration | None, tuple[str, ...]]:
+        own = self.calibration
+        if own is None:
+            return None, ()
+        if (own.engine, own.revision) == (self.engine.name, self.engine.revision):
+            return own, ()
+        return None, (f"the calibration is of {own.engine} at {own.revision}, not of {self.engine.name} at {self.engine.revision}",)
+
+    def _passed(self, readings: Sequence[Reading], cuts: Sequence[Cut], keeping: Keeping, frame: Frame) -> Distilled | None:
+        """The texts as they are, where they fit the budget and distilling them is not worth it."""
+        if self.worth is None or any(len(one.text) > MAX_CHARS_READ for one in readings):
+            return None
+        if self._surely_worth_it(readings, self.worth):
+            return None
+        tokens = sum(keeping.count(one.text) for one in readings)
+        why = why_bypass(tokens, sum(len(its.units) for its in cuts), self._worth(self.worth))
+        if not why or tokens > keeping.max_tokens:
+            return None
+        units = passed(readings)
+        text = shown(units, frame)
+        whole = keeping.count(text) if text else 0
+        if whole > keeping.max_tokens:
+            return None
+        chars = sum(len(one.text) for one in readings)
+        return Distilled(units, text, whole, "", 0.0, calibrated=False, chars=chars, kept_chars=chars, bypassed=why)
+
+    @staticmethod
+    def _surely_worth_it(readings: Sequence[Reading], worth: Worth) -> bool:
+        """Without counting tokens, which takes longer than an engine of words does."""
+        return isinf(worth.units_a_second) and sum(len(one.text) for one in readings) > MOST_CHARS_A_TOKEN * worth.short_tokens
+
+    def _worth(self, worth: Worth) -> Worth:
+        return replace(worth, left_out=self.calibration.removed) if self.calibration else worth
+
+    def _shorten(self) -> Shorten | None:
+        return self._shortened if self.compressor else None
+
+    def _shortened(self, unit: KeptUnit) -> str:
+        if self.compressor is None or unit.kind != "sentence":
+            return ""
+        shorter = self.compressor.compress(unit.text, self.rate)
+        return "" if shorter == unit.text else shorter
+
+
+def _room(chosen: Chosen) -> str:
+    return f"the budget had no room for {chosen.over_budget:,} units that reach the threshold" if chosen.over_budget else ""
+
+
+def _cut_short(reading: Reading) -> str:
+    return f"of {reading.doc_id} only the first {MAX_CHARS_READ:,} characters were read"

@@ -1,0 +1,230 @@
+"""LLMLingua-2 (Pan et al. 2024, "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic Prompt Compression").
+
+Its model says of each word whether a summary would keep it, whatever the query. So a unit's score is the mean of that over its words, and
+says how much the unit holds rather than whether it answers; and within a kept unit it can leave words out. What is left is not verbatim:
+words are missing, spaces and case may change. Numbers and negations are kept, and where one is lost all the same, or where nothing is left,
+the unit stays as it is.
+
+The package is guarded against: its constructor loads a table from the network, it decides by the model's name how words are written, it
+runs a model's own code unless told not to, and it fails on empty texts and on texts of unknown words.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from outrider.distiller.engine import Scores
+from outrider.distiller.selection import numbers_and_negations
+from outrider.distiller.units import Cut
+from outrider.models.loading import device_for, loading
+from outrider.models.weights import Asked, Weights, check_own_code, find
+from outrider.runtime.threads import stop_if_abandoned
+from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
+
+ASKED = Asked("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
+KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
+"""The package knows two ways of writing words, by these names."""
+PADDING = {"xlm-roberta-large": "<pad>", "bert-base-multilingual-cased": "[PAD]"}
+"""It takes a padding token of id 0, which is BERT's, for none."""
+FORCED = ("not", "no", "never", "without", "nor", "cannot")
+RATE = 0.6
+BATCH = 32
+MOST_WORDS = 220
+"""Of a piece given to it: it cuts at 512 tokens, and says nothing of what it cut."""
+
+_patching = threading.Lock()
+
+
+@dataclass(slots=True)
+class LLMLingua2:
+    """A folder or hub name of a token classifier in LLMLingua-2's format; loads at first use."""
+
+    model_name: str
+    device: str = "auto"
+    downloads: bool = True
+    _compressor: Any = None
+    _weights: Weights | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"llmlingua2 {Path(self.model_name).name}"
+
+    @property
+    def revision(self) -> str:
+        """Of the weights; loads them."""
+        with self._lock:
+            self._ready()
+            return self._weights.revision if self._weights else ""
+
+    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+        return [self._kept_shares(its.texts()) for its in cuts]
+
+    def compress(self, text: str, rate: float = RATE) -> str:
+        """About `rate` of the words of `text`; the text itself where that would lose a number or a negation."""
+        if not 0 < rate <= 1:
+            raise BadRequest(f"the share of words to keep is {rate}; give one above 0, up to 1")
+        if not text.strip() or rate == 1:
+            return text
+        with self._lock:
+            stop_if_abandoned()
+            found = " ".join(self._compressed(piece, rate) for piece in _pieces(text))
+        lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(_closed_up(found)))
+        return text if lost or not found.strip() else found
+
+    def _compressed(self, piece: str, rate: float) -> str:
+        piece = _encodable(piece)
+        if not self._known(piece):
+            return piece
+        try:
+            said = self._ready().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
+        except (ZeroDivisionError, IndexError, ValueError):
+            return piece  # it fails on pieces of which nothing is a word to it
+        return str(said["compressed_prompt_list"][0])
+
+    def _known(self, piece: str) -> bool:
+        """Whether it can make words of the piece: a piece of unknown or joined tokens alone stops it."""
+        tokenizer = self._ready().tokenizer
+        tokens = tokenizer.tokenize(piece)
+        return bool(tokens) and tokens[0] != tokenizer.unk_token and not tokens[0].startswith("##")
+
+    def _kept_shares(self, texts: Sequence[str]) -> list[float]:
+        """For each text the mean of its tokens' chance to be kept, 0 for one without tokens."""
+        with self._lock:
+            compressor = self._ready()
+            order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
+            found = [0.0] * len(texts)
+            for start in range(0, len(order), BATCH):
+                stop_if_abandoned()
+                places = order[start : start + BATCH]
+                for at, value in zip(places, _mean_kept(compressor, [texts[at] for at in places]), strict=True):
+                    found[at] = value
+        return found
+
+    def _ready(self) -> Any:
+        with self._lock:
+            if self._compressor is None:
+                self._weights = find(self.model_name, fetch=self.downloads, asked=ASKED)
+                self._compressor = _loaded(self._weights, self.device)
+            return self._compressor
+
+
+def _mean_kept(compressor: Any, texts: Sequence[str]) -> list[float]:
+    import torch
+
+    read = compressor.tokenizer(
+        list(map(_encodable, texts)), padding=True, truncation=True, max_length=512, return_tensors="pt", return_special_tokens_mask=True
+    )
+    own = read["attention_mask"] * (1 - read.pop("special_tokens_mask"))
+    with torch.inference_mode():
+        logits = compressor.model(**{name: tensor.to(compressor.device) for name, tensor in read.items()}).logits.float().cpu()
+    kept = torch.softmax(logits, -1)[..., 1] * own
+    return [float(value) for value in kept.sum(-1) / own.sum(-1).clamp(min=1)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """So short that nothing is cut off."""
+    words = text.split()
+    return (" ".join(words[at : at + MOST_WORDS]) for at in range(0, len(words), MOST_WORDS))
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair stops a tokenizer."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _closed_up(text: str) -> str:
+    """It parts numbers at their point: "93. 5"."""
+    return re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", text)
+
+
+def _loaded(found: Weights, device: str) -> Any:
+    check_own_code(found, ASKED)
+    on, _ = device_for(device, ASKED)
+    with loading(found, ASKED) as made_up:
+        kind = _kind(found)
+        compressor = _made(found, on, kind)
+    if made_up:
+        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model: its files hold no {made_up[0]}")
+    if getattr(compressor.model.config, "num_labels", 0) != 2:
+        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model: it does not tell words to keep from words to drop")
+    compressor.model.eval()
+    return compressor
+
+
+def _kind(found: Weights) -> str:
+    """The name that tells the package how words are written; by the files, not by what the folder is called."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(found.folder)
+    if config.model_type not in KINDS or not str((config.architectures or [""])[0]).endswith("ForTokenClassification"):
+        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}")
+    return KINDS[config.model_type]
+
+
+def _made(found: Weights, device: str, kind: str) -> Any:
+    try:
+        prompt_compressor: Any = import_module("llmlingua.prompt_compressor")
+    except ImportError as error:
+        raise MissingExtra("LLMLingua-2", "models") from error
+    with _patching, _without_tiktoken(prompt_compressor):
+        made = prompt_compressor.PromptCompressor.__new__(prompt_compressor.PromptCompressor)
+        state = _random_state()
+        made.__init__(str(found.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
+        made.model_name, made.use_llmlingua2 = kind, True
+        made.oai_tokenizer.encode = lambda text: made.tokenizer.tokenize(text) or [text]
+        made.tokenizer.padding_side, made.tokenizer.pad_token = "right", PADDING[kind]
+        made.init_llmlingua2(max_batch_size=BATCH)
+        _put_back(state)
+    return made
+
+
+@contextmanager
+def _without_tiktoken(module: Any) -> Iterator[None]:
+    """Its constructor asks tiktoken for a table that lies in the network, to count tokens with."""
+
+    class Counting:
+        encode: Any = None
+
+    class NoTiktoken:
+        @staticmethod
+        def encoding_for_model(_: str) -> Counting:
+            return Counting()
+
+    theirs = module.tiktoken
+    module.tiktoken = NoTiktoken
+    try:
+        yield
+    finally:
+        module.tiktoken = theirs
+
+
+def _random_state() -> tuple[Any, ...]:
+    """Its constructor sets the seeds of the whole process."""
+    import random
+
+    import numpy as np
+    import torch
+
+    cudnn = torch.backends.cudnn
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cudnn.deterministic, cudnn.benchmark
+
+
+def _put_back(state: tuple[Any, ...]) -> None:
+    import random
+
+    import numpy as np
+    import torch
+
+    random.setstate(state[0])
+    np.random.set_state(state[1])
+    torch.set_rng_state(state[2])
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = state[3], state[4]

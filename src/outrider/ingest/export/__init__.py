@@ -1,0 +1,31 @@
+"""Records into files: BibTeX, RIS, CSV, JSON, JSON Lines, Markdown, one record at a time."""
+
+from __future__ import annotations
+
+from typing import Final, TextIO
+
+from outrider.ingest.export.bibtex import BibtexWriter
+from outrider.ingest.export.csv_json import CsvWriter, JsonLinesWriter, JsonWriter
+from outrider.ingest.export.markdown import MarkdownWriter
+from outrider.ingest.export.ris import RisWriter
+from outrider.ingest.export.writer import Writer
+from outrider.state.did_you_mean import did_you_mean
+from outrider.state.errors import BadRequest
+
+__all__ = ["FORMATS", "Writer", "writer"]
+
+FORMATS: Final[dict[str, type[Writer]]] = {
+    "bibtex": BibtexWriter,
+    "ris": RisWriter,
+    "csv": CsvWriter,
+    "json": JsonWriter,
+    "jsonl": JsonLinesWriter,
+    "markdown": MarkdownWriter,
+}
+
+
+def writer(name: str, stream: TextIO) -> Writer:
+    """The writer of a format; `BadRequest` for one that there is not."""
+    if name not in FORMATS:
+        raise BadRequest(f"cannot export to {name!r}{did_you_mean(name, FORMATS)}; known formats: {', '.join(FORMATS)}")
+    return FORMATS[name](stream)

@@ -1,0 +1,90 @@
+"""Reading of files in a thread, in groups of bounded size.
+
+The reader is at most two groups ahead. Its thread is a daemon and is abandoned when the consumer goes away, so that an interrupted run does
+not wait for a long PDF.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from outrider.ingest.record_ids import Named, Outcome
+from outrider.runtime.threads import call_on
+from outrider.state.errors import UnreadableFile
+from outrider.state.records import Record
+
+READ_AHEAD = 2
+"""Groups: the next is read while one is stored."""
+OVERHEAD_BYTES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A group is full at so many records or bytes, whichever comes first; one record may be larger."""
+
+    records: int
+    bytes: int
+
+
+async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncIterator[list[Outcome]]:
+    """Yield what `outcomes` yields, in groups; raise what it raises, after the groups before."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Queue[list[Outcome] | BaseException | None] = asyncio.Queue()
+    free = threading.Semaphore(READ_AHEAD)
+    gone = threading.Event()
+
+    def read() -> None:
+        try:
+            for group in group_outcomes(outcomes(), bounds):
+                free.acquire()
+                if gone.is_set():
+                    return
+                call_on(loop, ready.put_nowait, group)
+            call_on(loop, ready.put_nowait, None)
+        except BaseException as problem:  # noqa: BLE001 - raised again by the consumer
+            call_on(loop, ready.put_nowait, problem)
+
+    threading.Thread(target=read, name="outrider-reader", daemon=True).start()
+    try:
+        while (item := await ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+            free.release()
+    finally:
+        gone.set()
+        free.release()
+
+
+def group_outcomes(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list[Outcome]]:
+    """Split outcomes into groups within bounds. What was read before a file breaks off is still yielded."""
+    group: list[Outcome] = []
+    size = 0
+    try:
+        for outcome in outcomes:
+            group.append(outcome)
+            size += estimate_bytes(outcome.record) if isinstance(outcome, Named) else OVERHEAD_BYTES
+            if len(group) >= bounds.records or size >= bounds.bytes:
+                yield group
+                group, size = [], 0
+    except (UnreadableFile, OSError):
+        if group:
+            yield group
+        raise
+    if group:
+        yield group
+
+
+def estimate_bytes(record: Record) -> int:
+    """Estimate the bytes that a record takes, without encoding it."""
+    lists = (record.authors, record.tags)
+    return (
+        OVERHEAD_BYTES
+        + sum(map(len, (record.title, record.description, record.abstract, record.text)))
+        + sum(len(word) + 50 for words in lists for word in words)
+        + 100 * len(record.edges)
+        + len(str(record.metadata))
+    )

@@ -1,0 +1,123 @@
+"""`outrider export`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from outrider.interfaces.cli.options import FiltersOption, LibraryOption, read_filters, services, wait_for
+from outrider.interfaces.cli.terminal import note
+from outrider.state.errors import BadRequest
+from outrider.state.filters import parse_filter
+from outrider.usecases.hit_record import SUFFIXES, record_of
+
+if TYPE_CHECKING:
+    from outrider.services import Services
+    from outrider.state.filters import Filter
+    from outrider.state.records import Record
+
+
+def export(
+    result: Annotated[
+        Path | None, typer.Argument(metavar="[ANSWER]", help="A saved answer of `outrider search --json`; else the library.")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="bibtex, ris, csv, json, jsonl or markdown. Default: by the suffix of -o, else ris.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")] = None,
+    filters: FiltersOption = None,
+    library: LibraryOption = None,
+) -> None:
+    """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
+    name = form.lower() if form else format_of(output)
+    where = parse_filter(read_filters(filters) or {})
+    if result is not None and where is not None:
+        raise BadRequest("--filters narrows the library; an answer is exported as it is")
+    records = _hits(result) if result is not None else _library(services(library), where)
+    written = wait_for(_write(records, name, output))
+    if output:
+        note(f"{written:,} records written to {output}")
+
+
+def format_of(output: Path | None) -> str:
+    if output is None:
+        return "ris"
+    if output.suffix.lower() not in SUFFIXES:
+        raise BadRequest(f"{output} does not say its format; give --format, or one of the suffixes {', '.join(SUFFIXES)}")
+    return SUFFIXES[output.suffix.lower()]
+
+
+async def _write(records: AsyncIterator[Record], name: str, output: Path | None) -> int:
+    from outrider.ingest.export import writer as writer_of
+
+    written = 0
+    with complete_file(output) as stream:
+        writer = writer_of(name, stream)
+        writer.begin()
+        async for record in records:
+            writer.record(record)
+            written += 1
+        writer.end()
+    return written
+
+
+async def _library(made: Services, where: Filter | None) -> AsyncIterator[Record]:
+    opened = await made.library()
+    async for record in opened.scan(where):
+        yield record
+
+
+async def _hits(path: Path) -> AsyncIterator[Record]:
+    for record in _read_answer(path):
+        yield record
+
+
+def _read_answer(path: Path) -> list[Record]:
+    from pydantic import ValidationError
+
+    from outrider.state.response import SearchResponse
+
+    try:
+        answer = SearchResponse.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
+    return [record_of(hit) for hit in answer.hits]
+
+
+@contextlib.contextmanager
+def complete_file(output: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that takes its name only when it is complete."""
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        handle, part = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+    except OSError as error:
+        raise BadRequest(f"cannot write to {output.parent}: {error.strerror or error}") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+        Path(part).chmod(0o666 & ~_umask())
+        Path(part).replace(output)
+    except OSError as error:
+        Path(part).unlink(missing_ok=True)
+        raise BadRequest(f"cannot write {output}: {error.strerror or error}") from error
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """What the user takes away from new files; it can only be read by setting it."""
+    now = os.umask(0o022)
+    os.umask(now)
+    return now

@@ -1,0 +1,112 @@
+"""Union-find: disjoint groups of numbers that pairs connect.
+
+Greedy correlation clustering of judged pairs (Elsner and Schudy 2009).
+
+Pairs are joined in order of decreasing score. Two groups are joined if the mean score of their pairs is high enough and no pair
+contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice, product
+
+from outrider.linkage.judge import Judgement, Weights, judge_keys
+from outrider.linkage.keys import Keys
+
+
+class Groups:
+    """Disjoint groups of the numbers below `size`, each alone at first (Tarjan's union-find with path halving)."""
+
+    def __init__(self, size: int) -> None:
+        self._leader = list(range(size))
+        self._size = [1] * size
+
+    def root(self, at: int) -> int:
+        """The smallest member of the group of `at`."""
+        while self._leader[at] != at:
+            self._leader[at] = self._leader[self._leader[at]]
+            at = self._leader[at]
+        return at
+
+    def together(self, one: int, other: int) -> bool:
+        return self.root(one) == self.root(other)
+
+    def size(self, at: int) -> int:
+        return self._size[self.root(at)]
+
+    def join(self, one: int, other: int) -> None:
+        first, second = sorted((self.root(one), self.root(other)))
+        if first != second:
+            self._leader[second] = first
+            self._size[first] += self._size[second]
+
+    def members(self) -> Sequence[list[int]]:
+        """Every number once: groups ordered by their smallest member, members in ascending order."""
+        groups: dict[int, list[int]] = {}
+        for at in range(len(self._leader)):
+            groups.setdefault(self.root(at), []).append(at)
+        return list(groups.values())
+
+
+MIN_MEAN_SCORE = 0.0
+"""Least mean log-odds of the pairs between two groups that become one."""
+MAX_PAIRS_COMPARED = 64
+"""Between two groups. Of larger groups only the first pairs are compared, in order, so that joining stays cheap."""
+Judge = Callable[[Keys, Keys, Weights], Judgement]
+
+
+class Clustering:
+    """Groups of distinct keys, with a cache of the judgements made on the way."""
+
+    def __init__(self, keys: Sequence[Keys], pairs: Sequence[tuple[int, int]], weights: Weights, judge: Judge = judge_keys) -> None:
+        self.keys, self.pairs = keys, pairs
+        self._weights, self._judge = weights, judge
+        self._judged: dict[tuple[int, int], Judgement] = {}
+        self.group_of = list(range(len(keys)))
+        self.members: dict[int, list[int]] = {at: [at] for at in range(len(keys))}
+        self.joins: list[tuple[int, int]] = []
+        self._own: dict[int, Judgement] = {}
+
+    def run(self) -> None:
+        for one, other in sorted((pair for pair in self.pairs if self.judgement(*pair).verdict == "same"), key=self._join_order):
+            first, second = sorted((self.group_of[one], self.group_of[other]))
+            if first != second and self._agree(first, second):
+                self._join(first, second)
+                self.joins.append((one, other))
+
+    def judgement(self, one: int, other: int) -> Judgement:
+        pair = (one, other) if one < other else (other, one)
+        if pair not in self._judged:
+            self._judged[pair] = self._judge(self.keys[pair[0]], self.keys[pair[1]], self._weights)
+        return self._judged[pair]
+
+    def explain_join(self, one: int, other: int) -> str:
+        """The reason for a join."""
+        judgement = self.judgement(one, other)
+        return f"{judgement.score:.1f}: {judgement.why()}"
+
+    def judge_copy(self, at: int) -> Judgement:
+        """The judgement of a record against its own copy. A record that says too little, such as "Editorial", does not match itself."""
+        if at not in self._own:
+            self._own[at] = self._judge(self.keys[at], self.keys[at], self._weights)
+        return self._own[at]
+
+    def _join_order(self, pair: tuple[int, int]) -> tuple[float, tuple[int, int]]:
+        return (-round(self.judgement(*pair).score, 6), pair)
+
+    def _agree(self, first: int, second: int) -> bool:
+        """Whether the mean score is high enough and no pair contradicts."""
+        total, count = 0.0, 0
+        for one, other in islice(product(self.members[first], self.members[second]), MAX_PAIRS_COMPARED):
+            judgement = self.judgement(one, other)
+            if judgement.contradicts:
+                return False
+            total, count = total + judgement.score, count + 1
+        return total >= MIN_MEAN_SCORE * count
+
+    def _join(self, first: int, second: int) -> None:
+        moved = self.members.pop(second)
+        for at in moved:
+            self.group_of[at] = first
+        self.members[first] = sorted(self.members[first] + moved)

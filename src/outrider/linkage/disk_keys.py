@@ -1,0 +1,216 @@
+"""Keys of many records in a file, with eight bytes of memory a record.
+
+Keys on disk and candidate pairs of them, with about 1 KB of memory a record.
+
+1. Keys are written to a file; each distinct key gets a rank in the order of titles.
+2. Hashes of block names are partitioned into files, so that each file holds whole blocks (as in a Grace hash join).
+3. Pairs are generated and screened one partition at a time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from outrider.linkage.blocking import (
+    FEW,
+    LARGE,
+    LARGE_WEAK,
+    NEAR,
+    NEAR_WEAK,
+    flatten_names,
+    make_block_names,
+    merge_pairs,
+    pair_within_blocks,
+    word_counts,
+)
+from outrider.linkage.key_encoding import DIGEST_BYTES, TITLE_BYTES, decode, encode, sort_key
+from outrider.linkage.keys import Keys
+from outrider.linkage.screen import Screen, make_marks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+CACHED_KEYS = 20_000
+"""Size of the cache of decoded keys, about 3 KB each."""
+
+
+class KeyFile:
+    """A file that is written once, in order, and then read at any place. The caller closes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b")
+        self._starts = array("Q", [0])
+        self.at = lru_cache(maxsize=CACHED_KEYS)(self._read)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def add(self, encoded_key: bytes) -> None:
+        """Append the bytes that `encode` returned."""
+        self._file.write(encoded_key)
+        self._starts.append(self._starts[-1] + len(encoded_key))
+
+    def __iter__(self) -> Iterator[Keys]:
+        self._file.seek(0)
+        for at in range(len(self)):
+            yield decode(self._file.read(self._starts[at + 1] - self._starts[at]))
+
+    def _read(self, at: int) -> Keys:
+        self._file.seek(self._starts[at])
+        return decode(self._file.read(self._starts[at + 1] - self._starts[at]))
+
+    def close(self) -> None:
+        self.at.cache_clear()
+        self._file.close()
+
+
+OnStep = Callable[[str, int, int | None], None]
+"""Called with the step, the number of items done, and their total if known."""
+PARTITIONS = 16
+CHUNK = 20_000
+"""Records that are processed together."""
+One = TypeVar("One")
+
+
+def no_progress(doing: str, done: int, of: int | None) -> None:
+    """Default for callers that show no progress."""
+
+
+@dataclass(slots=True)
+class SortedKeys:
+    """Distinct keys in a file. Records with equal keys share a rank; ranks follow the order of titles."""
+
+    file: KeyFile
+    rank_of: NDArray[np.int64]
+    """The rank of each place."""
+    first: NDArray[np.int64]
+    """The first place of each rank."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def key(self, rank: int) -> Keys:
+        return self.file.at(int(self.first[rank]))
+
+    def each(self) -> Iterator[tuple[int, Keys]]:
+        """Every rank with its keys, in file order."""
+        ranks = self.rank_of.tolist()
+        first = set(self.first.tolist())
+        yield from ((ranks[place], key) for place, key in enumerate(self.file) if place in first)
+
+
+class KeyCollector:
+    """Collects keys one by one; `sort` then ranks them."""
+
+    def __init__(self, path: Path, on_step: OnStep) -> None:
+        self.file = KeyFile(path)
+        self._sort_keys, self._on_step = bytearray(), on_step
+
+    def add(self, key: Keys, name: str) -> None:
+        """`name` distinguishes equal keys; usually ""."""
+        encoded_key = encode(key)
+        self.file.add(encoded_key)
+        self._sort_keys += sort_key(key, name, encoded_key)
+        if len(self.file) % CHUNK == 0:
+            self._on_step("reading", len(self.file), None)
+
+    def sort(self) -> SortedKeys:
+        import numpy as np
+
+        order = np.frombuffer(self._sort_keys, f"S{TITLE_BYTES + DIGEST_BYTES}")
+        _, first, rank_of = np.unique(order, return_index=True, return_inverse=True)
+        return SortedKeys(self.file, rank_of, first)
+
+
+def find_pairs(keys: SortedKeys, folder: Path, on_step: OnStep) -> NDArray[np.int64]:
+    """Candidate pairs of ranks, of shape (pairs, 2), in order."""
+    import numpy as np
+
+    if len(keys) <= FEW:
+        return np.array(list(combinations(range(len(keys)), 2)), np.int64).reshape(-1, 2)
+    blocks = _PartitionedBlocks(folder)
+    screen = blocks.write(keys, on_step)
+    candidates = [np.empty((0, 2), np.int64)]
+    for number in range(PARTITIONS):
+        on_step("looking for pairs", number, PARTITIONS)
+        strong, weak = blocks.read("strong", number), blocks.read("weak", number)
+        pairs = merge_pairs(
+            pair_within_blocks(*strong, blocks.cuts, LARGE, NEAR), pair_within_blocks(*weak, blocks.cuts, LARGE_WEAK, NEAR_WEAK)
+        )
+        candidates.append(screen.filter_pairs(pairs))
+    return merge_pairs(*candidates)
+
+
+@dataclass(slots=True)
+class _PartitionedBlocks:
+    folder: Path
+    cuts: NDArray[np.uint64] = field(init=False)
+
+    def write(self, keys: SortedKeys, on_step: OnStep) -> Screen:
+        import numpy as np
+
+        self.cuts = np.zeros((len(keys), 2), np.uint64)
+        common = word_counts(key for _, key in keys.each())
+        titles, done = _TitleTable(len(keys)), 0
+        screen = Screen.empty(titles, len(keys))
+        for chunk in split_chunks(keys.each(), CHUNK):
+            ranks = [rank for rank, _ in chunk]
+            names = [(rank, make_block_names(key, common)) for rank, key in chunk]
+            self.cuts[ranks] = np.array([one.cuts for _, one in names], np.uint64)
+            self._write("strong", *flatten_names((rank, one.strong) for rank, one in names))
+            self._write("weak", *flatten_names((rank, one.weak) for rank, one in names))
+            screen.put(ranks, [make_marks(key) for _, key in chunk])
+            for rank, key in chunk:
+                titles.put(rank, key.title.compact)
+            done += len(chunk)
+            on_step("putting into blocks", done, len(keys))
+        return screen
+
+    def _write(self, kind: str, names: NDArray[np.uint64], ranks: NDArray[np.int64]) -> None:
+        import numpy as np
+
+        parts = (names % np.uint64(PARTITIONS)).astype(np.int64)
+        for number in range(PARTITIONS):
+            mine = parts == number
+            with self._path(kind, number).open("ab") as file:
+                np.stack([names[mine], ranks[mine].astype(np.uint64)], axis=1).tofile(file)
+
+    def read(self, kind: str, number: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        import numpy as np
+
+        path = self._path(kind, number)
+        both = np.fromfile(path, np.uint64).reshape(-1, 2) if path.exists() else np.empty((0, 2), np.uint64)
+        return both[:, 0].copy(), both[:, 1].astype(np.int64)
+
+    def _path(self, kind: str, number: int) -> Path:
+        return self.folder / f"{kind}-{number}"
+
+
+class _TitleTable:
+    """Compact titles by rank in one buffer, without the overhead of one `str` object each."""
+
+    def __init__(self, size: int) -> None:
+        self._text = bytearray()
+        self._starts, self._ends = array("Q", bytes(8 * size)), array("Q", bytes(8 * size))
+
+    def put(self, rank: int, title: str) -> None:
+        self._starts[rank] = len(self._text)
+        self._text += title.encode("utf-8", "surrogatepass")
+        self._ends[rank] = len(self._text)
+
+    def __call__(self, rank: int) -> str:
+        return self._text[self._starts[rank] : self._ends[rank]].decode("utf-8", "surrogatepass")
+
+
+def split_chunks(each: Iterable[One], size: int) -> Iterator[Sequence[One]]:
+    rest = iter(each)
+    while chunk := list(islice(rest, size)):
+        yield chunk

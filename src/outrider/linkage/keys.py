@@ -1,0 +1,236 @@
+"""Keys: the fields of a record in normal form, for comparison.
+
+Nothing is guessed: a field that cannot be parsed is unknown (None or empty), and an unknown field never agrees with another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from html import unescape
+from typing import NamedTuple
+from zlib import crc32
+
+from outrider.linkage.author_names import Name, parse_name
+from outrider.linkage.identifiers import (
+    canonical_url,
+    normal_arxiv,
+    normal_distribution,
+    normal_doi,
+    normal_isbn,
+    normal_openalex,
+    normal_pmcid,
+    normal_pmid,
+    normal_repository,
+    normal_s2,
+)
+from outrider.linkage.titles import MAX_TITLE_CHARS, NUMBER, TAG, Title, normal_title, parse_notice, parse_title
+from outrider.state.records import Paper, Record
+from outrider.text.words import PARTED
+
+MAX_ABSTRACT_CHARS, MAX_SKETCHED_CHARS = 3_000, 1_500
+SKETCH = 40
+"""Number of hashes in the sketch of an abstract."""
+MAX_AUTHORS = 60
+YEARS = range(1400, 2101)
+
+MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+"""Spreadsheets turn pages 6-10 into 10-Jun; such pages are treated as unknown."""
+DASH = re.compile(r"\s*[-‐‑‒–—−/]+\s*")
+PAGE = re.compile(r"([a-z]*?)\.?\s*0*(\d+)([a-z]?\d*)", re.IGNORECASE)
+
+
+class Pages(NamedTuple):
+    first: str
+    last: str
+    """Empty if only the first page is known."""
+    digits: str
+    """All digits in sequence: "4150" is 41-50 with its dash lost."""
+
+
+class Keys(NamedTuple):
+    """The comparable fields of a record. Keys are ordered, so that results do not depend on the order of the input."""
+
+    kind: str
+    identifiers: tuple[tuple[str, str], ...]
+    """(scheme, value), sorted."""
+    title: Title
+    authors: tuple[Name, ...]
+    year: int
+    """0 if unknown."""
+    pages: Pages
+    volume: str
+    issue: str
+    venue: str
+    abstract: tuple[int, ...]
+    """The smallest hashes of its word triples, ascending (bottom-k sketch, Broder 1997); estimates the overlap of two texts."""
+    server: str
+    """The preprint server of the record; "" if none."""
+    notice: str
+    """Effect and object of a notice, as `corrects / thetitle`; "" if the record is not a notice."""
+    links: tuple[tuple[str, str, str], ...]
+    """(relation, scheme, value) of relations that the record states: it `corrects` a DOI, or that DOI `corrects this`."""
+
+    def identifier(self, scheme: str) -> str:
+        return next((value for name, value in self.identifiers if name == scheme), "")
+
+
+NO_PAGES = Pages("", "", "")
+
+
+def make_keys(record: Record) -> Keys:
+    identifiers = collect_identifiers(record)
+    paper = record if isinstance(record, Paper) else None
+    year = record.year if record.year in YEARS else 0
+    volume = parse_number(paper.volume) if paper else ""
+    return Keys(
+        kind=record.kind,
+        identifiers=identifiers,
+        title=parse_title(record.title[: 2 * MAX_TITLE_CHARS]),
+        authors=parse_authors(record.authors),
+        year=year or 0,
+        pages=parse_pages(paper.pages) if paper else NO_PAGES,
+        volume="" if volume == str(year) else volume,
+        issue=parse_number(paper.issue) if paper else "",
+        venue=normal_title(record.venue[:MAX_TITLE_CHARS]) if record.venue else "",
+        abstract=sketch_abstract(record.abstract),
+        server=find_server(dict(identifiers)),
+        notice=parse_notice(record.title[: 2 * MAX_TITLE_CHARS]),
+        links=collect_links(record),
+    )
+
+
+# identifiers
+
+PREPRINT_DOI = re.compile(
+    r"""10\.(?: 48550/arxiv\.                                # arXiv
+      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 belong to journals
+      | 2139/ssrn\. | 21203/rs\. | 26434/chemrxiv | 20944/preprints | 36227/techrxiv | 22541/au\. | 7287/peerj\.preprints
+      | 31(?:219|234|235|222|223|224)/ )                     # OSF, PsyArXiv, SocArXiv, MetaArXiv, EarthArXiv, engrXiv
+    """,
+    re.VERBOSE,
+)
+ARXIV_DOI = "10.48550/arxiv."
+LIBRARY = "library"
+MAX_IDENTIFIER_CHARS = 500
+
+
+NORMAL: Mapping[str, Callable[[str], str | None]] = {
+    "doi": normal_doi,
+    "pmid": normal_pmid,
+    "pmcid": normal_pmcid,
+    "arxiv": normal_arxiv,
+    "openalex": normal_openalex,
+    "s2": normal_s2,
+    "isbn": normal_isbn,
+    "github": normal_repository,
+    "pypi": normal_distribution,
+}
+
+
+def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
+    """The record's identifiers, its address, its number at its source and, for an arXiv DOI, the arXiv number."""
+    identifiers = dict[str, str]()
+    for scheme, text in record.identifiers.pairs():
+        if value := NORMAL[scheme](text[:MAX_IDENTIFIER_CHARS]):
+            identifiers[scheme] = value
+    doi = identifiers.get("doi", "")
+    if doi.startswith(ARXIV_DOI) and "arxiv" not in identifiers and (number := normal_arxiv(doi.removeprefix(ARXIV_DOI))):
+        identifiers["arxiv"] = number
+    if record.url and (address := canonical_url(record.url[: 4 * MAX_IDENTIFIER_CHARS])):
+        identifiers["url"] = address
+    if record.source != LIBRARY and record.doc_id:
+        identifiers["own"] = f"{record.source} {record.doc_id}"
+    return tuple(sorted(identifiers.items()))
+
+
+def find_server(identifiers: Mapping[str, str]) -> str:
+    """The preprint server of the DOI, `arxiv` for an arXiv record without a DOI, else ""."""
+    doi = identifiers.get("doi")
+    if doi is None:
+        return "arxiv" if "arxiv" in identifiers else ""
+    if doi.startswith(ARXIV_DOI):
+        return "arxiv"
+    return doi.partition("/")[0] if PREPRINT_DOI.match(doi) else ""
+
+
+CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECASE)
+RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
+
+
+def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
+    """Crossref's updates in both directions, and the repositories that a paper mentions."""
+    links = set[tuple[str, str, str]]()
+    for name, forward in (("update_to", True), ("updated_by", False)):
+        updates = record.metadata.get(name)
+        for update in updates if isinstance(updates, list) else ():
+            if isinstance(update, dict) and (doi := normal_doi(str(update.get("doi") or ""))):
+                kind = "retracts" if str(update.get("type")) in RETRACTS else "corrects"
+                links.add((kind if forward else f"{kind} this", "doi", doi))
+    if record.kind != "repository" and "github.com/" in (text := record.abstract[: 2 * MAX_ABSTRACT_CHARS]):
+        links.update(("code of this", "github", place.lower().removesuffix(".git")) for place in CODE.findall(text))
+    return tuple(sorted(links))
+
+
+# authors, pages, abstracts
+
+
+def parse_authors(authors: Iterable[str]) -> tuple[Name, ...]:
+    names = (parse_name(one) for one, _ in zip(authors, range(MAX_AUTHORS), strict=False))
+    return tuple(name for name in names if name)
+
+
+@lru_cache(maxsize=32_768)
+def parse_pages(text: str | None) -> Pages:
+    """Parse pages such as `pp. 123-9`, `123–129`, `S12-S15` and `e0227919`; none for "no pagination" and for dates."""
+    if not text or MONTH.search(text):
+        return NO_PAGES
+    parts = [match for part in DASH.split(text[:60])[:2] if (match := PAGE.search(part))]
+    if not parts:
+        return NO_PAGES
+    first, last = (f"{match.group(2)}" for match in (parts[0], parts[-1]))
+    prefix = parts[0].group(1).lower()[-1:] if parts[0].group(1).lower() not in {"p", "pp", "page", "pages"} else ""
+    if len(parts) == 1:
+        return Pages(prefix + first, "", first)
+    digits = first + last
+    if len(last) < len(first):
+        last = first[: len(first) - len(last)] + last
+    return Pages(prefix + first, prefix + last, digits if len(digits) > len(first + last) else first + last)
+
+
+@lru_cache(maxsize=8_192)
+def parse_number(text: str | None) -> str:
+    """The leading number of a volume or issue, with prefix `s` for a supplement; "" for "1)", a broken "(Suppl. 1)"."""
+    if not text or MONTH.search(text) or (")" in text and "(" not in text):
+        return ""
+    match = NUMBER.search(text)
+    number = match.group().lstrip("0") if match else ""
+    return f"s{number}" if match and re.match(r"\W*s(?:\b|up)", text, re.IGNORECASE) else number
+
+
+@lru_cache(maxsize=1_024)
+def sketch_abstract(text: str) -> tuple[int, ...]:
+    """The bottom-k sketch of a text.
+
+    Only triples of words whose first word has 4, 8, ... letters are hashed: about a quarter, and the same quarter in every copy.
+    """
+    if not text:
+        return ()
+    text = text[:MAX_SKETCHED_CHARS]
+    if "<" in text or "&" in text:
+        text = TAG.sub(" ", unescape(text))
+    tokens = text.lower().encode("utf-8", "surrogatepass").translate(PARTED).split()
+    hashes = {
+        crc32(b" ".join((one, two, three)))
+        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if len(one) % 4 == 0
+    }  # fmt: skip
+    return tuple(sorted(hashes)[:SKETCH])
+
+
+def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """Estimated share of the shorter text that the longer one contains, in [0, 1]. Neither sketch may be empty."""
+    least = min(one[-1] if len(one) == SKETCH else 2**32, other[-1] if len(other) == SKETCH else 2**32)
+    first, second = ({value for value in sketch if value <= least} for sketch in (one, other))
+    return len(first & second) / max(1, min(len(first), len(second)))

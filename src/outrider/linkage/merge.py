@@ -1,0 +1,148 @@
+"""Merging of records of one work: which one leads, and how its gaps are filled.
+
+Anybody may put a title, a DOI and an abstract on a web page. So a page gives a work of another kind no abstract, description or link.
+What a page does give (its text) is replaced as soon as a service gives the same field, and is never stored under the service's id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from outrider.linkage.confirm_work import page_identifier
+from outrider.state.records import LIBRARY, Record
+
+FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")
+"""Fields that a leading record without them takes from its duplicates, besides identifiers."""
+NOT_MERGED = frozenset({"kind", "doc_id", "source", "origin", "metadata", "identifiers", "edges"})
+"""Fields that imported records never take from each other; identifiers are merged one by one."""
+NOTICES = ("update_to", "updated_by", "notices")
+"""Metadata about corrections and retractions of the work."""
+EMPTY: tuple[object, ...] = (None, "", (), {})
+WEB = "web"
+"""The source of everything that was read from a web page, whichever search returned the page."""
+NOT_OF_PAGES = frozenset({"abstract", "description", "url"})
+IDENTIFIER = "identifiers."
+"""Prefix of identifier fields in `filled_from`."""
+
+
+def richness(record: Record) -> tuple[int, bool, int, int, str]:
+    """Smaller is richer: filled fields, then a DOI, a longer abstract, more citations; the id breaks ties (smaller first)."""
+    filled = sum(value not in EMPTY for value in vars(record).values())
+    filled += len(record.identifiers.pairs())
+    return (-filled, not record.identifiers.doi, -len(record.abstract), -(record.citations or 0), record.doc_id)
+
+
+def leading(record: Record) -> tuple[bool, bool, bool, tuple[int, bool, int, int, str]]:
+    """Smallest leads: the user's own text, then abstract; records of services before web pages; then the richest."""
+    own = record.source == LIBRARY
+    return (not (own and record.text), not (own and record.abstract), record.kind == "page", richness(record))
+
+
+def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
+    """The leader with its gaps filled from the first of the others that has a value; `metadata["filled_from"]` names each field's source.
+
+    The leader's own values stay, with three exceptions: notices of all records are united, the record is retracted where any record says
+    so, and values from a page are replaced by those of a service.
+    """
+    own = strip_page_values(leader)
+    donors = others if own is leader else (*others, leader)
+    values, sources = _fill(own, [_Donor(donor) for donor in donors], FILLED)
+    metadata = {**own.metadata, **_notices([leader, *others])}
+    if sources:
+        metadata["filled_from"] = {**_filled_from(own), **sources}
+    return own.model_copy(update={**values, "metadata": metadata})
+
+
+def merge_records(members: Sequence[tuple[str, Record]]) -> Record:
+    """One record of several imported ones. `metadata["merged"]` lists their ids, `metadata["filled_from"]` maps filled fields to ids.
+
+    The leader's own values stay. The leader has the most filled fields, then a DOI, the longer abstract, more citations, the smaller id.
+    """
+    if len(members) == 1:
+        return members[0][1]
+    (leader_id, leader), *others = sorted(members, key=lambda member: (richness(member[1])[:-1], member[0]))
+    fields = sorted(type(leader).model_fields.keys() - NOT_MERGED)
+    values, sources = _fill(leader, [_Donor(record, record_id) for record_id, record in others], fields)
+    merged: dict[str, JsonValue] = {"merged": [leader_id, *(record_id for record_id, _ in others)]}
+    if sources:
+        merged["filled_from"] = sources
+    return leader.model_copy(update={**values, "metadata": {**leader.metadata, **merged}})
+
+
+def strip_page_values(record: Record) -> Record:
+    """The record without values from web pages; the same object where it is a page or has none of them."""
+    from_pages = [] if record.kind == "page" else [name for name, source in _filled_from(record).items() if source == WEB]
+    if not from_pages:
+        return record
+    fields = type(record).model_fields
+    defaults = {name: fields[name].get_default(call_default_factory=True) for name in from_pages if name in FILLED}
+    schemes = {name.removeprefix(IDENTIFIER): None for name in from_pages if name.startswith(IDENTIFIER)}
+    rest = {name: source for name, source in _filled_from(record).items() if source != WEB}
+    metadata = {name: value for name, value in record.metadata.items() if name != "filled_from"} | ({"filled_from": rest} if rest else {})
+    return record.model_copy(update={**defaults, "identifiers": record.identifiers.model_copy(update=schemes), "metadata": metadata})
+
+
+@dataclass(frozen=True, slots=True)
+class _Donor:
+    """A record that may fill gaps of another one."""
+
+    record: Record
+    record_id: str | None = None
+    """The name of an imported record in `filled_from`. Without one, the source of each value is named, and the rules for pages apply."""
+
+    def source(self, name: str) -> JsonValue:
+        if self.record_id is not None:
+            return self.record_id
+        own = WEB if self.record.kind == "page" and self.record.source != LIBRARY else self.record.source
+        return _filled_from(self.record).get(name, own)
+
+    def from_page(self, name: str) -> bool:
+        return self.record_id is None and self.source(name) == WEB
+
+    def value(self, leader: Record, name: str) -> object:
+        """What the leader may take; from a web page the link too, where it is the official page of one of the leader's identifiers."""
+        if self.record_id is None and name == "language" and (leader.kind == "repository") != (self.record.kind == "repository"):
+            return None  # a programming language on one side, a natural language on the other
+        if name in NOT_OF_PAGES and leader.kind != "page" and self.from_page(name):
+            return self.record.url if name == "url" and page_identifier(self.record) in leader.identifiers.pairs() else None
+        value: object = getattr(self.record, name, None)
+        return value
+
+
+def _fill(leader: Record, donors: Sequence[_Donor], fields: Collection[str]) -> tuple[dict[str, object], dict[str, JsonValue]]:
+    """New values for the leader's empty fields and identifiers, with their sources: the first donor's, values from pages last."""
+    values, identifiers, sources = dict[str, object](), dict[str, str](), dict[str, JsonValue]()
+    for name in fields:
+        if getattr(leader, name) in EMPTY:
+            offers = [(donor, value) for donor in donors if (value := donor.value(leader, name)) not in EMPTY]
+            if offers:
+                donor, values[name] = min(offers, key=lambda offer: offer[0].from_page(name))
+                sources[name] = donor.source(name)
+    named = [(donor, scheme, value) for donor in donors for scheme, value in donor.record.identifiers.pairs()]
+    for donor, scheme, value in sorted(named, key=lambda one: one[0].from_page(IDENTIFIER + one[1])):
+        if scheme not in identifiers and not getattr(leader.identifiers, scheme):
+            identifiers[scheme], sources[IDENTIFIER + scheme] = value, donor.source(IDENTIFIER + scheme)
+    values["identifiers"] = leader.identifiers.model_copy(update=identifiers)
+    return values, sources
+
+
+def _filled_from(record: Record) -> Mapping[str, JsonValue]:
+    sources = record.metadata.get("filled_from")
+    return sources if isinstance(sources, dict) else {}
+
+
+def _notices(records: Sequence[Record]) -> dict[str, JsonValue]:
+    """All retractions and corrections that any of the records names, each once."""
+    united: dict[str, JsonValue] = {}
+    if any(record.metadata.get("retracted") is True for record in records):
+        united["retracted"] = True
+    for name in NOTICES:
+        lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
+        once = {json.dumps(notice, sort_keys=True): notice for notices in lists for notice in notices}
+        if once and isinstance(records[0].metadata.get(name) or [], list):
+            united[name] = list(once.values())
+    return united

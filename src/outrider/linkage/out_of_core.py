@@ -1,0 +1,254 @@
+"""Out-of-core deduplication: the same groups as `resolve`, with keys on disk.
+
+In memory, a million records take more than 6 GB (`docs/benchmarks.md`). Here the keys stay on disk (`streaming.py`) and memory grows by
+about 1.2 KB a record. Each connected component of the candidate pairs is clustered on its own, because no group reaches beyond one. Reasons
+are computed on demand.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outrider.linkage.clustering import Clustering, Groups
+from outrider.linkage.disk_keys import KeyCollector, OnStep, SortedKeys, find_pairs, no_progress
+from outrider.linkage.evidence_weights import WEIGHTS
+from outrider.linkage.judge import Judgement, Weights, judge_keys
+from outrider.linkage.keys import Keys
+from outrider.linkage.overrides import OverriddenClustering, make_overrides
+from outrider.linkage.relations import Relation, find_links
+from outrider.linkage.resolve import COPIES, Pair, Related
+from outrider.state.decisions import NO_DECISIONS, Decisions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+REPORT_EVERY = 5_000
+"""Pairs or components between two progress reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    places: tuple[int, ...]
+    """Indexes into the input, ascending."""
+    reasons: tuple[str, ...]
+    """One line for each join; empty for a single record."""
+
+
+class OutOfCoreResolver:
+    """Resolves records that are added one by one.
+
+    `folder` needs about 2 KB of disk space a record, and must exist until `close`.
+    """
+
+    def __init__(
+        self, folder: Path, on_step: OnStep = no_progress, weights: Weights = WEIGHTS, decisions: Decisions = NO_DECISIONS
+    ) -> None:
+        self._folder, self._on_step, self._weights, self._decisions = folder, on_step, weights, decisions
+        self._collector = KeyCollector(folder / "keys", on_step)
+        self._named = decisions.names()
+        self._ids: list[str] = []
+
+    def add(self, doc_id: str, key: Keys) -> None:
+        self._ids.append(doc_id)
+        self._collector.add(key, doc_id if doc_id in self._named or self._decisions.alone else "")
+
+    def resolve(self) -> OutOfCoreResolution:
+        keys = self._collector.sort()
+        pairs = _judge_pairs(keys, find_pairs(keys, self._folder, self._on_step), self._weights, self._on_step)
+        grouping = _Grouping(keys, pairs, self._ids, self._weights, self._decisions).run(self._on_step)
+        return OutOfCoreResolution(keys, pairs, grouping, self._ids, self._weights)
+
+    def close(self) -> None:
+        self._collector.file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgedPairs:
+    """Pairs of ranks that are or may be one work, in parallel arrays, and pairs that are related."""
+
+    pairs: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    same: NDArray[np.bool_]
+    related: tuple[tuple[int, int, Relation], ...]
+
+
+def _judge_pairs(keys: SortedKeys, pairs: NDArray[np.int64], weights: Weights, on_step: OnStep) -> _JudgedPairs:
+    import numpy as np
+
+    ranks, scores, same = array("q"), array("d"), array("b")
+    related: list[tuple[int, int, Relation]] = []
+    for number, (one, other) in enumerate(pairs.tolist()):
+        if number % REPORT_EVERY == 0:
+            on_step("comparing", number, len(pairs))
+        judgement = judge_keys(keys.key(one), keys.key(other), weights)
+        if judgement.relation:
+            related.append((one, other, judgement.relation))
+        if judgement.verdict != "different":
+            ranks.extend((one, other))
+            scores.append(judgement.score)
+            same.append(judgement.verdict == "same")
+    return _JudgedPairs(
+        np.array(ranks, np.int64).reshape(-1, 2), np.array(scores), np.array(same, bool), (*_find_stated_links(keys), *related)
+    )
+
+
+def _find_stated_links(keys: SortedKeys) -> Iterator[tuple[int, int, Relation]]:
+    """Links stated by the records. Only records that state a link, or are named by one, are loaded."""
+    named = {(scheme, value) for _, key in keys.each() for _, scheme, value in key.links}
+    if not named:
+        return
+    concerned = sorted((rank, key) for rank, key in keys.each() if key.links or not named.isdisjoint(key.identifiers))
+    for one, other, relation in find_links([key for _, key in concerned]):
+        yield concerned[one][0], concerned[other][0], relation
+
+
+class _Grouping:
+    """Finds the group of each rank, and the pairs that joined it."""
+
+    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, ids: Sequence[str], weights: Weights, decisions: Decisions) -> None:
+        self._keys, self._judged, self._weights = keys, judged, weights
+        self._ids, self._decisions = ids, decisions
+        self.group_of = list(range(len(keys)))
+        self.joins: dict[int, list[tuple[int, int, str]]] = {}
+        self._done = 0
+
+    def run(self, on_step: OnStep) -> _Grouping:
+        import numpy as np
+
+        pairs = np.concatenate([self._judged.pairs[self._judged.same], np.array(self._overridden_pairs(), np.int64).reshape(-1, 2)])
+        components = Groups(len(self._keys))
+        for one, other in pairs.tolist():
+            components.join(one, other)
+        roots = np.array([components.root(one) for one in pairs[:, 0].tolist()], np.int64)
+        pairs, roots = pairs[(order := np.argsort(roots, kind="stable"))], roots[order]
+        for component in np.split(pairs, np.flatnonzero(np.diff(roots)) + 1) if len(pairs) else ():
+            self._cluster(np.unique(component).tolist(), component.tolist())
+            self._done += 1
+            if self._done % REPORT_EVERY == 0:
+                on_step("grouping", self._done, None)
+        return self
+
+    def _overridden_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of ranks that decisions declare one work."""
+        if not self._decisions.same:
+            return []
+        wanted = {name for pair in self._decisions.same for name in pair}
+        ranks = {doc_id: int(self._keys.rank_of[at]) for at, doc_id in enumerate(self._ids) if doc_id in wanted}
+        pairs = ((ranks[one], ranks[other]) for one, other in self._decisions.same if one in ranks and other in ranks)
+        return [(one, other) for one, other in pairs if one != other]
+
+    def _cluster(self, ranks: list[int], pairs: list[list[int]]) -> None:
+        place = {rank: at for at, rank in enumerate(ranks)}
+        local = sorted({(min(place[one], place[other]), max(place[one], place[other])) for one, other in pairs})
+        names = [self._ids[int(self._keys.first[rank])] if self._decisions else "" for rank in ranks]
+        work = self._clustering([self._keys.key(rank) for rank in ranks], names, local)
+        work.run()
+        for at, rank in enumerate(ranks):
+            self.group_of[rank] = ranks[work.group_of[at]]
+        for one, other in work.joins:
+            # without decisions the reason can be computed again from the keys, so it is not stored
+            reason = work.explain_join(one, other) if self._decisions else ""
+            self.joins.setdefault(self.group_of[ranks[one]], []).append((ranks[one], ranks[other], reason))
+
+    def _clustering(self, keys: list[Keys], names: list[str], pairs: list[tuple[int, int]]) -> Clustering:
+        overrides = make_overrides(self._decisions, names) if self._decisions else None
+        if overrides is None:
+            return Clustering(keys, pairs, self._weights)
+        work = OverriddenClustering(keys, pairs, self._weights, overrides.names, overrides)
+        work.join_pairs(overrides.same)
+        return work
+
+
+class OutOfCoreResolution:
+    """A `Resolution` that is computed piece by piece, in the same order."""
+
+    def __init__(self, keys: SortedKeys, judged: _JudgedPairs, grouping: _Grouping, ids: Sequence[str], weights: Weights) -> None:
+        import numpy as np
+
+        self.ids = ids
+        self._keys, self._judged, self._weights = keys, judged, weights
+        self._joins = grouping.joins
+        self._group_of = np.array(grouping.group_of, np.int64)
+        """The group of each rank."""
+        _, first, inverse = np.unique(self._group_of[keys.rank_of], return_index=True, return_inverse=True)
+        self._first = first[inverse]
+        """The first place of the group of each place."""
+
+    def groups(self) -> Iterator[Group]:
+        """Every record once, singles included, ordered by first place."""
+        import numpy as np
+
+        order = np.argsort(self._first, kind="stable")
+        waiting: list[Group] = []
+        for component in np.split(order, np.flatnonzero(np.diff(self._first[order])) + 1) if len(order) else ():
+            group, *others = self._make_groups(component.tolist())
+            while waiting and waiting[0].places < group.places:
+                yield waiting.pop(0)
+            yield group
+            waiting = sorted((*waiting, *others), key=lambda one: one.places)
+        yield from waiting
+
+    def _make_groups(self, places: list[int]) -> list[Group]:
+        ranks = {int(self._keys.rank_of[at]) for at in places}
+        if len(places) == 1:
+            return [Group(tuple(places), ())]
+        if len(ranks) > 1:
+            joins = self._joins[int(self._group_of[min(ranks)])]
+            return [Group(tuple(places), tuple(reason or self._explain_join(one, other) for one, other, reason in joins))]
+        rank = min(ranks)
+        if self._judge(rank, rank).verdict == "same":
+            return [Group(tuple(places), (COPIES,))]
+        return [Group((at,), ()) for at in places]
+
+    def _explain_join(self, one: int, other: int) -> str:
+        judgement = self._judge(one, other)
+        return f"{judgement.score:.1f}: {judgement.why()}"
+
+    def _judge(self, one: int, other: int) -> Judgement:
+        return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
+
+    def ambiguous_pairs(self) -> list[Pair]:
+        """As `Resolution.ambiguous_pairs`."""
+        pairs = [
+            Pair(one, other, judge_keys(self._keys.key(ranks[0]), self._keys.key(ranks[1]), self._weights))
+            for one, other, ranks in self._best_pairs()
+        ]
+        return sorted((*pairs, *self._copies_apart()), key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
+
+    def _best_pairs(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """The first places of two groups, with the pair of ranks between them that has the highest score."""
+        import numpy as np
+
+        places = np.sort(self._first[self._keys.first[self._judged.pairs]], axis=1)
+        order = np.lexsort((-self._judged.scores, places[:, 1], places[:, 0]))
+        last = (-1, -1)
+        for at in order.tolist():
+            one, other = (int(place) for place in places[at])
+            if one != other and last != (one, other):
+                last = (one, other)
+                first, second = self._judged.pairs[at].tolist()
+                yield one, other, (first, second)
+
+    def _copies_apart(self) -> Iterator[Pair]:
+        import numpy as np
+
+        counts = np.bincount(self._keys.rank_of, minlength=len(self._keys))
+        alone = np.bincount(self._first, minlength=len(self._first))[self._first[self._keys.first]] == counts
+        for rank in np.flatnonzero((counts > 1) & alone).tolist():
+            if (judgement := self._judge(rank, rank)).verdict == "unsure":
+                first, *others = np.flatnonzero(self._keys.rank_of == rank).tolist()
+                yield from (Pair(first, other, judgement) for other in others)
+
+    def related(self) -> list[Related]:
+        """As `Resolution.related`."""
+        relations: dict[tuple[int, int], Relation] = {}
+        for ranks in self._judged.related:
+            one, other = (int(self._first[self._keys.first[rank]]) for rank in ranks[:2])
+            if one != other:
+                relations.setdefault((min(one, other), max(one, other)), ranks[2] if one < other else ranks[2].reverse())
+        return [Related(one, other, relation) for (one, other), relation in sorted(relations.items(), key=lambda pair: pair[0])]

@@ -1,0 +1,1 @@
+"""Models that Outrider calls or runs: chat, embeddings, rerankers."""

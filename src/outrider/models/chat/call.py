@@ -1,0 +1,133 @@
+"""One call of a chat model through langchain-openai: foreign errors as ours, and no secret in any of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
+
+from outrider.models.chat.cost import Used
+from outrider.models.chat.provider import Endpoint
+from outrider.models.chat.refusals import Unreadable
+from outrider.state.errors import BadAnswer
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+    from langchain_openai import ChatOpenAI
+
+NOT_OF_THE_CLIENT = ("response_format", "thinking", "max_tokens")
+"""Fields that go to the server as they are: the client would parse the first its own way, and rename the last."""
+
+Messages = list[dict[str, str]]
+"""`role` and `content` of each."""
+
+
+class Broken(Exception):
+    """No answer came; `reached` where the request may have."""
+
+    def __init__(self, why: str, *, reached: bool) -> None:
+        super().__init__(why)
+        self.reached = reached
+
+
+class Late(Exception):
+    """The client's own limit on one read or write has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said: a text, or the arguments of the function that it called."""
+
+    said: str | dict[str, Any]
+    used: Used | None
+    finish: str
+    refusal: str
+
+
+class Wire:
+    """One model at one address. All its calls run on one loop."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._client: ChatOpenAI | None = None
+
+    async def ready(self) -> None:
+        """Loads the client, which can take seconds, outside the time of any call."""
+        if self._client is None:
+            made = await asyncio.to_thread(_client, self._endpoint, self._timeout_s)
+            self._client = self._client or made
+
+    async def ask(self, messages: Messages, request: dict[str, Any]) -> Reply:
+        """Raises `Refused` with what the server says, `Broken`, `Late`, `BadAnswer`."""
+        await self.ready()
+        assert self._client is not None  # noqa: S101 - it is ready
+        import httpx2
+        from openai import APITimeoutError, Omit, OpenAIError
+
+        plain: dict[str, Any] = {name: value for name, value in request.items() if name not in NOT_OF_THE_CLIENT}
+        extra = {name: value for name, value in request.items() if name in NOT_OF_THE_CLIENT}
+        if not self._endpoint.of_openai:  # the account of another service, which the client would send to whoever is asked
+            plain["extra_headers"] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
+        try:
+            return _reply(await self._client.ainvoke(messages, **plain, extra_body=extra))
+        except Unreadable as error:
+            raise BadAnswer(f"{self._endpoint.name} answered with {error}; is llm.base_url its OpenAI address (.../v1)?") from None
+        except APITimeoutError:
+            raise Late from None
+        except OpenAIError as error:
+            causes = list(_causes(error))
+            reached = not any(isinstance(cause, httpx2.ConnectError) for cause in causes)
+            raise Broken(self._endpoint.told(causes[-1]), reached=reached) from None  # the cause shows the request
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
+    from langchain_openai import ChatOpenAI
+
+    from outrider.models.chat.transport import client
+
+    return ChatOpenAI(
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        # never none: the client would send OPENAI_API_KEY to whoever is asked
+        api_key=endpoint.key if endpoint.key.get_secret_value() else SecretStr("none"),
+        timeout=timeout_s,
+        max_retries=0,
+        http_async_client=client(),
+        openai_proxy=None,
+        use_responses_api=False,
+        disable_streaming=True,
+        cache=False,
+    )
+
+
+def _reply(said: AIMessage) -> Reply:
+    calls: list[str | dict[str, Any]] = [call["args"] for call in said.tool_calls]
+    calls += [call["args"] or "" for call in said.invalid_tool_calls]
+    return Reply(
+        said=calls[0] if calls else said.text,
+        used=_used(said),
+        finish=str(said.response_metadata.get("finish_reason") or ""),
+        refusal=str(said.additional_kwargs.get("refusal") or ""),
+    )
+
+
+def _used(said: AIMessage) -> Used | None:
+    """None where the provider does not say, or says what cannot be."""
+    usage = said.usage_metadata  # 0 where only the other number was told
+    if usage is None or usage["input_tokens"] <= 0 or usage["output_tokens"] <= 0:
+        return None
+    details = usage.get("input_token_details", {})
+    cached, kept = details.get("cache_read", 0), details.get("cache_creation", 0)
+    if min(cached, kept) < 0 or cached + kept > usage["input_tokens"]:
+        cached = kept = 0
+    return Used(usage["input_tokens"], usage["output_tokens"], cached, kept)

@@ -1,0 +1,1 @@
+"""Event loops, threads, worker processes and tracing."""

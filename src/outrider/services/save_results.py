@@ -1,0 +1,111 @@
+"""Saving of search results to the library.
+
+It runs in a thread over a library handle of its own, so that no answer waits for a slow disk. The thread may outlive the answer: at its end
+the process waits for it, and for the maintenance that follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread  # noqa: F401 - registers its hook before exit; ours must come after and is then called first
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from outrider.runtime.threads import before_exit, complete, wait_for_future
+from outrider.services.maintain_library import tend
+from outrider.state.errors import LibraryBusy, SearchError
+from outrider.state.records import Record
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
+
+WAIT_S = 5.0
+"""Limit on the wait for another process that writes. Its search saves in less; an ingestion takes minutes and goes first."""
+MOST_S = 30.0
+"""Limit on the whole save, the wait for other searches included."""
+QUIET_S = 1.0
+"""A shorter wait at the end of the process is not reported."""
+THREAD = "outrider-saving"
+
+_one_at_a_time = threading.Lock()
+log = logging.getLogger(__name__)
+
+Renew = Callable[[Record, Record | None], Record]
+Counts = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSaver:
+    """The pipeline's `Keeper`."""
+
+    open_library: Callable[[], Awaitable[Library]]
+    """Opens the library of the settings, and creates a missing one."""
+
+    async def keep(self, records: Sequence[Record], renew: Renew) -> Counts:
+        future: Future[Counts] = Future()
+        threading.Thread(target=self._run, args=(records, renew, future), name=THREAD).start()
+        try:
+            await wait_for_future(future)
+        except BaseException:  # the caller has gone, and its answer says that the records are being kept
+            future.add_done_callback(partial(_log_failure, len(records)))
+            raise
+        return future.result()
+
+    def _run(self, records: Sequence[Record], renew: Renew, future: Future[Counts]) -> None:
+        complete(future, partial(self._save_in_turn, records, renew))
+        if future.exception() is None:
+            asyncio.run(tend(self.open_library))
+
+    def _save_in_turn(self, records: Sequence[Record], renew: Renew) -> Counts:
+        until = time.monotonic() + MOST_S
+        too_long = LibraryBusy(f"it takes more than {MOST_S:g} s")
+        if not _one_at_a_time.acquire(timeout=MOST_S):
+            raise too_long
+        try:
+            return asyncio.run(self._save(records, renew, until - time.monotonic()))
+        except TimeoutError:
+            raise too_long from None
+        finally:
+            _one_at_a_time.release()
+
+    async def _save(self, records: Sequence[Record], renew: Renew, within_s: float) -> Counts:
+        """Write the records that differ from what the library has; where none does, no lock is waited for."""
+        async with asyncio.timeout(within_s):
+            library = await self.open_library()
+            try:
+                known = {record.doc_id: record for record in await library.fetch([record.doc_id for record in records])}
+                renewed = [renew(record, known.get(record.doc_id)) for record in records]
+                changes = [record for record in renewed if record is not known.get(record.doc_id)]
+                if changes:
+                    await library.upsert(changes, WAIT_S)
+            finally:
+                library.close()
+        updates = sum(record.doc_id in known for record in changes)
+        return len(changes) - updates, updates
+
+
+def wait_for_saves() -> None:
+    """Wait for the saves that are under way."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(QUIET_S)
+            if thread.is_alive():
+                log.warning("the results of this search are still being saved to the library; waiting %.3g s at most", MOST_S + MOST_S)
+                thread.join(MOST_S + MOST_S)
+
+
+before_exit(wait_for_saves)
+
+
+def _log_failure(count: int, future: Future[Counts]) -> None:
+    error = future.exception()
+    if isinstance(error, SearchError):
+        log.warning("%d works of a search were not saved to the library: %s", count, error)
+    elif error:
+        log.error("%d works of a search were not saved to the library", count, exc_info=error)

@@ -1,0 +1,155 @@
+"""Settings from environment variables: `OUTRIDER_*`, and those that providers and services name.
+
+Variables of others, such as OPENAI_API_KEY and GITHUB_TOKEN, fill only settings that flags, our variables and files leave empty.
+A key goes only to the address that it belongs to. A server under `llm.base_url` never receives the key of a provider, and a service does
+not where `base_url` names another server or one without encryption. The server in `OPENAI_BASE_URL` receives `OPENAI_API_KEY`: the two
+belong together, as in OpenAI's own client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from outrider.settings.schema import Entry, find_leaf, is_group, leaves, sections, suggest
+from outrider.settings.section import is_secret
+from outrider.settings.sources import SourcesSettings
+from outrider.settings.yaml_file import parse_value
+from outrider.state.did_you_mean import nearest
+from outrider.state.errors import SettingsError
+from outrider.text.addresses import origin
+
+PREFIX = "OUTRIDER_"
+LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"
+CONFIG_VARIABLE = "OUTRIDER_CONFIG"
+LIBRARY_NAME = "library.uri"
+NO_SETTINGS = (LIBRARY_VARIABLE, CONFIG_VARIABLE, "OUTRIDER_DATA", "OUTRIDER_TEST_LLM", "OUTRIDER_LIVE", "OUTRIDER_CHROMIUM")
+"""Variables with our prefix that name no setting: a short name, a settings file, test collections, test switches, a browser."""
+OPENAI_KEY, OPENAI_URL, DEEPSEEK_KEY = "OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY"
+OPENAI_HOST, DEEPSEEK_HOST = "api.openai.com", "api.deepseek.com"
+SERVICE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "github": ("GITHUB_TOKEN", "GH_TOKEN"),
+    "openalex": ("OPENALEX_API_KEY",),
+    "semantic_scholar": ("SEMANTIC_SCHOLAR_API_KEY", "S2_API_KEY"),
+    "pubmed": ("NCBI_API_KEY",),
+    "serpapi_scholar": ("SERPAPI_API_KEY", "SERPAPI_KEY"),
+    "serpapi_google": ("SERPAPI_API_KEY", "SERPAPI_KEY"),
+}
+
+Layer = dict[str, Entry]
+
+
+def variable_name(setting: str) -> str:
+    """`OUTRIDER_RUN__CANDIDATES` for `run.candidates`."""
+    return PREFIX + setting.upper().replace(".", "__")
+
+
+def variable_location(variable: str) -> str:
+    return f"environment variable {variable}"
+
+
+def expand_home(path: str) -> str:
+    """The path with the home folder for `~/`, which no shell has expanded in a file."""
+    return str(Path.home() / path[2:]) if path.startswith("~/") else path
+
+
+def read_environment(environ: Mapping[str, str]) -> Layer:
+    """The settings in `OUTRIDER_*`. Raises `SettingsError` for a variable with that prefix that names no setting."""
+    layer: Layer = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
+            continue
+        if "__" not in variable:
+            close = nearest(variable, [*NO_SETTINGS, *map(variable_name, leaves())])
+            raise SettingsError(f"{variable_location(variable)} names no setting{f'; did you mean {close}?' if close else ''}")
+        layer.update(_read_variable(variable, environ[variable]))
+    short = environ.get(LIBRARY_VARIABLE)
+    if short:
+        uri = expand_home(short)
+        if LIBRARY_NAME in layer and layer[LIBRARY_NAME].value != uri:
+            raise SettingsError(f"{LIBRARY_VARIABLE} and {variable_name(LIBRARY_NAME)} name different libraries; set one of them")
+        layer[LIBRARY_NAME] = Entry(uri, variable_location(LIBRARY_VARIABLE))
+    return layer
+
+
+def _read_variable(variable: str, text: str) -> Layer:
+    name, where = variable.removeprefix(PREFIX).lower().replace("__", "."), variable_location(variable)
+    leaf = find_leaf(name)
+    if leaf is None:
+        problem = (
+            f"names the group {name!r}, not one setting" if name in sections() else f"names the unknown setting {name!r}{suggest(name)}"
+        )
+        raise SettingsError(f"{where} {problem}")
+    if leaf.of_mappings:
+        return _read_mapping(name, text if is_secret(name) else parse_value(text), where)
+    if not leaf.free or name not in leaves():
+        value = expand_home(text) if name == LIBRARY_NAME else text if leaf.kind is str else parse_value(text)
+        return {name: Entry(value, where)}
+    # Object stores take texts as options: `true` and `3` mean "true" and "3".
+    options = _mapping(parse_value(text), f'{where}: {name} takes a mapping such as {{"key": "value"}}').items()
+    return {f"{name}.{key}": Entry(str(value).lower() if isinstance(value, bool | int) else value, where) for key, value in options}
+
+
+def _read_mapping(name: str, value: object, where: str) -> Layer:
+    """A variable may hold one value, all settings of one name, or all of all names."""
+    if not is_group(name):
+        return {name: Entry(value, where)}
+    layer: Layer = {}
+    for key, inner in _mapping(value, f'{where}: {name} takes a mapping such as {{"base_url": "https://..."}}').items():
+        layer |= _read_mapping(f"{name}.{key}", inner, where)
+    return layer
+
+
+def _mapping(value: object, complaint: str) -> dict[str, object]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise SettingsError(complaint)
+    return value
+
+
+def read_provider_variables(environ: Mapping[str, str], settings: Mapping[str, Entry]) -> Layer:
+    """Address and key of the chat model, where `settings` leave them out or empty."""
+    layer: Layer = {}
+    address, key, model = (_text(settings, f"llm.{name}") for name in ("base_url", "api_key", "model"))
+    no_address = not address
+    if no_address and environ.get(OPENAI_URL):
+        address = environ[OPENAI_URL]
+        layer["llm.base_url"] = _entry(environ, OPENAI_URL)
+    if key:
+        return layer
+    if address:
+        scheme, host, port = origin(address)
+        host = host if (scheme, port) == ("https", 443) else ""  # a provider is where its host is, with encryption
+    else:  # no address names the provider: the model does, or the only key
+        deepseek = environ.get(DEEPSEEK_KEY) and (model.startswith("deepseek") or not environ.get(OPENAI_KEY))
+        host = DEEPSEEK_HOST if deepseek else OPENAI_HOST
+    if host == DEEPSEEK_HOST and environ.get(DEEPSEEK_KEY):
+        layer["llm.api_key"] = _entry(environ, DEEPSEEK_KEY)
+        if not address:
+            layer["llm.base_url"] = Entry(f"https://{DEEPSEEK_HOST}", variable_location(DEEPSEEK_KEY))
+    elif environ.get(OPENAI_KEY) and (no_address or host == OPENAI_HOST):
+        layer["llm.api_key"] = _entry(environ, OPENAI_KEY)
+    return layer
+
+
+def read_service_keys(environ: Mapping[str, str], settings: Mapping[str, Entry]) -> Layer:
+    """Keys of services, where `settings` leave them out or empty."""
+    defaults = SourcesSettings()
+    layer: Layer = {}
+    for service, variables in SERVICE_KEYS.items():
+        key, address = f"sources.{service}.api_key", settings.get(f"sources.{service}.base_url")
+        elsewhere = address is not None and origin(str(address.value)) != origin(getattr(defaults, service).base_url)
+        if elsewhere or (key in settings and settings[key].value):
+            continue
+        variable = next((variable for variable in variables if environ.get(variable, "").strip()), None)
+        if variable:
+            layer[key] = _entry(environ, variable)
+    return layer
+
+
+def _entry(environ: Mapping[str, str], variable: str) -> Entry:
+    return Entry(environ[variable].strip(), variable_location(variable))
+
+
+def _text(settings: Mapping[str, Entry], name: str) -> str:
+    value = settings[name].value if name in settings else ""
+    return value.strip() if isinstance(value, str) else ""

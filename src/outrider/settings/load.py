@@ -1,0 +1,172 @@
+"""Settings from five layers, strongest first: flags, environment, the working folder's file, the user's file, defaults.
+
+Both files are named `search_config.yaml`; OUTRIDER_CONFIG or `--config` names another one instead of that in the working folder. Variables
+such as OPENAI_API_KEY fill settings that all layers leave empty (`environment`). Each value keeps its location, which errors name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from outrider.settings.environment import (
+    CONFIG_VARIABLE,
+    LIBRARY_NAME,
+    Layer,
+    expand_home,
+    read_environment,
+    read_provider_variables,
+    read_service_keys,
+)
+from outrider.settings.model import Settings
+from outrider.settings.schema import Entry, find_leaf, leaves, split_name, suggest
+from outrider.settings.untrusted_file import check_untrusted_file
+from outrider.settings.yaml_file import read_yaml
+from outrider.state.did_you_mean import shown
+from outrider.state.errors import SettingsError
+
+FILE_NAME = "search_config.yaml"
+DOMAIN_NAME = "llm.domain"
+FLAG = "flag"
+DEFAULT = "default"
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+EXPECTED: dict[type[Any], str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings, and for each dotted name the origin of its value: `flag`, `default`, a variable, or `file:line`."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Give `LoadedSettings` by the name that version 0.1.0 documents, with a warning, for one release."""
+        if name != "Loaded":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("outrider.settings.load.Loaded is now outrider.settings.load.LoadedSettings", DeprecationWarning, stacklevel=2)
+        return LoadedSettings
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user_dir: Path | None = None,
+) -> LoadedSettings:
+    """Read all layers. `flags` maps dotted names to values, None for a flag that was not passed. Raises `SettingsError` only."""
+    environ = os.environ if environ is None else environ
+    try:
+        folder = Path.cwd() if cwd is None else cwd
+    except OSError as error:
+        raise SettingsError("the working folder no longer exists; change into one that does") from error
+    user = platformdirs.user_config_path("outrider", appauthor=False) if user_dir is None else user_dir
+    user_file, folder_file, config = user / FILE_NAME, folder / FILE_NAME, environ.get(CONFIG_VARIABLE, "")
+    middle_file = folder / expand_home(config) if config else folder_file
+    middle = _read_file(middle_file, environ)
+    if config and not middle_file.is_file():
+        raise SettingsError(f"{middle_file}: no such file; --config and {CONFIG_VARIABLE} name a settings file")
+    merged: Layer = {}
+    for layer in (_read_file(user_file, environ), middle, read_environment(environ), _read_flags(flags or {})):
+        merged.update(layer)
+    merged.update(read_provider_variables(environ, merged) | read_service_keys(environ, merged))
+    if middle and not config and folder_file.resolve() != user_file.resolve():  # the user may not have written it
+        check_untrusted_file(merged, str(folder_file))
+    origins = {name: merged[name].where if name in merged else DEFAULT for name in sorted({*leaves(), *merged})}
+    return LoadedSettings(_validate(merged), origins)
+
+
+def _read_file(path: Path, environ: Mapping[str, str]) -> Layer:
+    try:
+        if not path.is_file():
+            return {}
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be accessed: {error.strerror or error}") from error
+    layer = read_yaml(path, environ)
+    for name, is_path in (LIBRARY_NAME, _is_folder), (DOMAIN_NAME, _is_markdown):
+        entry = layer.get(name)
+        if entry is not None and isinstance(entry.value, str) and is_path(entry.value):
+            # relative to the file, wherever the command is started
+            layer[name] = replace(entry, value=str(path.parent / expand_home(entry.value)))
+    return layer
+
+
+def _is_folder(uri: str) -> bool:
+    return bool(uri) and not ADDRESS.match(uri)
+
+
+def _is_markdown(domain: str) -> bool:
+    """Whether a domain is a file and not the name of a known field."""
+    return domain.lower().endswith((".md", ".markdown"))
+
+
+def _read_flags(flags: Mapping[str, object]) -> Layer:
+    layer: Layer = {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        if find_leaf(name) is None:
+            raise SettingsError(f"flag for the unknown setting {name!r}{suggest(name)}")
+        layer[name] = Entry(os.fspath(value) if isinstance(value, os.PathLike) else value, FLAG)
+    return layer
+
+
+def _validate(merged: Layer) -> Settings:
+    tree: dict[str, Any] = {}
+    for name, entry in merged.items():
+        *groups, key = split_name(name)
+        level = tree
+        for group in groups:
+            level = level.setdefault(group, {})
+        level[key] = entry.value
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        # `from None`: the cause would show inputs, which may be secrets
+        raise SettingsError("; ".join(_complaint(detail, merged) for detail in error.errors())) from None
+
+
+def _complaint(detail: ErrorDetails, merged: Layer) -> str:
+    name = _name(detail)
+    section = {entry.where for known, entry in merged.items() if known.startswith(f"{name}.")}
+    while name not in merged and find_leaf(name):
+        name = name.rpartition(".")[0]  # within a value
+    where = merged[name].where if find_leaf(name) else ", ".join(sorted(section))
+    return f"{where}: {_message(name, detail)}"
+
+
+def format_errors(error: ValidationError, section: str) -> str:
+    """The wrong values of one section by the settings' names, without secrets."""
+    return "; ".join(_message(f"{section}.{_name(detail)}", detail) for detail in error.errors())
+
+
+def _name(detail: ErrorDetails) -> str:
+    return ".".join(str(part) for part in detail["loc"])
+
+
+def _message(name: str, detail: ErrorDetails) -> str:
+    leaf = find_leaf(name)
+    message = detail["msg"].removeprefix("Value error, ")
+    if leaf is None:
+        return f"{name}: {message}"
+    if detail["type"] == "value_error":
+        return f"{name} {message}"
+    if leaf.of_mappings:
+        return f"{name} takes JSON values: texts, numbers, true, false, null, and lists and mappings of those"
+    rule = message.removeprefix("Input should be ") if "_type" not in detail["type"] else ""
+    expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "") + (" or null" if leaf.may_be_empty else "")
+    value = "nothing" if detail["input"] is None else shown(detail["input"])
+    return f"{name} takes {expected}" + ("" if leaf.secret else f", not {value}")

@@ -1,0 +1,1 @@
+"""Crossref: search requests and the parser of its answers."""

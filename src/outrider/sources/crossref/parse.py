@@ -1,0 +1,154 @@
+"""What Crossref says of a work, as a record. Pure: nothing here asks anybody, and nothing is guessed.
+
+`metadata["update_to"]` is what a notice says of the articles that it corrects or retracts, `metadata["updated_by"]` what an article says
+of such notices: `[{"type": "retraction", "doi": ..., "date": ..., "source": "publisher" or "retraction-watch"}, ...]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from outrider.linkage.identifiers import normal_doi, normal_isbn
+from outrider.sources.json_fields import code, first, items, link, mapping, number, plain, text, title, whole
+from outrider.state.errors import Malformed
+from outrider.state.records import Identifiers, Paper
+
+NAME = "crossref"
+FIELDS = (
+    "DOI", "URL", "title", "original-title", "subtitle", "abstract", "author", "issued", "published", "posted", "container-title",
+    "group-title", "publisher", "type", "volume", "issue", "page", "article-number", "is-referenced-by-count", "subject", "ISBN", "license",
+    "update-to", "updated-by", "score",
+)  # fmt: skip
+"""What is read below, as far as a list can be asked for it: `language`, `institution` and `subtype` come with single works only."""
+BOOKS = frozenset({"book", "monograph", "edited-book", "reference-book"})
+"""What an ISBN names; a chapter has its book's."""
+MOST_TAGS = 12
+
+
+def works_of(said: Any) -> tuple[list[Any], int | None]:
+    """Works and how many there are, of `{"message-type": "work-list", "message": {"total-results": ..., "items": [...]}}`."""
+    message = mapping(mapping(said).get("message"))
+    if not isinstance(message.get("items"), list):
+        raise Malformed(f"{NAME} answered a search with something else than a list of works")
+    return message["items"], whole(message.get("total-results"))
+
+
+def work_of(said: Any) -> Paper:
+    """Of `{"message-type": "work", "message": {...}}`."""
+    whole_answer = mapping(said)
+    paper = paper_of(whole_answer.get("message")) if whole_answer.get("message-type") == "work" else None
+    if paper is None:
+        raise Malformed(f"{NAME} answered with something else than a work")
+    return paper
+
+
+def refusal_of(said: Any) -> str:
+    """What `{"status": "failed", "message": [{"message": ...}]}` says; empty for an answer."""
+    return "; ".join(filter(None, (text(mapping(one).get("message")) for one in items(mapping(said).get("message")))))
+
+
+def paper_of(said: Any) -> Paper | None:
+    """None for what has no DOI."""
+    work = mapping(said)
+    doi, kind = normal_doi(code(work.get("DOI"))), text(work.get("type"))
+    if doi is None:
+        return None
+    return Paper(
+        doc_id=f"{NAME}:{doi}",
+        title=title(first(work.get("title"))) or title(first(work.get("original-title"))),
+        abstract=abstract_of(work.get("abstract")),
+        url=link(work.get("URL")),
+        identifiers=Identifiers(doi=doi, isbn=isbn_of(work) if kind in BOOKS else None),
+        authors=tuple(filter(None, map(author_of, items(work.get("author"))))),
+        year=next((date[0] for date in dates_of(work)), None),
+        venue=venue_of(work),
+        citations=whole(work.get("is-referenced-by-count")),
+        language=text(work.get("language")) or None,
+        tags=tuple(dict.fromkeys(filter(None, map(title, items(work.get("subject"))))))[:MOST_TAGS],
+        source=NAME,
+        metadata=metadata_of(work),
+        volume=text(work.get("volume")) or None,
+        issue=text(work.get("issue")) or None,
+        pages=text(work.get("page")) or text(work.get("article-number")) or None,
+    )
+
+
+def score_of(said: Any) -> float | None:
+    return number(mapping(said).get("score"))
+
+
+def abstract_of(said: Any) -> str:
+    """Without the heading that says that it is one."""
+    words = plain(said)
+    heading, _, rest = words.partition("\n")
+    return rest if rest and heading.casefold().rstrip(":.") in {"abstract", "summary"} else words
+
+
+def author_of(said: Any) -> str:
+    """A person's names in their order, or a group's."""
+    names = (text(mapping(said).get(part)) for part in ("given", "family"))
+    return title(" ".join(filter(None, names)) or mapping(said).get("name"))
+
+
+def venue_of(work: Mapping[str, Any]) -> str | None:
+    """A preprint stands in no container but on a server, which single works call an institution."""
+    server = next((title(mapping(one).get("name")) for one in items(work.get("institution"))), "")
+    return title(first(work.get("container-title"))) or (server if text(work.get("type")) == "posted-content" else "") or None
+
+
+def isbn_of(work: Mapping[str, Any]) -> str | None:
+    return next(filter(None, (normal_isbn(code(one)) for one in items(work.get("ISBN")))), None)
+
+
+def dates_of(work: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
+    """Of publication, the earliest first; not when it was registered."""
+    return filter(None, (date_of(work.get(name)) for name in ("issued", "published", "posted")))
+
+
+def date_of(said: Any) -> tuple[int, ...]:
+    """Year, month and day as far as known, of `{"date-parts": [[2020, 1, 31]]}`; `[[null]]` says that none is."""
+    parts = items(mapping(said).get("date-parts"))
+    parts = items(parts[0]) if parts and isinstance(parts[0], list) else parts
+    known: list[int] = []
+    for part, most in zip(parts, (9999, 12, 31), strict=False):
+        value = whole(int(part) if isinstance(part, str) and part.isascii() and part.isdigit() and len(part) < 5 else part, 1, most)
+        if value is None:
+            break
+        known.append(value)
+    return tuple(known)
+
+
+def shown_date(date: tuple[int, ...]) -> str:
+    """ISO 8601, as far as known."""
+    return "-".join(f"{part:0{width}d}" for part, width in zip(date, (4, 2, 2), strict=False))
+
+
+def metadata_of(work: Mapping[str, Any]) -> dict[str, JsonValue]:
+    licences = (link(mapping(one).get("URL")) for one in items(work.get("license")))
+    said: dict[str, JsonValue] = {
+        "type": text(work.get("type")),
+        "subtype": text(work.get("subtype")),
+        "subtitle": title(first(work.get("subtitle"))),
+        "published": shown_date(next(dates_of(work), ())),
+        "publisher": title(work.get("publisher")),
+        "group": title(work.get("group-title")),
+        "licence": next(filter(None, licences), ""),
+        "update_to": updates_of(work.get("update-to")),
+        "updated_by": updates_of(work.get("updated-by")),
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def updates_of(said: Any) -> list[JsonValue]:
+    """Those that say of what kind they are and which work they speak of."""
+    every = (update_of(mapping(one)) for one in items(said))
+    return [update for update in every if update["type"] and update["doi"]]
+
+
+def update_of(said: Mapping[str, Any]) -> dict[str, JsonValue]:
+    update: dict[str, JsonValue] = {"type": text(said.get("type")) or text(said.get("label")), "doi": normal_doi(code(said.get("DOI")))}
+    known = {"date": shown_date(date_of(said.get("updated"))), "source": text(said.get("source"))}
+    return {**update, **{name: value for name, value in known.items() if value}}

@@ -1,0 +1,245 @@
+"""What GitHub's REST API says, as records and figures. Pure: nothing here asks anybody, and nothing is guessed.
+
+Shapes: the OpenAPI description of the API (github.com/github/rest-api-description), schemas `repo-search-result-item`, `full-repository`,
+`content-file`, `git-tree`, `release`, `issue`, `issue-comment`. A field that is missing or of another type counts as not said.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from pydantic import JsonValue
+
+from outrider.sources.http.service import Reply, is_whole
+from outrider.sources.json_fields import UNSTORABLE, items, link, mapping, text, whole
+from outrider.state.errors import Malformed
+from outrider.state.records import Identifiers, Repository
+
+NAME = "github"
+FULL_NAME = re.compile(r"[\w-][\w.-]*/(?!\.{1,2}$)[\w.-]+", re.ASCII)
+NO_LICENCE = frozenset({"NOASSERTION", "NONE"})
+"""What SPDX writes for a licence that is there but not known, and for none."""
+LINK = re.compile(r'<([^<>]*)>\s*;\s*rel="?(\w+)')
+PAGE = re.compile(r"[?&]page=(\d+)")
+ISSUE = re.compile(r"/issues/(\d+)$")
+RAW = "application/vnd.github.raw+json"
+DAY_S = 86_400.0
+MOST_NAMES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of a search."""
+
+    records: tuple[Repository, ...]
+    total: int | None
+    nameless: int
+    incomplete: bool
+    """Whether GitHub gave up before it had searched everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """`count` is None where GitHub does not say how many there are."""
+
+    count: int | None
+    last_at: str | None
+    """ISO 8601."""
+
+
+def normal_name(name: str) -> str | None:
+    """`owner/name` in lower case, as GitHub compares it."""
+    return name.strip().lower() if FULL_NAME.fullmatch(name.strip()) else None
+
+
+def found_in(reply: Reply) -> Found:
+    """Raises `Malformed` for what is no answer to a search."""
+    said = mapping(reply.json())
+    if not isinstance(said.get("items"), list):
+        raise Malformed(f"{reply.url} answered without a list of items")
+    records = tuple(record for item in said["items"] if (record := repository_of(item)))
+    return Found(records, whole(said.get("total_count")), len(said["items"]) - len(records), said.get("incomplete_results") is True)
+
+
+def worth_keeping(reply: Reply) -> bool:
+    """A README, whose media type ends in `+json` though it is none; of all else what is JSON, and no search that was cut short."""
+    if reply.headers.get("content-type", "").startswith(RAW):
+        return True
+    return is_whole(reply) and mapping(reply.json()).get("incomplete_results") is not True
+
+
+def repository_of(said: Any) -> Repository | None:
+    """A repository from a search or of its own; None without a name. Its year stays open: of when it was made, or last changed?"""
+    said = mapping(said)
+    title = text(said.get("full_name")) or text(said.get("name"))
+    own_id = normal_name(title) or whole(said.get("id"))
+    if not title or own_id is None:
+        return None
+    return Repository(
+        doc_id=f"{NAME}:{own_id}",
+        title=title,
+        description=text(said.get("description")),
+        url=link(said.get("html_url")),
+        identifiers=Identifiers(github=normal_name(title)),
+        stars=whole(said.get("stargazers_count")),
+        language=text(said.get("language")) or None,
+        tags=tuple(filter(None, map(text, items(said.get("topics"))))),
+        source=NAME,
+        licence=_licence(said.get("license")),
+        forks=whole(said.get("forks_count")),
+        parent_stars=whole(mapping(said.get("parent")).get("stargazers_count")),
+        is_fork=_flag(said.get("fork")),
+        archived=_flag(said.get("archived")),
+        updated_at=_date(said.get("pushed_at")),
+        metadata=_metadata(said),
+    )
+
+
+def _metadata(said: Mapping[str, Any]) -> dict[str, JsonValue]:
+    known: dict[str, JsonValue] = {
+        "created_at": _date(said.get("created_at")),
+        "open_issues": whole(said.get("open_issues_count")),
+        "has_wiki": _flag(said.get("has_wiki")),
+        "homepage": link(said.get("homepage")),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _licence(said: Any) -> str | None:
+    spdx = text(mapping(said).get("spdx_id"))
+    return None if spdx.upper() in NO_LICENCE else spdx or None
+
+
+def refusal_in(reply: Reply) -> str:
+    """Why a query is not valid (`validation-error`)."""
+    said = mapping(reply.json())
+    told = [text(mapping(error).get("message")) for error in items(said.get("errors"))]
+    return "; ".join(filter(None, told)) or text(said.get("message")) or "no reason given"
+
+
+def readme_in(reply: Reply) -> str | None:
+    """The text itself (media type `raw`), or a `content-file` that holds it in base64; None for a file too large for that."""
+    kind = reply.headers.get("content-type", "")
+    if not kind or kind.startswith("text/html"):  # of a proxy, or a page that says it is down
+        raise Malformed(f"{reply.url} answered with something else than a file")
+    if not kind.startswith("application/json"):
+        return _body(reply.body)
+    said = mapping(reply.json())
+    if not text(said.get("encoding")):
+        raise Malformed(f"{reply.url} answered with something else than a file")
+    if said["encoding"] != "base64":
+        return None
+    try:
+        return _body(b64decode(text(said.get("content"))))
+    except ValueError as error:
+        raise Malformed(f"{reply.url} answered with a file that is not the base64 that it says") from error
+
+
+def _body(said: bytes) -> str:
+    """Without a byte order mark, and without controls, which no Markdown needs."""
+    return UNSTORABLE.sub(" ", said.decode("utf-8-sig", "replace"))
+
+
+def names_in(reply: Reply) -> tuple[str, ...]:
+    """Of the entries of a `git-tree`."""
+    entries = mapping(reply.json()).get("tree")
+    if not isinstance(entries, list):
+        raise Malformed(f"{reply.url} answered without a tree")
+    return tuple(name for entry in entries[:MOST_NAMES] if (name := text(mapping(entry).get("path"))))
+
+
+def releases_in(reply: Reply) -> Releases:
+    """From a page of one release, the last one."""
+    dates = [_date(said.get("published_at")) for said in listed(reply)]
+    return Releases(counted(reply), next(filter(None, dates), None))
+
+
+def listed(reply: Reply) -> list[dict[str, Any]]:
+    said = reply.json()
+    if not isinstance(said, list) or not all(isinstance(one, dict) for one in said):
+        raise Malformed(f"{reply.url} answered with something else than a list of objects")
+    return said
+
+
+def counted(reply: Reply) -> int | None:
+    """How many there are of which this is a page of at most one: the number of the last page (`Link`, RFC 8288).
+
+    None where there are more, but they are told by a cursor.
+    """
+    links = {relation: url for url, relation in LINK.findall(reply.headers.get("link", ""))}
+    if "last" in links:
+        last = PAGE.search(links["last"])
+        return int(last.group(1)) if last else None
+    return None if "next" in links else len(listed(reply))
+
+
+def budget_in(reply: Reply, now: float) -> tuple[int | None, float | None]:
+    """How many requests are left, and when there will be all again, in seconds since the epoch; None for what it does not say.
+
+    A time that is past, or more than a day off, is none.
+    """
+    remaining, reset = (reply.headers.get(f"x-ratelimit-{name}", "").strip() for name in ("remaining", "reset"))
+    left, at = (int(said) if said.isdecimal() and len(said) < 12 else None for said in (remaining, reset))
+    return left, float(at) if at is not None and now < at <= now + DAY_S else None
+
+
+def closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int:
+    return sum((_seconds(issue.get("closed_at")) or 0.0) >= since for issue in issues)
+
+
+def response_days(issues: Sequence[Mapping[str, Any]], comments: Sequence[Mapping[str, Any]], *, all_comments: bool) -> float | None:
+    """Median days from an issue or pull request to the first word of somebody else who is no bot, of those that have one.
+
+    `comments` are the newest of the repository. Unless they are all, issues older than the oldest of them do not count: their first
+    answer may lie further back.
+    """
+    written = [at for comment in comments if (at := _seconds(comment.get("created_at"))) is not None]
+    known_from = 0.0 if all_comments or not written else min(written)
+    opened = {
+        issue["number"]: (at, _login(issue))
+        for issue in issues
+        if isinstance(issue.get("number"), int) and (at := _seconds(issue.get("created_at"))) is not None and at >= known_from
+    }
+    first: dict[int, float] = {}
+    for comment in comments:
+        number, at = _issue_number(comment), _seconds(comment.get("created_at"))
+        if number in opened and at is not None and not _bot(comment) and _login(comment) != opened[number][1]:
+            first[number] = min(at, first.get(number, at))
+    waits = [max(0.0, at - opened[number][0]) / DAY_S for number, at in sorted(first.items())]
+    return round(median(waits), 2) if waits else None
+
+
+def _issue_number(comment: Mapping[str, Any]) -> int:
+    found = ISSUE.search(text(comment.get("issue_url")))
+    return int(found.group(1)) if found else 0
+
+
+def _login(said: Mapping[str, Any]) -> str:
+    return text(mapping(said.get("user")).get("login")).lower()
+
+
+def _bot(said: Mapping[str, Any]) -> bool:
+    return mapping(said.get("user")).get("type") == "Bot" or _login(said).endswith("[bot]")
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _date(value: Any) -> str | None:
+    """As it is written, if it is a date."""
+    return None if _seconds(value) is None else text(value)
+
+
+def _seconds(value: Any) -> float | None:
+    try:
+        then = datetime.fromisoformat(text(value))
+        return (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,105 @@
+"""What a repository is made with, by GitHub's dependency graph.
+
+`GET /repos/{owner}/{repo}/dependency-graph/sbom`, documented at docs.github.com/rest/dependency-graph/sboms: an SPDX document whose
+packages name themselves by a package URL (`pkg:pypi/httpx@0.28.1`). 403 and 404 where the graph is switched off.
+
+A single repository of GitHub by its name; what else is asked of it, `github_details` says.
+
+Documentation: docs.github.com/rest/repos/repos (`GET /repos/{owner}/{repo}`). One that was renamed answers 301 with its address by
+number, which is followed, but only on the same host.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from outrider.sources.github.parse import normal_name, repository_of
+from outrider.sources.http.client import Caller
+from outrider.sources.http.service import MOVED, Reply, Service
+from outrider.sources.json_fields import code, items, mapping
+from outrider.state.errors import Malformed, SourceUnavailable
+from outrider.state.records import Repository
+
+OFF = frozenset({403})
+OF_HOST = ("github", "githubactions")
+"""The repository itself, and what its workflows run: neither is a package that it needs."""
+MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GithubDependencies:
+    repositories: GithubRepositories
+
+    async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
+        """As `ecosystem:name`, sorted; None where the graph is switched off. Raises `SourceError`."""
+        calls = self.repositories
+        path = f"{path_of(full_name)}/dependency-graph/sbom"
+        reply = await calls.caller.get(calls.service, path, within_s=within_s, headers=JSON, accept=OK | GONE | OFF)
+        return named_in(reply) if reply.status in OK else None
+
+
+def named_in(reply: Reply) -> tuple[str, ...]:
+    packages = mapping(mapping(reply.json()).get("sbom")).get("packages")
+    if not isinstance(packages, list):
+        raise Malformed(f"{reply.url} answered with something else than an SPDX document")
+    return tuple(sorted(dict.fromkeys(name for one in packages for name in _names(one))))[:MOST]
+
+
+def _names(package: Any) -> Iterator[str]:
+    for reference in items(mapping(package).get("externalRefs")):
+        locator = code(mapping(reference).get("referenceLocator"))
+        kind, _, rest = locator.removeprefix("pkg:").partition("/")
+        name = unquote(rest.partition("@")[0].partition("?")[0])
+        if locator.startswith("pkg:") and name and kind not in OF_HOST:
+            yield f"{kind}:{name}"
+
+
+JSON = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+GONE = frozenset({404, 451})
+"""There is none, or none that may be seen."""
+OK = frozenset({200})
+BY_NUMBER = re.compile(r"/repositories/\d+(?=/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class GithubRepositories:
+    caller: Caller
+    service: Service
+    """For everything but searches, which GitHub counts apart."""
+    share: float = 1.0
+    """The part of the requests still left in an hour that the details of one search may cost."""
+
+    async def repository(self, full_name: str, within_s: float) -> Repository | None:
+        """As it is called now, if it was renamed; None where there is none. Raises `SourceError`."""
+        if normal_name(full_name) is None:
+            raise SourceUnavailable(f"{self.service.name}: {full_name!r} names no repository; write owner/name")
+        until = time.monotonic() + within_s
+        path, accept = path_of(full_name), OK | GONE
+        reply = await self.caller.get(self.service, path, within_s=within_s, headers=JSON, accept=accept | MOVED)
+        if reply.status in MOVED:
+            path = moved_to(reply, self.service)
+            reply = await self.caller.get(self.service, path, within_s=until - time.monotonic(), headers=JSON, accept=accept)
+        if reply.status in GONE:
+            return None
+        record = repository_of(reply.json())
+        if record is None:
+            raise Malformed(f"{reply.url} answered with something else than a repository")
+        return record
+
+
+def path_of(full_name: str) -> str:
+    return f"/repos/{quote(full_name.strip(), safe='/')}"
+
+
+def moved_to(reply: Reply, service: Service) -> str:
+    """Path of the repository by its number. One of another host is not asked: the token is for this one."""
+    there, base = urlsplit(reply.headers.get("location", "")), urlsplit(service.base_url.rstrip("/"))
+    path = BY_NUMBER.match(there.path.removeprefix(base.path))
+    if (there.scheme, there.netloc) != (base.scheme, base.netloc) or path is None:
+        raise Malformed(f"{reply.url} answered {reply.status} with an address that is not one of a repository of {base.netloc}")
+    return path.group()

@@ -1,0 +1,1 @@
+"""OpenAlex: search requests and the parser of its answers."""

@@ -1,0 +1,1 @@
+"""PubMed: search requests and the parser of its articles."""

@@ -1,0 +1,174 @@
+"""PubMed's XML (`PubmedArticleSet`, NLM's pubmed DTD: https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/): one article to one record.
+
+It comes in files, which are ingested, and from EFetch; both read it here. `mesh` holds the descriptors; qualifiers stand in
+`metadata["mesh_qualified"]`. References are edges `cites`; retractions and corrections are edges named after PubMed's own RefType in
+snake case (`retraction_in`), and stand in `metadata["notices"]` as PubMed words them. A retracted article has `metadata["retracted"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from xml.etree.ElementTree import Element  # the type only; defusedxml parses
+
+from pydantic import JsonValue
+
+from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
+from outrider.state.languages import normal_language
+from outrider.state.records import Edge, Identifiers, Paper
+from outrider.text.clean import flat
+
+ARTICLES = ("PubmedArticle", "PubmedBookArticle")
+NOTICES = (
+    "RetractionIn",
+    "RetractionOf",
+    "ExpressionOfConcernIn",
+    "ExpressionOfConcernFor",
+    "ErratumIn",
+    "ErratumFor",
+    "CorrectedandRepublishedIn",
+    "CorrectedandRepublishedFrom",
+    "RetractedandRepublishedIn",
+    "RetractedandRepublishedFrom",
+    "RepublishedIn",
+    "RepublishedFrom",
+    "UpdateIn",
+    "UpdateOf",
+)
+RETRACTED_BY = frozenset({"retraction_in", "retracted_and_republished_in"})
+NO_TITLE = re.compile(r"\[?not available\]?\.?", re.IGNORECASE)
+"""What PubMed writes where nobody has translated a title."""
+YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
+YEARS = (
+    "Journal/JournalIssue/PubDate/Year",
+    "Journal/JournalIssue/PubDate/MedlineDate",
+    "ArticleDate/Year",
+    "Book/PubDate/Year",
+    "Book/PubDate/MedlineDate",
+    "ContributionDate/Year",
+)
+BOOK = "Book/BookTitle"
+
+
+def paper_of(item: Element) -> Paper | None:
+    """The record of an element of `ARTICLES`, its `doc_id` empty; None for one with neither a title nor an identifier."""
+    cited = next((part for part in item if part.tag in ("MedlineCitation", "BookDocument")), None)
+    if cited is None:
+        return None
+    article = cited.find("Article")
+    body = article if article is not None else cited
+    title, identifiers = _title(body), _identifiers(item, cited, body)
+    if not title and not any(identifiers.pairs()):
+        return None
+    return Paper(
+        doc_id="",
+        title=title,
+        abstract=_abstract(body.iterfind("Abstract")) or _abstract(cited.iterfind("OtherAbstract")),
+        identifiers=identifiers,
+        authors=tuple(_authors(body)),
+        year=_year(body),
+        venue=flat(body.find("Journal/Title")) or flat(body.find("Journal/ISOAbbreviation")) or flat(body.find(BOOK)) or None,
+        language=normal_language(flat(body.find("Language"))),
+        tags=_said(cited.iterfind("KeywordList/Keyword")),
+        edges=tuple(dict.fromkeys((*_references(item), *_notice_edges(cited)))),
+        metadata=_metadata(cited, body),
+        volume=flat(body.find("Journal/JournalIssue/Volume")) or None,
+        issue=flat(body.find("Journal/JournalIssue/Issue")) or None,
+        pages=flat(body.find("Pagination/MedlinePgn")) or None,
+        mesh=_said(cited.iterfind("MeshHeadingList/MeshHeading/DescriptorName")),
+    )
+
+
+def _said(elements: Iterable[Element]) -> tuple[str, ...]:
+    """Their texts, each once."""
+    return tuple(dict.fromkeys(filter(None, map(flat, elements))))
+
+
+def _title(body: Element) -> str:
+    """PubMed's, a translation in brackets where the article's own is not English; else the article's own, else the book's."""
+    title = flat(body.find("ArticleTitle"))
+    return ("" if NO_TITLE.fullmatch(title) else title) or flat(body.find("VernacularTitle")) or flat(body.find(BOOK))
+
+
+def _identifiers(item: Element, cited: Element, body: Element) -> Identifiers:
+    """The article's own: `ArticleIdList` also stands inside every reference, and a chapter has not the number of its book."""
+    said = {element.get("EIdType", ""): flat(element) for element in body.iterfind("ELocationID") if element.get("ValidYN", "Y") == "Y"}
+    for path in ("BookDocument/ArticleIdList/ArticleId", "PubmedData/ArticleIdList/ArticleId", "PubmedBookData/ArticleIdList/ArticleId"):
+        said |= {element.get("IdType", ""): flat(element) for element in item.iterfind(path)}
+    whole_book = body.find("ArticleTitle") is None
+    return Identifiers(
+        doi=normal_doi(said.get("doi", "")),
+        pmid=normal_pmid(flat(cited.find("PMID"))) or normal_pmid(said.get("pubmed", "")),
+        pmcid=normal_pmcid(said.get("pmc", "")),
+        isbn=normal_isbn(flat(body.find("Book/Isbn"))) if whole_book else None,
+    )
+
+
+def _abstract(abstracts: Iterator[Element]) -> str:
+    """The first one. Sections on a line each, labelled as the journal did: `METHODS: ...`."""
+    first = next(abstracts, None)
+    sections = ((part.get("Label", ""), flat(part)) for part in first.iterfind("AbstractText")) if first is not None else ()
+    return "\n".join(f"{label}: {text}" if label else text for label, text in sections if text)
+
+
+def _authors(body: Element) -> Iterator[str]:
+    """`Surname, Given`; the editors of a book are not its chapters' authors."""
+    lists = [*body.iterfind("AuthorList"), *(() if body.find("ArticleTitle") is not None else body.iterfind("Book/AuthorList"))]
+    people = (author for one in lists if one.get("Type", "authors") == "authors" for author in one.iterfind("Author"))
+    names = (_name(author) for author in people)
+    yield from dict.fromkeys(filter(None, names))
+
+
+def _name(author: Element) -> str:
+    parts = (flat(author.find("LastName")), flat(author.find("ForeName")) or flat(author.find("Initials")))
+    return ", ".join(filter(None, parts)) or flat(author.find("CollectiveName"))
+
+
+def _year(body: Element) -> int | None:
+    """Of the issue, else of the electronic article; `1998 Dec-1999 Jan` counts as its first year."""
+    found = (YEAR.search(flat(body.find(path))) for path in YEARS)
+    return next((int(year.group()) for year in found if year), None)
+
+
+def _references(item: Element) -> Iterator[Edge]:
+    for path in ("PubmedData/ReferenceList//Reference", "BookDocument/ReferenceList//Reference"):
+        for reference in item.iterfind(path):
+            said = {element.get("IdType", ""): flat(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
+            doi, pmid = normal_doi(said.get("doi", "")), normal_pmid(said.get("pubmed", ""))
+            if doi or pmid:
+                yield Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}")
+
+
+def _notices(cited: Element) -> Iterator[tuple[str, str | None, str]]:
+    """Kind, PMID and wording of what says something about this article, or that it says about another."""
+    for notice in cited.iterfind("CommentsCorrectionsList/CommentsCorrections"):
+        kind = notice.get("RefType", "")
+        if kind in NOTICES:
+            name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.replace("and", "And")).lower()
+            yield name, normal_pmid(flat(notice.find("PMID"))), flat(notice.find("RefSource"))
+
+
+def _notice_edges(cited: Element) -> Iterator[Edge]:
+    return (Edge(relation=kind, target=f"pmid:{pmid}") for kind, pmid, _ in _notices(cited) if pmid)
+
+
+def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
+    qualified = (
+        f"{flat(heading.find('DescriptorName'))}/{flat(qualifier)}"
+        for heading in cited.iterfind("MeshHeadingList/MeshHeading")
+        for qualifier in heading.iterfind("QualifierName")
+    )
+    kinds = _said((*body.iterfind("PublicationTypeList/PublicationType"), *body.iterfind("PublicationType")))
+    notices = list(_notices(cited))
+    vernacular = flat(body.find("VernacularTitle"))
+    said: dict[str, JsonValue] = {
+        "mesh_qualified": list(qualified),
+        "publication_types": list(kinds),
+        "retracted": "Retracted Publication" in kinds or any(kind in RETRACTED_BY for kind, *_ in notices),
+        "notices": [{"kind": kind, "pmid": pmid, "source": source} for kind, pmid, source in notices],
+        "vernacular_title": vernacular if vernacular != _title(body) else "",
+        "issn": flat(body.find("Journal/ISSN")),
+        "journal_abbreviation": flat(body.find("Journal/ISOAbbreviation")),
+        "publisher": flat(body.find("Book/Publisher/PublisherName")),
+    }
+    return {name: value for name, value in said.items() if value}

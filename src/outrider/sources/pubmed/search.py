@@ -1,0 +1,257 @@
+"""PubMed by the E-utilities: ESearch finds PMIDs, EFetch gives their articles as XML (`records.pubmed` reads it).
+
+Documentation: Sayers E, "The E-utilities In-Depth", https://www.ncbi.nlm.nih.gov/books/NBK25499/, and on limits (3 requests a second,
+10 with a key) https://www.ncbi.nlm.nih.gov/books/NBK25497/. ESearch maps bare words to MeSH terms, journals and authors by itself, and
+joins what it mapped with AND: https://pubmed.ncbi.nlm.nih.gov/help/#automatic-term-mapping. Its failures come with status 200.
+Up to 200 PMIDs fit into the address of a GET.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any, NamedTuple, Self
+from xml.etree.ElementTree import Element, ParseError  # the types only; defusedxml parses
+
+from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
+from outrider.settings.sources import PubmedSettings
+from outrider.sources.adapter import ServiceSource, answered, content_words, ends_at, said_by, scored
+from outrider.sources.http.client import Caller
+from outrider.sources.http.service import Reply, Service
+from outrider.sources.json_fields import mapping, text, whole
+from outrider.sources.pubmed.parse import ARTICLES, paper_of
+from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
+from outrider.state.intent import NumberRange
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.records import Paper
+from outrider.text.addresses import told
+from outrider.text.clean import flat
+
+NAME = "pubmed"
+WITH_KEY = 10
+"""Requests a second, where the settings leave the limit of those without a key."""
+MOST = 200
+SPARE = 4
+"""PMIDs asked for an identifier: one is found in other fields, too."""
+BATCH = 50
+"""DOIs that still fit into the address of a GET."""
+MOST_WORDS, FEW_WORDS = 6, 3
+"""Every word must be there, so that many words find nothing: the first ones are asked for, and fewer where those find nothing."""
+FIRST_YEAR, LAST_YEAR = 1500, 3000
+"""For a range that is open on one side: ESearch wants both."""
+COUNT = re.compile(r"[0-9]{1,12}")
+WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+NORMAL = {"pmid": normal_pmid, "doi": normal_doi, "pmcid": normal_pmcid}
+WARNINGS = {
+    "phrasesnotfound": "knows no",
+    "quotedphrasesnotfound": "knows no",
+    "fieldsnotfound": "has no field",
+    "phrasesignored": "left out",
+    "outputmessages": "says",
+}
+NOTHING = "No items found."
+MOST_WARNED = 5
+SETS = ("PubmedArticleSet", "PubmedBookArticleSet")
+CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, batch=BATCH)
+
+
+class Found(NamedTuple):
+    """What ESearch said."""
+
+    ids: tuple[str, ...]
+    total: int | None
+    warned: str
+    reply: Reply
+
+
+class Fetched(NamedTuple):
+    """What EFetch said."""
+
+    papers: Mapping[str, Paper]
+    """By PMID."""
+    whole: bool
+    """Whether it could be read to its end."""
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Pubmed(ServiceSource):
+    """A `Source`."""
+
+    capabilities: Capabilities = CAPABILITIES
+    name: str = NAME
+
+    @classmethod
+    def of(cls, settings: PubmedSettings, caller: Caller) -> Self:
+        key = settings.api_key.get_secret_value()
+        email = caller.contact if re.fullmatch(r"[^@\s/]+@[^@\s/]+", caller.contact) else ""
+        unchanged = settings.requests == PubmedSettings.model_fields["requests"].default
+        params = {name: value for name, value in (("api_key", key), ("email", email)) if value}
+        service = Service.of(NAME, settings, params=params, keeps=worth_keeping)
+        return cls(caller, replace(service, requests=WITH_KEY) if key and unchanged else service, settings.timeout_s)
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        until = ends_at(query.within_s)
+        every = words_of(query)
+        if not every:
+            return SourceAnswer(())
+        asked = every[:MOST_WORDS]
+        found = await self._found(asked, query, until)
+        if not found.ids and len(asked) > FEW_WORDS:
+            asked = every[:FEW_WORDS]
+            found = await self._found(asked, query, until)
+        fewer = f"asked for {' '.join(asked)} alone, since every word must be there" if len(asked) < len(every) else ""
+        return answer_of(found, await self._fetched(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer)
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
+        return (await self.get_many(scheme, (value,), within_s)).get(value)
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
+        until = ends_at(within_s)
+        named = {value: own for value in values if scheme in NORMAL and (own := NORMAL[scheme](value))}
+        if not named:
+            return {}
+        ids: Iterable[str] = dict.fromkeys(named.values())
+        if scheme != "pmid":
+            term = " OR ".join(f'"{own}"[{scheme}]' for own in ids)
+            ids = (await self._searched({"term": term, "retmax": SPARE * len(named)}, until)).ids
+        papers = (await self._fetched(ids, until)).papers if ids else {}
+        # looked at again: what ESearch does not find in its field it looks for in all others
+        by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
+        return {value: by_own[own] for value, own in named.items() if own in by_own}
+
+    async def _found(self, words: Iterable[str], query: SourceQuery, until: float) -> Found:
+        params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **dates_of(query.constraints.years)}
+        found = await self._searched(params, until)
+        return found._replace(ids=found.ids[: min(query.limit, MOST)])
+
+    async def _searched(self, params: Mapping[str, str | int], until: float) -> Found:
+        said = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
+        return found_of(await self._asked("esearch", said, until))
+
+    async def _fetched(self, ids: Iterable[str], until: float) -> Fetched:
+        said = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(ids)}
+        return await asyncio.to_thread(fetched_of, await self._asked("efetch", said, until))  # megabytes of XML
+
+    async def _asked(self, tool: str, params: Mapping[str, str | int], until: float) -> Reply:
+        """With status 400 too: so come a key that is not known, and a number of no article."""
+        path, left_s = f"/entrez/eutils/{tool}.fcgi", until - time.monotonic()
+        return await self.caller.get(self.service, path, params, within_s=left_s, accept=frozenset({200, 400}))
+
+
+def worth_keeping(reply: Reply) -> bool:
+    """No failure that comes with status 200, and nothing that broke off."""
+    if not reply.body.lstrip().startswith(b"{"):
+        return reply.body.rstrip().endswith(tuple(f"</{name}>".encode() for name in SETS))
+    try:
+        found_of(reply)
+    except SourceError:
+        return False
+    return True
+
+
+def words_of(query: SourceQuery) -> list[str]:
+    """In lower case and without signs they are no operators, tags or wildcards."""
+    return content_words(said_by(query), WORD)
+
+
+def dates_of(years: NumberRange) -> dict[str, str | int]:
+    """Of publication."""
+    if years.min is None and years.max is None:
+        return {}
+    low, high = years.min if years.min is not None else FIRST_YEAR, years.max if years.max is not None else LAST_YEAR
+    return {"datetype": "pdat", "mindate": f"{low:04d}", "maxdate": f"{high:04d}"}
+
+
+def found_of(reply: Reply) -> Found:
+    """`{"esearchresult": {"count": "2", "idlist": ["1", "2"], "errorlist": ..., "warninglist": ...}}`, or an `ERROR` in its place."""
+    said = mapping(reply.json())
+    result = mapping(said.get("esearchresult"))
+    if problem := text(said.get("error")):
+        raise refusal_of(problem)
+    if result.get("ERROR"):
+        raise SourceUnavailable(f"{NAME} could not search: {told(result['ERROR'], '')}")
+    if not isinstance(result.get("idlist"), list):
+        raise Malformed(f"{NAME} answered without a list of PMIDs")
+    ids = dict.fromkeys(pmid for one in texts(result["idlist"]) if (pmid := normal_pmid(one)))
+    count = next(iter(texts(result.get("count"))), "")
+    return Found(tuple(ids), int(count) if COUNT.fullmatch(count) else None, warnings_of(result), reply)
+
+
+def refusal_of(problem: str) -> SourceError:
+    """For `{"error": "API rate limit exceeded", "api-key": ..., "count": "4", "limit": "3"}`, which either tool answers."""
+    if "api key" in problem.lower():
+        return Unauthorized(f"{NAME} does not accept the key; check sources.{NAME}.api_key or NCBI_API_KEY, or take it away")
+    return (RateLimited if "rate limit" in problem.lower() else SourceUnavailable)(f"{NAME} answered: {told(problem, '')}")
+
+
+def warnings_of(result: Mapping[str, Any]) -> str:
+    """What ESearch could not do as it was asked."""
+    lists = [mapping(result.get(name)) for name in ("errorlist", "warninglist")]
+    warned = []
+    for name, verb in WARNINGS.items():
+        named = [one for part in lists for one in texts(part.get(name)) if one != NOTHING]
+        if named:
+            warned.append(f"it {verb} {told(', '.join(dict.fromkeys(named[:MOST_WARNED])), '')}")
+    return "; ".join(warned)
+
+
+def texts(value: Any) -> list[str]:
+    """The texts and whole numbers in a list; a list of one may come as the one."""
+    every = value if isinstance(value, list) else [value]
+    found = (text(one) if isinstance(one, str) else str(number) if (number := whole(one)) is not None else "" for one in every)
+    return [one for one in found if one]
+
+
+def fetched_of(reply: Reply) -> Fetched:
+    """The articles of a `PubmedArticleSet`, where it breaks off those before that; none of an `eFetchResult` that knows no such PMID."""
+    if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
+        raise refusal_of(problem)
+    root, articles, complete = articles_of(reply.body)
+    if root is not None and root.tag == "eFetchResult":
+        said = flat(root)
+        if not complete or "ID list is empty" not in said:
+            raise SourceUnavailable(f"{NAME} could not fetch: {told(said, '')}")
+    elif root is None or root.tag not in SETS or not (articles or complete):
+        begins = reply.body[:40].decode(errors="replace")
+        raise Malformed(f"{NAME} answered with something else than its XML, or with none of it whole; it begins {begins!r}")
+    papers = [paper_of(item) for item in articles]
+    named = {paper.identifiers.pmid: paper for paper in papers if paper is not None and paper.identifiers.pmid}
+    return Fetched(
+        {pmid: paper.model_copy(update={"doc_id": f"{NAME}:{pmid}", "source": NAME}) for pmid, paper in named.items()}, complete, reply
+    )
+
+
+def articles_of(body: bytes) -> tuple[Element | None, list[Element], bool]:
+    """The root, the elements of whole articles, and whether all could be read."""
+    from defusedxml.ElementTree import iterparse
+
+    root: Element | None = None
+    articles: list[Element] = []
+    try:
+        for event, element in iterparse(BytesIO(body), events=("start", "end")):
+            root = element if root is None else root
+            if event == "end" and element.tag in ARTICLES:
+                articles.append(element)
+    except (ParseError, LookupError, ValueError):  # it breaks off, has an encoding that nobody knows, declares entities
+        return root, articles, False
+    return root, articles, True
+
+
+def answer_of(found: Found, fetched: Fetched | None, asked: int, fewer: str) -> SourceAnswer:
+    """The articles in the order of ESearch; PubMed gives no scores."""
+    papers = [paper for pmid in found.ids if (paper := fetched.papers.get(pmid))] if fetched else []
+    named, missing = len(found.ids), len(found.ids) - len(papers)
+    notes = (
+        fewer,
+        found.warned,
+        f"it counts {found.total:,} and named {named:,}" if found.total is not None and named != min(found.total, asked) else "",
+        f"{missing:,} of the {named:,} that it named have no record" if missing else "",
+    )
+    broken = "its answer broke off" if fetched and not fetched.whole else ""
+    replies = [found.reply, *([fetched.reply] if fetched else [])]
+    return answered(scored([(paper, None) for paper in papers]), found.total, replies, notes=notes, missing=broken)

@@ -1,0 +1,1 @@
+"""Semantic Scholar: search requests and the parser of its answers."""

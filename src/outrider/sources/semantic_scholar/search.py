@@ -1,0 +1,228 @@
+"""Semantic Scholar: papers of all fields with abstracts and citation counts, and who cites whom.
+
+Follows the Academic Graph API 1.0, https://api.semanticscholar.org/api-docs/graph, under `/graph/v1/paper`: `search` by relevance
+(100 a page, 1,000 in all), `search/bulk` by a Boolean expression (1,000 a page, a token leads on), `batch` (500 ids), `{id}`,
+`{id}/references` and `{id}/citations` (1,000 a page, 9,999 in all). One request a second with a key; without one all anonymous
+users of the world share one pool, which is often used up (429).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
+from outrider.sources.adapter import ServiceSource, answered, content_words, ends_at, said_by, scored
+from outrider.sources.http.service import Reply, Service
+from outrider.sources.semantic_scholar.parse import FIELDS, NAME, PageSaid, page_of, paper_of
+from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
+from outrider.state.intent import NumberRange
+from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.records import Paper, Record
+
+if TYPE_CHECKING:
+    from outrider.settings.sources import SemanticScholarSettings
+    from outrider.sources.http.client import Caller, Params
+
+PAPERS = "/graph/v1/paper"
+RELEVANCE = "relevance"
+PAGE, MOST = 100, 999
+LINKS_PAGE, MOST_LINKS = 1_000, 9_999
+BATCH = 500
+MOST_WORDS = 8
+"""Every word must be found ("by default all terms in the query must be present"): many together are found nowhere."""
+WORD = re.compile(r"[^\s\u2010-\u2015-]+")
+"""The documentation: "hyphenated query terms yield no matches (replace it with space to find matches)"."""
+AROUND = ".,;:!?()[]{}'\"\u2018\u2019\u201c\u201d"
+OWN_ID = re.compile(r"[0-9a-f]{40}|corpusid:\d{1,18}", re.IGNORECASE)
+ASKED_BY: Mapping[str, tuple[str, Callable[[str], str | None]]] = MappingProxyType(
+    {"doi": ("DOI:", normal_doi), "arxiv": ("ARXIV:", normal_arxiv), "pmid": ("PMID:", normal_pmid), "pmcid": ("PMCID:", normal_pmcid)}
+)
+SCHEMES = frozenset({*ASKED_BY, "s2"})
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticScholar(ServiceSource):
+    """A `Source`; beside it the service's bulk search, batches and citation links."""
+
+    name: str = NAME
+
+    @classmethod
+    def of(cls, settings: SemanticScholarSettings, caller: Caller) -> Self:
+        key = settings.api_key.get_secret_value()
+        service = Service.of(NAME, settings, headers={"x-api-key": key} if key else {})
+        queries = 2 if key else 1  # one request a second: a third would come late
+        return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, batch=BATCH))
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        words = searched_words(query)
+        if not words:
+            return SourceAnswer(())
+        params = {"query": words, "fields": f"{FIELDS},tldr", **year_range(query.constraints.years)}
+        return await self._pages(_List(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), query.within_s)
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        asked = paper_id(scheme, value)
+        if asked is None:
+            return None
+        path = f"{PAPERS}/{quote(asked, safe='')}"
+        reply = await self._got(path, {"fields": f"{FIELDS},tldr"}, within_s, frozenset({200, 404}))
+        if reply.status == 404:
+            return None
+        said = reply.json()
+        if not isinstance(said, dict):
+            raise Malformed(f"{reply.url} answered with something else than a paper")
+        return paper_of(said)
+
+    async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
+        papers = await self.batch([(scheme, value) for value in values], within_s)
+        return {value: paper for value, paper in zip(values, papers, strict=True) if paper}
+
+    async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
+        """The papers with these (scheme, value), in their order; None for what the service does not know."""
+        until = ends_at(within_s)
+        asked = [paper_id(scheme, value) for scheme, value in ids]
+        wanted = list(dict.fromkeys(one for one in asked if one))
+        known: dict[str, Paper | None] = {}
+        for at in range(0, len(wanted), BATCH):
+            part = wanted[at : at + BATCH]
+            reply = await self._posted(f"{PAPERS}/batch", {"ids": part}, {"fields": f"{FIELDS},tldr"}, _left_s(until))
+            said = reply.json()
+            if not isinstance(said, list) or len(said) != len(part):
+                raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
+            known |= zip(part, map(paper_of, said), strict=True)
+        return tuple(known[one] if one else None for one in asked)
+
+    async def references(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
+        """What the paper cites, in the service's order. Entries that it could not match to a paper have no id and are left out."""
+        return await self._links("references", "citedPaper", paper_id(scheme, value), limit, within_s)
+
+    async def citations(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
+        """What cites the paper, in the service's order."""
+        return await self._links("citations", "citingPaper", paper_id(scheme, value), limit, within_s)
+
+    async def bulk(self, expression: str, within_s: float, token: str = "", years: NumberRange | None = None) -> PageSaid:
+        """One page of everything that matches, by the service's own id. The next one is asked for with the page's `token`.
+
+        The expression is the service's: `+` and, `|` or, `-` not, `"phrase"`, `prefix*`, `word~2`, parentheses. `total` is an estimate.
+        """
+        params = {"query": expression, "fields": FIELDS, "sort": "paperId:asc", **year_range(years or NumberRange())}
+        reply = await self._got(f"{PAPERS}/search/bulk", {**params, "token": token} if token else params, within_s)
+        return page_of(reply.json())
+
+    async def _links(self, kind: str, within: str, asked: str | None, limit: int, within_s: float) -> SourceAnswer:
+        if asked is None:
+            return SourceAnswer(())
+        path = f"{PAPERS}/{quote(asked, safe='')}/{kind}"
+        links = _List(path, {"fields": FIELDS}, LINKS_PAGE, min(limit, MOST_LINKS), within, frozenset({200, 404}))
+        return await self._pages(links, within_s)
+
+    async def _pages(self, listed: _List, within_s: float) -> SourceAnswer:
+        """In turn: the limit of the service allows no two at a time. What came before a page failed is kept."""
+        until = ends_at(within_s)
+        found, offset = _Found(listed.limit), 0
+        while offset < listed.limit:
+            window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
+            try:
+                reply = await self._got(listed.path, {**listed.params, **window}, _left_s(until), listed.accept)
+                page = page_of(reply.json(), listed.within) if reply.status == 200 else PageSaid((), 0, 0, None, "")
+            except SourceError as error:
+                if not found.papers:
+                    raise
+                return found.answer(error)
+            found.take(reply, page)
+            if not page.seen or page.following is None or page.following <= offset:
+                break
+            offset = page.following
+        return found.answer()
+
+    async def _got(self, path: str, params: Params, within_s: float, accept: frozenset[int] = frozenset({200})) -> Reply:
+        try:
+            return await self.caller.get(self.service, path, params, within_s=within_s, accept=accept)
+        except Forbidden as error:
+            raise self._refused(error) from error
+
+    async def _posted(self, path: str, body: Mapping[str, Sequence[str]], params: Params, within_s: float) -> Reply:
+        try:
+            return await self.caller.post(self.service, path, body, params, within_s=within_s)
+        except Forbidden as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Forbidden) -> SourceError:
+        """A key that it does not know is answered with 403."""
+        return Unauthorized(f"{error}; check the key of {NAME}, or take it away to ask without one") if self.service.headers else error
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list that is read page by page."""
+
+    path: str
+    params: Mapping[str, str]
+    page: int
+    limit: int
+    within: str = ""
+    """The key under which each paper stands."""
+    accept: frozenset[int] = frozenset({200})
+
+
+@dataclass(slots=True)
+class _Found:
+    """What came so far."""
+
+    limit: int
+    papers: list[Paper] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    seen: int = 0
+    total: int | None = None
+
+    def take(self, reply: Reply, page: PageSaid) -> None:
+        self.papers += page.papers
+        self.replies.append(reply)
+        self.seen += page.seen
+        self.total = page.total if page.total is not None else self.total
+
+    def answer(self, failed: SourceError | None = None) -> SourceAnswer:
+        if not self.replies:
+            return SourceAnswer(())
+        missing, retry_at = "", None
+        if failed:
+            missing, retry_at = f"only the first {self.seen} came: {failed}", failed.retry_at
+        elif self.total is not None and self.seen < min(self.total, self.limit):
+            missing = f"it says that there are {self.total} and gave {self.seen}"
+        results = scored([(paper, None) for paper in self.papers])[: self.limit]
+        return answered(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
+
+
+def _left_s(until: float) -> float:
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise SourceTimeout(f"the time that {NAME} may take was up before all was asked for")
+    return left_s
+
+
+def searched_words(query: SourceQuery) -> str:
+    """The first content words as they are written, hyphens opened."""
+    return " ".join(content_words(said_by(query), WORD, AROUND, lower=False)[:MOST_WORDS])
+
+
+def year_range(years: NumberRange) -> dict[str, str]:
+    """`2019`, `2016-2020`, `2010-` or `-2015`, both ends included."""
+    if years.min is None and years.max is None:
+        return {}
+    low, high = ("" if bound is None else str(bound) for bound in (years.min, years.max))
+    return {"year": low if low == high else f"{low}-{high}"}
+
+
+def paper_id(scheme: str, value: str) -> str | None:
+    """As the service writes an identifier of somebody else: `DOI:10.1/x`, `PMCID:123`; None for what is none that it knows."""
+    if scheme == "s2":
+        return value if OWN_ID.fullmatch(value) else None
+    prefix, normal = ASKED_BY.get(scheme, ("", str))
+    plain = normal(value) if prefix else None
+    return f"{prefix}{plain.removeprefix('PMC')}" if plain else None

@@ -1,0 +1,292 @@
+"""Chromium, through Playwright: at most so many tabs, one of them ready for whoever comes next, closed after a minute without use.
+
+Started at first use, or before it by who knows that a search is coming (`prepare`). It says what it is: nothing here disguises it.
+Playwright is an extra; Chromium is the one that is installed (`OUTRIDER_CHROMIUM`, else on the path, else Playwright's own).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from outrider.runtime.background_loop import in_background
+from outrider.runtime.threads import load_module
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.sources.web.browser_tab import LOOPBACK_TOO, Opened, Tab
+from outrider.sources.web.navigation import May
+from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
+from outrider.text.addresses import told
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Running
+    from playwright.async_api import Playwright
+
+Result = TypeVar("Result")
+
+FEATURE = "web search in a browser"
+VARIABLE = "OUTRIDER_CHROMIUM"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+OWN = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/chrome-*/*.app/Contents/MacOS/*")
+"""Where `playwright install chromium` puts it, within the folder of its browsers."""
+IDLE_S = 60.0
+"""How long Chromium and the tab that is ready are kept for nobody."""
+MAKING_S = 30.0
+"""A tab that takes longer does not come, nor does Chromium."""
+NOWHERE = "socks5://127.0.0.1:9"
+"""The browser's own network, for its updates and the like: the discard port."""
+FLAGS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # else a page reaches addresses without any proxy
+    "--no-first-run",
+)
+
+
+def found_chromium() -> Path | None:
+    """The browser that would be started."""
+    if named := os.environ.get(VARIABLE, "").strip():
+        return Path(named)
+    on_path = next(filter(None, map(shutil.which, NAMES)), None)
+    if on_path:
+        return Path(on_path)
+    folders = (
+        os.environ.get("PLAYWRIGHT_BROWSERS_PATH", ""),
+        "~/.cache/ms-playwright",
+        "~/Library/Caches/ms-playwright",
+        "~/AppData/Local/ms-playwright",
+    )
+    own = (
+        path for folder in folders if folder for pattern in OWN for path in sorted(Path(folder).expanduser().glob(pattern), reverse=True)
+    )
+    return next((path for path in own if path.is_file()), None)
+
+
+def why_off() -> str:
+    """Why no browser can be started here; empty where one can."""
+    if not (find_spec("playwright") and find_spec("cssselect")):
+        return str(MissingExtra(FEATURE, "browser"))
+    chromium = found_chromium()
+    if chromium is None:
+        return f"no Chromium was found; install one, or name it in {VARIABLE}"
+    return "" if shutil.which(chromium) else f"{VARIABLE} names {chromium}, which cannot be run"
+
+
+@dataclass(slots=True)
+class Chromium:
+    """Opens pages. Runs on the background loop; raises `SourceError`, and `MissingExtra` without Playwright."""
+
+    guard: Guard
+    tabs: int = 2
+    """At a time, the one that is ready included; who comes later waits."""
+    _places: asyncio.Semaphore = field(init=False)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _playwright: Playwright | None = None
+    _running: Running | None = None
+    _next: asyncio.Task[Tab] | None = None
+    """The tab of whoever comes next, ready or being made."""
+    _in_use: int = 0
+    _leaving: asyncio.TimerHandle | None = None
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.tabs)
+
+    async def prepare(self) -> None:
+        """Begins to start Chromium and a tab, for a search that is coming. Not waited for; what is wrong with them the search will say."""
+        await in_background(self._prepared())
+
+    async def opened(
+        self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "", may: May | None = None
+    ) -> Opened:
+        """A page once `ready` (a CSS selector) is there, or as it is when it has settled, has failed or time is up.
+
+        With `hosts`, nothing that the page wants of any other host is asked, redirects included. `may` is asked of every address that
+        the page itself goes to, and its refusal raised.
+        """
+        return await in_background(self._bounded(url, within_s, hosts, ready, may))
+
+    async def rendered(self, url: str, within_s: float, may: May | None = None) -> tuple[str, str]:
+        """A page of any public host: where it ended, and its HTML."""
+        opened = await self.opened(url, within_s, may=may)
+        if opened.status >= 400:
+            raise SourceUnavailable(f"{url} answered {opened.status} to a browser")
+        return opened.url, opened.html
+
+    async def close(self) -> None:
+        await in_background(self._closed())
+
+    async def _bounded(self, url: str, within_s: float, hosts: frozenset[str] | None, ready: str, may: May | None) -> Opened:
+        self.guard.target(url)
+        until = time.monotonic() + within_s
+        try:
+            async with asyncio.timeout(max(within_s, 0.0)):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise RateLimited(f"all {self.tabs} tabs of the browser were taken for {within_s:.3g} s") from error
+        self._in_use += 1
+        held: list[Tab] = []
+        try:
+            return await self._translated(self._shown(held, url, until, hosts, ready, may), url, until, within_s)
+        finally:
+            self._beside(self._tidied(held))
+
+    async def _translated(self, work: Coroutine[Any, Any, Opened], url: str, until: float, within_s: float) -> Opened:
+        """Playwright's errors as ours."""
+        try:
+            playwright = await load_module("playwright.async_api")
+        except ModuleNotFoundError as error:
+            work.close()
+            raise MissingExtra(FEATURE, "browser") from error
+        late = f"{url} did not come within {max(within_s, 0.0):.3g} s in a browser"
+        try:
+            async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
+                return await work
+        except (TimeoutError, playwright.TimeoutError) as error:
+            raise SourceTimeout(late) from error
+        except playwright.Error as error:
+            raise SourceUnavailable(f"{url} could not be opened in a browser: {told(error, '')}") from error
+
+    async def _shown(self, held: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None) -> Opened:
+        tab = await self._taken()
+        held.append(tab)
+        return await tab.show(url, until, hosts, ready, may)
+
+    async def _taken(self) -> Tab:
+        """The tab that is ready, or as soon as it is; a new one where there is none, or Chromium has died under it."""
+        self._drop_dead()
+        making, self._next = self._next or self._begun(), None
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            if self._next is None:  # whoever comes next has it
+                self._next = making
+            else:
+                self._beside(_dropped(making))
+            raise
+
+    async def _tidied(self, held: list[Tab]) -> None:
+        """Nobody waits for this. Another tab is made at once, or where all were taken as soon as this one is closed."""
+        if held:
+            await self._prepared()
+        try:
+            for tab in held:
+                await tab.close()
+        finally:
+            self._in_use -= 1
+            self._places.release()
+            self._leave_later()
+        if held:
+            await self._prepared()
+
+    async def _prepared(self) -> None:
+        self._drop_dead()
+        if self._next is None and self._in_use < self.tabs:
+            self._next = self._begun()
+        self._leave_later()
+
+    def _drop_dead(self) -> None:
+        if self._next and self._next.done() and not _usable(self._next):
+            self._beside(_dropped(self._next))
+            self._next = None
+
+    def _begun(self) -> asyncio.Task[Tab]:
+        making = self._beside(self._made())
+        making.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen: whoever comes next tries again
+        return making
+
+    async def _made(self) -> Tab:
+        async with asyncio.timeout(MAKING_S):
+            running = await self._started()
+            try:
+                return await Tab.of(running, self.guard)
+            except (await load_module("playwright.async_api")).Error:  # it has died, though it is not known yet
+                await self._given_up(running)
+                return await Tab.of(await self._started(), self.guard)
+
+    async def _given_up(self, running: Running) -> None:
+        async with self._starting:
+            if self._running is running:
+                await self._close()
+
+    async def _started(self) -> Running:
+        async with self._starting:
+            if self._running and self._running.is_connected():
+                return self._running
+            await self._close()
+            if why := why_off():
+                raise SourceUnavailable(why)
+            playwright = await load_module("playwright.async_api")
+            self._playwright = await playwright.async_playwright().start()
+            self._running = await self._playwright.chromium.launch(
+                executable_path=found_chromium(),
+                chromium_sandbox=not _is_root(),
+                proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
+                args=list(FLAGS),
+                handle_sigint=False,  # Ctrl-C reaches Chromium, too: Playwright must live to tidy up after both have ended
+            )
+            return self._running
+
+    def _leave_later(self) -> None:
+        if self._leaving:
+            self._leaving.cancel()
+        self._leaving = asyncio.get_running_loop().call_later(IDLE_S, lambda: self._beside(self._left_alone()))
+
+    def _beside(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _left_alone(self) -> None:
+        async with self._starting:
+            if not self._in_use:
+                await self._ended()
+
+    async def _closed(self) -> None:
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._ended()
+
+    async def _ended(self) -> None:
+        made, self._next = self._next, None
+        if self._leaving:
+            self._leaving.cancel()
+        if made:
+            await _dropped(made)
+        await self._close()
+
+    async def _close(self) -> None:
+        running, playwright, self._running, self._playwright = self._running, self._playwright, None, None
+        if playwright is None:
+            return
+        from playwright.async_api import Error
+
+        with suppress(Error):  # it has crashed
+            if running:
+                await running.close()
+        await playwright.stop()
+
+
+def _usable(made: asyncio.Task[Tab]) -> bool:
+    return not made.cancelled() and made.exception() is None and made.result().usable
+
+
+async def _dropped(made: asyncio.Task[Tab]) -> None:
+    made.cancel()
+    await asyncio.wait({made})
+    if not made.cancelled() and made.exception() is None:
+        await made.result().close()
+
+
+def _is_root() -> bool:
+    """Chromium refuses to run its sandbox for root."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0

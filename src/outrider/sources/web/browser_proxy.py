@@ -1,0 +1,128 @@
+"""All the network that a browser has: a SOCKS5 proxy (RFC 1928) on loopback which connects to what a `Guard` has checked.
+
+Whatever a page makes the browser do, by redirect, script, WebSocket or prefetching, comes through here; names are resolved here and
+nowhere else. TLS stays between the browser and the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Self
+
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.state.errors import Forbidden, SourceError
+
+VERSION, CONNECT, NO_PASSWORD = 5, 1, 0
+IPV4, NAME, IPV6 = 1, 3, 4
+"""What an address is, by its first byte."""
+DONE, NOT_ALLOWED, UNREACHABLE, NO_SUCH_COMMAND = 0, 2, 4, 7
+CONNECT_S = 10.0
+CHUNK_BYTES = 65_536
+MOST_BYTES = 50 * 2**20
+"""Through one gate, in both directions."""
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(slots=True)
+class Gate:
+    """`async with Gate(guard, hosts) as gate:` gives `gate.address` for a browser; open connections end with it."""
+
+    guard: Guard
+    hosts: frozenset[str] | None = None
+    """The only hosts that are let through; None for all that the guard allows."""
+    refused: list[str] = field(default_factory=list)
+    """Hosts, in the order in which they were asked for."""
+    unreached: list[str] = field(default_factory=list)
+    """Why a host that may be asked could not be."""
+    address: str = ""
+    _left: int = MOST_BYTES
+    _server: asyncio.Server | None = None
+    _open: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._met, "127.0.0.1", 0)
+        self.address = f"socks5://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._server:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._served(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):  # the browser, or the host, has gone
+                async with asyncio.timeout(CONNECT_S):
+                    there = await self._connected(reader, writer)
+                if there:
+                    await self._joined((reader, writer), there)
+        finally:
+            writer.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection | None:
+        _, count = await reader.readexactly(2)
+        await reader.readexactly(count)
+        writer.write(bytes((VERSION, NO_PASSWORD)))
+        _, command, _, kind = await reader.readexactly(4)
+        host = await _host(reader, kind)
+        (port,) = struct.unpack("!H", await reader.readexactly(2))
+        if command != CONNECT:
+            writer.write(_reply(NO_SUCH_COMMAND))
+            return None
+        if self.hosts is not None and host not in self.hosts:
+            self.refused.append(host)
+            writer.write(_reply(NOT_ALLOWED))
+            return None
+        try:
+            there = await self.guard.connection(host, port)
+        except SourceError as error:
+            if isinstance(error, Forbidden):
+                self.refused.append(host)
+            else:
+                self.unreached.append(str(error))
+            writer.write(_reply(UNREACHABLE))
+            return None
+        writer.write(_reply(DONE))
+        return there
+
+    async def _joined(self, here: Connection, there: Connection) -> None:
+        try:
+            await asyncio.gather(self._passed(here[0], there[1]), self._passed(there[0], here[1]))
+        finally:
+            there[1].close()
+
+    async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while self._left > 0 and (part := await reader.read(CHUNK_BYTES)):
+            self._left -= len(part)
+            writer.write(part)
+            await writer.drain()
+        if self._left <= 0:
+            raise ValueError("more bytes than one page may have")
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _host(reader: asyncio.StreamReader, kind: int) -> str:
+    if kind == NAME:
+        (length,) = await reader.readexactly(1)
+        return (await reader.readexactly(length)).decode("ascii").lower().removesuffix(".")
+    return str(ip_address(await reader.readexactly({IPV4: 4, IPV6: 16}[kind])))
+
+
+def _reply(said: int) -> bytes:
+    return bytes((VERSION, said, 0, IPV4, 0, 0, 0, 0, 0, 0))

@@ -1,0 +1,226 @@
+"""One page of a browser. It has a context of its own, so that no cookies stay, and a network of its own, a `Gate`; it is used once.
+
+It is made before anybody asks for it, as that takes Chromium longer than all the rest. When a page is ready it tells so itself, with its
+HTML, in one message: a script in a world of its own (Chrome DevTools Protocol, `Page.addScriptToEvaluateOnNewDocument` and
+`Runtime.addBinding`), which the page's scripts neither see nor reach, looks for what is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.sources.web.browser_proxy import Gate
+from outrider.sources.web.navigation import May, Watch, Way
+from outrider.state.errors import Forbidden, Malformed, SourceError, SourceUnavailable
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Running
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response, Route
+
+HEAVY = frozenset({"image", "media", "font", "stylesheet"})
+"""What a page is read without."""
+CLOSING_S = 5.0
+MOST_CHARS = 5 * 2**20
+SETTLED_S = 2.0
+"""How long pages may go on changing after they came, where nothing tells when they are ready."""
+READY_SHARE = 0.9
+"""Of the time left, how much what is waited for may take; after it the page is read as it is."""
+LOOPBACK_TOO = "<-loopback>"
+"""Without it Chromium asks loopback past every proxy. Playwright adds it unless an environment variable of its own tells it not to."""
+NOBODY: frozenset[str] = frozenset()
+FAILED = "chrome-error:"
+"""The address of what Chromium shows in the place of a page that did not come."""
+WORLD, TELL = "outrider", "outriderTell"
+LOOK_MS = 20
+TELLING = """
+(() => {
+  if (window.top !== window) return
+  const css = %(css)s, tell = globalThis.%(tell)s
+  let told = false
+  const say = () => {
+    if (told) return
+    told = true
+    clearInterval(looking)
+    const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : ""
+    tell(type + (document.documentElement?.outerHTML ?? ""))
+  }
+  const fine = () => (performance.getEntriesByType("navigation")[0]?.responseStatus || 200) === 200
+  const look = () => { if (document.readyState !== "loading" && (!fine() || document.querySelector(css))) say() }
+  const looking = setInterval(look, %(look_ms)d)
+  document.addEventListener("DOMContentLoaded", look)
+  setTimeout(say, %(until_ms)d - Date.now())
+})()
+"""
+"""A page whose status is not 200 holds no results: its document is enough."""
+
+
+class Opened(NamedTuple):
+    url: str
+    """After redirects."""
+    status: int
+    html: str
+    refused: tuple[str, ...] = ()
+    """Hosts that it was not let through to."""
+
+
+@dataclass(slots=True)
+class Tab:
+    """Made by `Tab.of`, shown once, closed."""
+
+    gate: Gate
+    context: BrowserContext
+    page: Page
+    session: CDPSession
+    way: Way
+    _told: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Its HTML, once it is ready."""
+    _watch: Watch | None = None
+
+    @classmethod
+    async def of(cls, running: Running, guard: Guard) -> Self:
+        """A blank page that may ask nobody yet. Raises Playwright's errors."""
+        async with AsyncExitStack() as opened:
+            gate = await opened.enter_async_context(Gate(guard, NOBODY))
+            context = await running.new_context(
+                proxy={"server": gate.address, "bypass": LOOPBACK_TOO}, service_workers="block", accept_downloads=False, locale="en-US"
+            )
+            opened.push_async_callback(_ended, context)
+            await context.route("**/*", lambda route: _let(route, gate.hosts))
+            page = await context.new_page()
+            session = await context.new_cdp_session(page)
+            await session.send("Page.enable")
+            tab = cls(gate, context, page, session, await Way.of(session))
+            await tab._listening()
+            opened.pop_all()
+        return tab
+
+    async def _listening(self) -> None:
+        for gone in ("crash", "close"):
+            self.page.on(gone, partial(_lose, self._told))
+        self.session.on("Runtime.bindingCalled", partial(_hear, self._told))
+        await self.session.send("Runtime.enable")
+        await self.session.send("Runtime.addBinding", {"name": TELL, "executionContextName": WORLD})
+
+    @property
+    def usable(self) -> bool:
+        """Whether its browser lives, and it has not crashed."""
+        browser = self.context.browser
+        return bool(browser and browser.is_connected() and not self._told.done())
+
+    async def show(self, url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None = None) -> Opened:
+        if may is None:
+            return await self._shown(url, until, hosts, ready)
+        self._watch = await Watch.over(self.session, may, self.way.frame)
+        return await self._watch.until_refused(self._shown(url, until, hosts, ready))
+
+    async def _shown(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> Opened:
+        self.gate.hosts = hosts
+        if ready:
+            await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
+        answer = await self._went(url, until, "commit" if ready else "domcontentloaded")
+        html = await (self._told if ready else self._settled(until))
+        if self.page.url.startswith(FAILED):
+            raise self._nowhere(url)
+        if len(html) > MOST_CHARS:
+            raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
+        return Opened(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.gate.refused)))
+
+    async def _went(self, url: str, until: float, stage: Literal["commit", "domcontentloaded"]) -> Response | None:
+        from playwright.async_api import Error
+
+        try:
+            return await self.page.goto(url, wait_until=stage, timeout=left_ms(until))
+        except Error:
+            if self.gate.refused or self.gate.unreached:
+                raise self._nowhere(url) from None
+            raise
+
+    def _nowhere(self, url: str) -> SourceError:
+        if self.gate.refused:
+            return Forbidden(f"{url} leads to {self.gate.refused[0]}, which may not be asked")
+        return SourceUnavailable(self.gate.unreached[0] if self.gate.unreached else f"{url} leads to a page that did not come")
+
+    async def _settled(self, until: float) -> str:
+        """Where it goes on to another page, that one. What takes more than half of the time is not waited for: it is read as it is."""
+        from playwright.async_api import TimeoutError as Late
+
+        to_settle_s, late = SETTLED_S, time.monotonic() + left_ms(until) / 2_000
+        with suppress(Late, TimeoutError):
+            while to_settle_s > 0:
+                began = time.monotonic()
+                with suppress(Late):
+                    await self.page.wait_for_load_state("networkidle", timeout=min(to_settle_s * 1_000, left_ms(late)))
+                to_settle_s -= time.monotonic() - began
+                if self.way.there:
+                    break
+                async with asyncio.timeout(left_ms(late) / 1_000):
+                    await self.way.arrived()
+                await self.page.wait_for_load_state("domcontentloaded", timeout=left_ms(late))
+        if not self.way.there:
+            await self.session.send("Page.stopLoading")  # else reading waits for the other page
+        return await self.page.content()
+
+    async def close(self) -> None:
+        if self._watch:
+            await self._watch.close()
+        await self.gate.close()
+        await _ended(self.context)
+
+
+def _hear(told: asyncio.Future[str], said: dict[str, Any]) -> None:
+    if said.get("name") == TELL and not told.done():
+        told.set_result(str(said.get("payload", "")))
+
+
+def _lose(told: asyncio.Future[str], _: object) -> None:
+    if not told.done():
+        told.set_exception(SourceUnavailable("a page of the browser has crashed or was closed"))
+        told.exception()  # seen, also where nobody waits for it
+
+
+async def _ended(context: BrowserContext) -> None:
+    """A page that is still loading can hold up its end."""
+    from playwright.async_api import Error
+
+    with suppress(Error, TimeoutError):  # it has crashed, or does not end: it will with the browser
+        async with asyncio.timeout(CLOSING_S):
+            await context.close()
+
+
+async def _let(route: Route, hosts: frozenset[str] | None) -> None:
+    from playwright.async_api import Error
+
+    asked = route.request
+    elsewhere = hosts is not None and (urlsplit(asked.url).hostname or "") not in hosts
+    with suppress(Error):  # the page has gone meanwhile
+        if asked.resource_type in HEAVY or elsewhere or _opens_a_window(asked):
+            await route.abort("blockedbyclient")
+        else:
+            await route.continue_()
+
+
+def _opens_a_window(asked: Request) -> bool:
+    """Nobody reads what a page opens beside itself, and nobody would be asked whether it may."""
+    from playwright.async_api import Error
+
+    try:
+        return asked.is_navigation_request() and asked.frame.page is not asked.frame.page.context.pages[0]
+    except Error:  # its page is not there yet
+        return True
+
+
+def _telling(ready: str, until: float) -> str:
+    until_ms = time.time() * 1_000 + left_ms(until) * READY_SHARE
+    return TELLING % {"css": json.dumps(ready), "tell": TELL, "look_ms": LOOK_MS, "until_ms": until_ms}
+
+
+def left_ms(until: float) -> float:
+    return max(until - time.monotonic(), 0.001) * 1_000

@@ -1,0 +1,141 @@
+"""When a host that is not an API may be asked next: never two requests closer than a gap, and not at all while it has asked for a pause.
+
+Used on the background loop only.
+
+robots.txt, read and obeyed as RFC 9309 says: the longest rule that fits decides, `*` and `$` have their meaning, Crawl-delay is kept.
+
+`urllib.robotparser` takes the first rule that fits and knows no wildcards: it would fetch what `Disallow: /*?` forbids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
+
+from outrider.state.errors import RateLimited
+
+MOST_HOSTS = 10_000
+"""That are remembered; those asked longest ago are forgotten."""
+
+
+@dataclass(slots=True)
+class _Host:
+    next_s: float = 0.0
+    """By `time.monotonic`."""
+    closed_until: float = 0.0
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Visits:
+    clock: Callable[[], float] = time.time
+    _hosts: OrderedDict[str, _Host] = field(default_factory=OrderedDict)
+
+    async def turn(self, host: str, gap_s: float, until_s: float) -> None:
+        """Waits until the host may be asked. `RateLimited` where that is not before `until_s` (`time.monotonic`)."""
+        known = self._host(host)
+        if self.clock() < known.closed_until:
+            raise RateLimited(f"{host} is left alone: {known.why}", known.closed_until)
+        now_s = time.monotonic()
+        at_s = max(now_s, known.next_s)
+        if at_s >= until_s:
+            raise RateLimited(f"{host} is asked once in {gap_s:g} s; no turn came in time", self.clock() + at_s - now_s)
+        known.next_s = at_s + gap_s
+        await asyncio.sleep(at_s - now_s)
+
+    def close(self, host: str, until: float, why: str) -> None:
+        """Nobody asks before this time, in seconds since the epoch."""
+        known = self._host(host)
+        known.closed_until, known.why = max(known.closed_until, until), why
+
+    def _host(self, host: str) -> _Host:
+        if host not in self._hosts and len(self._hosts) >= MOST_HOSTS:
+            self._hosts.popitem(last=False)
+        self._hosts.setdefault(host, _Host())
+        self._hosts.move_to_end(host)
+        return self._hosts[host]
+
+
+NAME = "outrider"
+"""Our product token."""
+MOST_BYTES = 500 * 1024
+"""Of a file; what comes after is not read (RFC 9309 §2.5)."""
+ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one host allows us. `refusing` says why all of it is refused: its file exists but cannot be read."""
+
+    patterns: tuple[tuple[str, bool], ...] = ()
+    """Each with whether it allows."""
+    delay_s: float = 0.0
+    refusing: str = ""
+
+    def allow(self, url: str) -> bool:
+        """Whether a link to this host may be fetched. Of two rules of one length the one that allows wins."""
+        if self.refusing:
+            return False
+        parts = urlsplit(url)
+        path = _plain((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+        fitting = [(len(pattern), allows) for pattern, allows in self.patterns if _fits(pattern, path)]
+        return max(fitting, default=(0, True))[1]
+
+
+def rules_of(text: str, name: str = NAME) -> Rules:
+    """The rules of the groups that name us, else of those for everybody."""
+    groups = list(_groups(text))
+    ours = [lines for agents, lines in groups if name in agents] or [lines for agents, lines in groups if "*" in agents]
+    lines = [line for group in ours for line in group]
+    patterns = ((_plain(value), key == "allow") for key, value in lines if key in {"allow", "disallow"} and value)
+    delays = (float(value) for key, value in lines if key == "crawl-delay" and re.fullmatch(r"\d{1,4}(\.\d{1,3})?", value))
+    return Rules(tuple(dict.fromkeys(patterns)), max(delays, default=0.0))
+
+
+def _groups(text: str) -> Iterator[tuple[set[str], list[tuple[str, str]]]]:
+    """Who is spoken of, by product token in lower case, and what is said."""
+    agents: set[str] = set()
+    lines: list[tuple[str, str]] = []
+    for line in text.lstrip("\ufeff").splitlines():
+        key, colon, value = line.partition("#")[0].partition(":")
+        key, value = key.strip().lower(), value.strip()
+        if not colon:
+            continue
+        if key == "user-agent":
+            if lines:
+                yield agents, lines
+                agents, lines = set(), []
+            agents.add(re.split(r"[/\s]", value.lower(), maxsplit=1)[0])
+        elif agents and key in {"allow", "disallow", "crawl-delay"}:
+            lines.append((key, value))
+    yield agents, lines
+
+
+def _plain(path: str) -> str:
+    """Of two spellings of one path, one: unreserved characters plain, all others escaped in upper case (RFC 9309 §2.2.2)."""
+    escaped = quote(path, safe="%/?:@!$&'()*+,;=-._~[]#")
+    return ESCAPE.sub(lambda found: char if (char := chr(int(found[1], 16))) in UNRESERVED else found.group().upper(), escaped)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """In time that grows with the lengths only, whatever the pattern: each part after a star is taken where it first comes."""
+    ends = pattern.endswith("$")
+    first, *parts = pattern.removesuffix("$").split("*")
+    if not path.startswith(first):
+        return False
+    at = len(first)
+    last = parts.pop() if parts else None
+    for part in parts:
+        found = path.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    if last is None:
+        return not ends or at == len(path)
+    return path.endswith(last) and len(path) - len(last) >= at if ends else path.find(last, at) >= 0

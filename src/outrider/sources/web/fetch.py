@@ -1,0 +1,250 @@
+"""A web page that somebody linked to, fetched as a good guest: allowed by its robots.txt, one request a second and host, within bounds.
+
+Plain HTTP first; a page that is made by its scripts is read again by a browser where there is one. What leads to a DOI is never
+fetched, that work is asked for by its DOI; a PDF is told, not fetched. Every link, those of redirects too, passes the `Guard`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from outrider.runtime.background_loop import in_background
+from outrider.sources.http.rate_limit import retry_after_s
+from outrider.sources.http.response_body import ACCEPTED, beginning, whole
+from outrider.sources.http.service import MEBIBYTE
+from outrider.sources.http.ssrf_guard import Guard, Target
+from outrider.sources.web import crawl_rules as robots
+from outrider.sources.web.crawl_rules import Rules, Visits
+from outrider.sources.web.link_identifiers import doi_of
+from outrider.sources.web.navigation import May
+from outrider.sources.web.page_record import KINDS, Fetched, media_of, read, record
+from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
+from outrider.text.addresses import told
+
+if TYPE_CHECKING:
+    import httpx
+
+Result = TypeVar("Result")
+
+MOST_BYTES = 5 * MEBIBYTE
+MOST_REDIRECTS = 5
+MOST_SITES = 1_000
+"""Whose robots.txt is remembered."""
+ROBOTS_S = 86_400.0
+"""How long a robots.txt holds ..."""
+REFUSED_S = 600.0
+"""... and how long one that could not be read keeps us away."""
+PAUSE_S = 60.0
+"""For a host that says too often and not for how long."""
+BROWSER_S = 1.0
+"""Less time is not worth starting a browser for."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class Browser(Protocol):
+    """Runs a page's scripts. Raises `SourceError`."""
+
+    async def rendered(self, url: str, within_s: float, may: May) -> tuple[str, str]:
+        """Where it ended, and its HTML. `may` is asked of every address that the page itself goes to, redirects included."""
+        ...
+
+
+@dataclass(slots=True)
+class _Site:
+    """What is known of one host at one port."""
+
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rules: Rules | None = None
+    until: float = 0.0
+
+
+@dataclass(slots=True)
+class Pages:
+    """Fetches pages. Everything runs on the background loop: one client, one turn a host, for all searches of this process."""
+
+    guard: Guard
+    agent: str = "Outrider"
+    """Who asks, as the user agent says it: name, version, and how to reach whoever runs this."""
+    browser: Browser | None = None
+    per_s: float = 1.0
+    """Seconds between two requests of one host, unless its robots.txt asks for more. That file itself does not wait."""
+    clock: Callable[[], float] = time.time
+    _sites: dict[str, _Site] = field(default_factory=dict)
+    _visits: Visits = field(init=False)
+    _client: httpx.AsyncClient | None = None
+
+    def __post_init__(self) -> None:
+        self._visits = Visits(self.clock)
+
+    async def fetch(self, url: str, within_s: float) -> Fetched:
+        """Raises `SourceError`: `Forbidden` by our guard, by its robots.txt or by itself, `RateLimited`, `Malformed` for another type."""
+        return await in_background(_within(lambda: self._followed(url, time.monotonic() + within_s), within_s, url))
+
+    async def close(self) -> None:
+        if self._client:
+            await in_background(self._client.aclose())
+
+    async def _followed(self, url: str, until: float) -> Fetched:
+        for _ in range(MOST_REDIRECTS + 1):
+            target = self.guard.target(url)
+            found = _known(target.url) or await self._visited(target, until)
+            if isinstance(found, Fetched):
+                return await self._seen_by_browser(found, until)
+            url = urljoin(target.url, found)
+        raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
+
+    async def _visited(self, target: Target, until: float) -> Fetched | str:
+        """The page, or where it says to go."""
+        await self._turn(target, until)
+        found = await self._got(target)
+        return found if isinstance(found, str | Fetched) else await read(target.url, *found)
+
+    async def _turn(self, target: Target, until: float) -> None:
+        """Waits until the host may be asked for it."""
+        rules = await self._rules(target)
+        if not rules.allow(target.url):
+            raise Forbidden(f"robots.txt of {target.host} does not allow {target.url}" + (f": {rules.refusing}" if rules.refusing else ""))
+        await self._visits.turn(target.host, max(self.per_s, rules.delay_s), until)
+
+    async def _got(self, target: Target) -> Fetched | str | tuple[bytes, str]:
+        """Where it redirects to, or a PDF, or a body and what its Content-Type says."""
+        async with _errors(target.host), self._http().stream("GET", target.url) as response:
+            if response.status_code in REDIRECTS and response.headers.get("location"):
+                return str(response.headers["location"])
+            self._accepted(target, response)
+            said = str(response.headers.get("content-type", "text/html"))
+            kind = KINDS.get(media_of(said))
+            if kind == "pdf":
+                return Fetched(target.url, "pdf", record(target.url))
+            if kind is None:
+                raise Malformed(f"{target.url} is {media_of(said)[:80] or 'of no type'}, not a page")
+            return await whole(response, MOST_BYTES, f"{target.url} answered with"), said
+
+    def _accepted(self, target: Target, response: httpx.Response) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        pause_s = retry_after_s(headers, self.clock())
+        what = f"{target.url} answered {status}"
+        if status in {429, 503} and (status == 429 or pause_s is not None):
+            retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
+            self._visits.close(target.host, retry_at, f"it answered {status}")
+            raise RateLimited(what, retry_at)
+        if status in {401, 402, 403, 451}:
+            raise Forbidden(what)
+        raise SourceUnavailable(what)
+
+    async def _seen_by_browser(self, found: Fetched, until: float) -> Fetched:
+        """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
+        left_s = until - time.monotonic()
+        if not (found.needs_browser and self.browser and left_s > BROWSER_S):
+            return found
+        leading: list[Fetched] = []
+
+        async def may(url: str) -> None:
+            target = self.guard.target(url)
+            if leads := _known(target.url):
+                leading.append(leads)
+                raise Forbidden(f"{found.url} leads to {target.url}, which is not fetched")
+            if target.url != found.url:  # whose turn this is
+                await self._turn(target, until)
+
+        try:
+            url, html = await self.browser.rendered(found.url, left_s, may)
+        except SourceError:
+            return leading[0] if leading else found
+        seen = _known(url) or await read(url, html.encode(errors="replace"), "text/html; charset=utf-8")
+        return seen if len(seen.page.text) > len(found.page.text) else found
+
+    async def _rules(self, target: Target) -> Rules:
+        """What its robots.txt says, read once a day however many ask."""
+        origin = f"{target.scheme}://{target.host}:{target.port}"
+        if origin not in self._sites and len(self._sites) >= MOST_SITES:
+            del self._sites[next(iter(self._sites))]
+        site = self._sites.setdefault(origin, _Site())
+        async with site.reading:
+            if site.rules is None or self.clock() >= site.until:
+                site.rules = await self._robots(urljoin(target.url, "/robots.txt"))
+                site.until = self.clock() + (REFUSED_S if site.rules.refusing else ROBOTS_S)
+            return site.rules
+
+    async def _robots(self, url: str) -> Rules:
+        """RFC 9309 §2.3.1: a file that is not there allows everything, one that cannot be had nothing."""
+        for _ in range(MOST_REDIRECTS + 1):
+            target = self.guard.target(url)
+            async with _errors(target.host), self._http().stream("GET", target.url) as response:
+                status = response.status_code
+                if status in REDIRECTS and response.headers.get("location"):
+                    url = urljoin(target.url, response.headers["location"])
+                    continue
+                if status == 429 or status >= 500:
+                    return Rules(refusing=f"it could not be read ({status})")
+                if status != 200:
+                    return Rules()
+                try:
+                    body = await beginning(response, robots.MOST_BYTES, "it answered with")
+                except Malformed as why:
+                    return Rules(refusing=str(why))
+                return robots.rules_of(body.decode(errors="replace"))
+        return Rules()
+
+    def _http(self) -> httpx.AsyncClient:
+        """Sends and keeps no cookies, follows nothing by itself, uses no proxy of the environment."""
+        if self._client is None:
+            from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+            import httpx
+
+            from outrider.sources.http.ssrf_guard import PinnedTransport  # here, because it loads httpx
+
+            self._client = httpx.AsyncClient(
+                transport=PinnedTransport(self.guard),
+                trust_env=False,
+                follow_redirects=False,
+                timeout=httpx.Timeout(None, connect=5.0),  # the whole is bounded by whoever asks
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                headers={
+                    "User-Agent": self.agent,
+                    "Accept": "text/html,application/xhtml+xml,text/plain;q=0.8,*/*;q=0.1",
+                    "Accept-Encoding": ACCEPTED,
+                },
+            )
+        return self._client
+
+
+def _known(url: str) -> Fetched | None:
+    """What is known by its link alone, and never fetched."""
+    if doi_of(url):
+        return Fetched(url, "doi", record(url))
+    return Fetched(url, "pdf", record(url)) if urlsplit(url).path.lower().endswith(".pdf") else None
+
+
+async def _within(work: Callable[[], Awaitable[Result]], within_s: float, url: str) -> Result:
+    try:
+        async with asyncio.timeout(max(within_s, 0.0)):
+            await asyncio.sleep(0)  # without time nothing is begun
+            return await work()
+    except TimeoutError as error:
+        raise SourceTimeout(f"{url} did not answer within {max(within_s, 0.0):.3g} s") from error
+
+
+class _errors:  # noqa: N801 - used as a function
+    """The client's errors as ours."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        import httpx
+
+        if isinstance(error, httpx.HTTPError | httpx.InvalidURL):
+            raise SourceUnavailable(f"{self.host} could not be reached: {told(error, '') or type(error).__name__}") from error

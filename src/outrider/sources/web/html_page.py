@@ -1,0 +1,242 @@
+"""A web page as a record: its main text by trafilatura, everything else from what the page declares of itself.
+
+Declarations are `<title>`, `meta` elements (Highwire's `citation_*`, Dublin Core, PRISM, Open Graph), JSON-LD and the canonical
+link. Authors and titles that trafilatura infers from the body are not used: menus and footers pass for them. A date that is not
+declared comes from the mark-up (htmldate without its search through the text).
+
+The page's own identifiers come from `meta` elements and from links that name the page itself (canonical; `cite-as`, RFC 8574). Those
+that its other links name may be anyone's: they are edges `links_to`. Pages are ingested from files and fetched; both read them here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
+from outrider.sources.json_fields import text as text_of
+from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.state.errors import Malformed
+from outrider.state.records import Edge, Identifiers, Page
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement  # type: ignore[import-untyped]
+
+CHARSET = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)|<\?xml[^>]{0,100}?encoding=["']([A-Za-z0-9_:.-]+)""", re.IGNORECASE
+)
+CHARSET_BYTES = 4096
+TITLES = ("citation_title", "dc.title", "dcterms.title", "og:title", "parsely-title")
+AUTHORS = ("citation_author", "dc.creator", "dcterms.creator", "author", "parsely-author")
+DESCRIPTIONS = ("description", "og:description", "dc.description", "dcterms.description")
+DATES = ("citation_publication_date", "citation_date", "dc.date", "dcterms.date", "article:published_time", "parsely-pub-date", "date")
+DOIS = ("citation_doi", "prism.doi", "dc.identifier", "dc.identifier.doi", "bepress_citation_doi", "doi")
+LANGUAGES = ("citation_language", "dc.language", "language", "og:locale")
+LINKS = ("og:url", "citation_public_url", "citation_abstract_html_url")
+REPEATED = ("citation_author", "dc.creator", "dcterms.creator", "article:tag")
+ABSTRACTS = ("citation_abstract", "dcterms.abstract", "dc.description.abstract")
+ARXIVS = ("citation_arxiv_id",)
+PMIDS = ("citation_pmid",)
+OWN_LINKS = frozenset({"canonical", "cite-as"})
+YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)|^((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])$")
+MOST_LINKS = 200
+MOST_THOROUGH = 2_000
+"""Elements of a page that is read thoroughly; of 33 saved pages 28 have no more."""
+
+
+def declared_charset(data: bytes) -> str | None:
+    """The encoding that a page's `meta` element or XML declaration names; `gb2312` and `iso-8859-1` as browsers take them."""
+    found = CHARSET.search(data[:CHARSET_BYTES])
+    name = (found.group(1) or found.group(2)).decode("ascii").lower() if found else None
+    return {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}.get(name or "", name)
+
+
+def page_of(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes: int | None = None) -> Page:
+    """The record of a page, which has neither id nor source yet. `about` is what else its metadata should say.
+
+    With `most_nodes`, for pages of strangers: what comes after so many elements is not read, as `metadata.cut` says, and one with many is
+    read by that part of trafilatura whose time grows with their number only. Raises `Malformed` for what is no HTML.
+    """
+    tree = _tree(html)
+    cut = most_nodes is not None and _cut(tree, most_nodes)
+    page = Declared(tree)
+    text, marked_date = _main_text(tree, thorough=most_nodes is None or not _has_more(tree, MOST_THOROUGH))
+    date = page.date() or marked_date
+    own = page.identifiers()
+    said = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
+    extra: dict[str, JsonValue] = {**(about or {}), **said, "date": date, "site": page.said("og:site_name"), "pdf": page.pdf()}
+    return Page(
+        doc_id="",
+        title=page.title(),
+        description=page.said(*DESCRIPTIONS),
+        abstract=page.said(*ABSTRACTS),
+        text=text,
+        url=page.url(),
+        identifiers=own,
+        authors=page.authors(),
+        year=_year(date),
+        language=page.language(),
+        tags=page.tags(),
+        edges=page.links_to(own),
+        metadata={name: value for name, value in extra.items() if value},
+    )
+
+
+class Declared:
+    """What a page says of itself outside its text."""
+
+    def __init__(self, tree: HtmlElement) -> None:
+        self.tree = tree
+        self.meta: dict[str, tuple[str, ...]] = {}
+        for element in tree.iter("meta"):
+            name = (element.get("name") or element.get("property") or "").strip().lower()
+            content = text_of(element.get("content") or "")
+            if name and content and (name in REPEATED or name not in self.meta):
+                self.meta[name] = (*self.meta.get(name, ()), content)
+        self.graph = tuple(_json_ld(tree))
+
+    def said(self, *names: str) -> str:
+        """The first of these `meta` elements that is there; empty for none."""
+        return next((self.meta[name][0] for name in names if name in self.meta), "")
+
+    def date(self) -> str:
+        """The day of publication as declared, in whatever form."""
+        linked = (text_of(value) for node in self.graph if isinstance(value := node.get("datePublished"), str))
+        return self.said(*DATES) or next(linked, "")
+
+    def title(self) -> str:
+        own = (text_of("".join(element.itertext())) for element in self.tree.iter("title"))
+        return self.said(*TITLES) or next(filter(None, own), "")
+
+    def authors(self) -> tuple[str, ...]:
+        declared = next((self.meta[name] for name in AUTHORS if name in self.meta), ())
+        names = [name.strip() for value in declared for name in value.split(";")]
+        names = names or [name for node in self.graph for name in _names(node.get("author"))]
+        names = names or [text_of("".join(link.itertext())) for link in self.tree.iter("a") if "author" in _relations(link)]
+        return tuple(dict.fromkeys(name for name in names if name and "://" not in name))
+
+    def tags(self) -> tuple[str, ...]:
+        words = [word for value in (self.said("keywords", "news_keywords"),) for word in value.split(",")]
+        return tuple(dict.fromkeys(filter(None, (word.strip() for word in (*words, *self.meta.get("article:tag", ()))))))
+
+    def url(self) -> str | None:
+        """Where the page says that it lives: absolute, or nothing."""
+        canonical = [link.get("href") or "" for link in self.tree.iter("link") if "canonical" in _relations(link)]
+        links = (link.strip() for link in (*canonical, *(self.said(name) for name in LINKS)))
+        return next((link for link in links if link.lower().startswith(("http://", "https://"))), None)
+
+    def pdf(self) -> str:
+        """Where the page says that its work lies as PDF."""
+        link = self.said("citation_pdf_url")
+        return link if link.lower().startswith(("http://", "https://")) else ""
+
+    def identifiers(self) -> Identifiers:
+        """The page's own."""
+        linked = [identifiers_of(element.get("href") or "") for element in self.tree.iter("link") if OWN_LINKS & _relations(element)]
+        named = Identifiers(
+            doi=next((doi for name in DOIS if (doi := normal_doi(self.said(name)))), None),
+            arxiv=next((arxiv for name in ARXIVS if (arxiv := normal_arxiv(self.said(name)))), None),
+            pmid=next((pmid for name in PMIDS if (pmid := normal_pmid(self.said(name)))), None),
+        )
+        known = {scheme: value for said in (*reversed(linked), named) for scheme, value in said.pairs()}
+        return Identifiers(**known)
+
+    def links_to(self, own: Identifiers) -> tuple[Edge, ...]:
+        """The works that its links name, in the page's order, itself left out."""
+        named = (pair for element in self.tree.iter("a") for pair in identifiers_of(element.get("href") or "").pairs())
+        targets = dict.fromkeys(f"{scheme}:{value}" for scheme, value in named if (scheme, value) not in own.pairs())
+        return tuple(Edge(relation="links_to", target=target) for target in list(targets)[:MOST_LINKS])
+
+    def language(self) -> str | None:
+        """The primary subtag of the declared language (BCP 47), lower case."""
+        root = self.tree.getroottree().getroot()
+        declared = (root.get("lang"), root.get("{http://www.w3.org/XML/1998/namespace}lang"), root.get("xml:lang"), self.said(*LANGUAGES))
+        primary = ((value or "").replace("_", "-").split("-")[0].strip().lower() for value in declared)
+        return next((tag for tag in primary if tag.isalpha() and 2 <= len(tag) <= 3), None)
+
+
+def _json_ld(tree: HtmlElement) -> Iterator[Mapping[str, Any]]:
+    """The objects of the page's JSON-LD, those of an `@graph` included; broken scripts are not the page's word."""
+    for script in tree.iter("script"):
+        if (script.get("type") or "").lower() != "application/ld+json":
+            continue
+        try:
+            said = json.loads(script.text or "")
+        except (ValueError, RecursionError):
+            continue
+        for node in said if isinstance(said, list) else [said]:
+            if isinstance(node, Mapping):
+                graph = node.get("@graph")
+                yield node
+                yield from (part for part in graph if isinstance(part, Mapping)) if isinstance(graph, list) else ()
+
+
+def _names(author: Any) -> list[str]:
+    people = author if isinstance(author, list) else [author]
+    names = (person.get("name") if isinstance(person, Mapping) else person for person in people)
+    return [text_of(name) for name in names if isinstance(name, str)]
+
+
+def _relations(element: HtmlElement) -> frozenset[str]:
+    return frozenset((element.get("rel") or "").lower().split())
+
+
+def _year(date: str) -> int | None:
+    found = YEAR.search(date)
+    return int(found[1] or found[2]) if found else None
+
+
+def _tree(html: str) -> HtmlElement:
+    """A whole page or a fragment, however untidy."""
+    from lxml.etree import LxmlError  # type: ignore[import-untyped]
+    from lxml.html import HTMLParser, document_fromstring
+
+    try:
+        return document_fromstring(html.encode("utf-8", "replace"), parser=HTMLParser(encoding="utf-8"))
+    except (LxmlError, ValueError, AssertionError) as broken:  # lxml asserts that there is a body
+        raise Malformed(f"not an HTML page: {broken}") from broken
+
+
+def _has_more(tree: HtmlElement, nodes: int) -> bool:
+    return next(islice(tree.iter(), nodes, None), None) is not None
+
+
+def _cut(tree: HtmlElement, most: int) -> bool:
+    """Leaves the first so many nodes, in the order of the page. Whether there were more."""
+    first = next(islice(tree.iter(), most, None), None)
+    if first is None:
+        return False
+    for node in (first, *first.iterancestors()):
+        parent = node.getparent()
+        if parent is None:
+            break
+        del parent[parent.index(node) + (node is not first) :]
+        if node is not first:
+            node.tail = None
+    return True
+
+
+def _main_text(tree: HtmlElement, *, thorough: bool = True) -> tuple[str, str]:
+    """The main text and the date in the mark-up; all of the text for a page too small to have a main part.
+
+    Thorough: justext is asked for a second opinion, whose time grows with the square of the number of paragraphs.
+    """
+    from copy import deepcopy
+
+    from lxml.etree import LxmlError
+    from trafilatura import bare_extraction, html2txt
+
+    dates = {"original_date": True, "extensive_search": False}
+    try:
+        found: Any = bare_extraction(
+            deepcopy(tree), with_metadata=True, include_comments=False, date_extraction_params=dates, fast=not thorough
+        )
+        text = (found.text if found else "") or html2txt(deepcopy(tree)) or ""
+    except (LxmlError, RecursionError, ValueError, AttributeError, TypeError) as broken:  # what trafilatura lets through
+        raise Malformed(f"its text cannot be extracted: {type(broken).__name__}: {broken}") from broken
+    return text.strip(), (found.date if found else "") or ""

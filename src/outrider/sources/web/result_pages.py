@@ -1,0 +1,203 @@
+"""Search engines' result pages, each read by a few CSS selectors: DuckDuckGo without scripts, Bing, Google.
+
+None of them documents its pages; the selectors follow what the pages held in 2026 (Google's page without scripts: in 2023). A page on
+which nothing is recognised is `Malformed`, so that a changed page is never taken for "nothing found".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import parse_qs, quote_plus, urljoin, urlsplit
+
+from outrider.sources.json_fields import link, text
+from outrider.state.errors import Malformed, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lxml.html import HtmlElement  # type: ignore[import-untyped]
+
+MOST_QUERY_CHARS = 400
+"""Engines cut or refuse what is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where an engine is asked, and where on its page what stands. Selectors other than `result` and `ad` hold within a result."""
+
+    name: str
+    address: str
+    """With `{query}` where the words go."""
+    result: str
+    title: str
+    link: str
+    snippet: str
+    nothing: str
+    """What is there only where nothing was found ..."""
+    challenge: str
+    """... and where it takes us for a robot, or wants a consent first."""
+    ad: str = ""
+    """Results that match this are paid for."""
+    nothing_says: str = ""
+    challenge_says: str = ""
+    """The same by words, as patterns."""
+
+    def asked(self, query: str) -> str:
+        return self.address.replace("{query}", quote_plus(query[:MOST_QUERY_CHARS]))
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.address).hostname or ""
+
+    @property
+    def ready(self) -> str:
+        """A selector for whatever shows that the page is there."""
+        return ", ".join(filter(None, (self.result, self.nothing, self.challenge)))
+
+
+class Found(NamedTuple):
+    url: str
+    title: str
+    snippet: str
+
+
+class ResultPage(NamedTuple):
+    kind: Literal["results", "nothing", "challenge"]
+    results: tuple[Found, ...] = ()
+    """Each link once, in the engine's order, without what is paid for."""
+
+
+DUCKDUCKGO = Engine(
+    "duckduckgo",
+    "https://html.duckduckgo.com/html/?q={query}",
+    result="div.result",
+    title="a.result__a",
+    link="a.result__a[href]",
+    snippet=".result__snippet",
+    nothing=".no-results, .result--no-result",
+    challenge=".anomaly-modal__modal, .anomaly-modal__title, #challenge-form, form[action*='anomaly.js']",
+    ad=".result--ad",
+    challenge_says=r"bots use DuckDuckGo too",
+)
+BING = Engine(
+    "bing",
+    "https://www.bing.com/search?q={query}&setlang=en",
+    result="li.b_algo",
+    title="h2",
+    link="h2 a[href]",
+    snippet=".b_caption p, p.b_lineclamp2, p.b_lineclamp3, p.b_lineclamp4, p",
+    nothing="li.b_no",
+    challenge=".captcha, #captcha, .captcha_header, iframe[src*='challenges.cloudflare.com'], form[action*='/turing/']",
+    ad="li.b_ad li, li.b_ad",
+    challenge_says=r"(?:solve the challenge|one last step).{0,40}(?:continue|human|below)",
+)
+GOOGLE = Engine(
+    "google",
+    "https://www.google.com/search?q={query}&hl=en&udm=14",
+    result="div.tF2Cxc, div.Gx5Zad.fP1Qef.xpd",
+    title="h3",
+    link="a[href]",
+    snippet="div.VwiC3b, div.BNeawe.s3v9rd.AP7Wnd",
+    nothing="#topstuff .mnr-c",
+    challenge="#captcha-form, #recaptcha, .g-recaptcha, form[action*='consent.google']",
+    ad=".uEierd *, #tads *",
+    nothing_says=r"- did not match any documents",
+    challenge_says=r"unusual traffic from your computer network",
+)
+ENGINES = {engine.name: engine for engine in (DUCKDUCKGO, BING, GOOGLE)}
+
+
+def read(engine: Engine, html: str) -> ResultPage:
+    """What an engine's page says. Raises `Malformed` for one on which nothing is recognised."""
+    tree = _tree(engine, html)
+    paid = set(_all(tree, engine.ad)) if engine.ad else set()
+    blocks = [block for block in _all(tree, engine.result) if block not in paid]
+    found = (_found(engine, block) for block in blocks)
+    results: dict[str, Found] = {}
+    for result in filter(None, found):
+        results.setdefault(result.url, result)
+    if results:
+        return ResultPage("results", tuple(results.values()))
+    words = text(" ".join(tree.itertext("body", "p", "div", "span", "h1", "h2", "title", "a", "b", "em", "form", "td")))
+    if _all(tree, engine.challenge) or (engine.challenge_says and re.search(engine.challenge_says, words, re.IGNORECASE)):
+        return ResultPage("challenge")
+    if _all(tree, engine.nothing) or (engine.nothing_says and re.search(engine.nothing_says, words, re.IGNORECASE)):
+        return ResultPage("nothing")
+    raise Malformed(f"{engine.name} answered with a page on which neither results nor their absence are recognised; it may have changed")
+
+
+def target_of(href: str, base: str) -> str | None:
+    """Where a result's link leads in the end; None for what is paid for and for the engine's own pages."""
+    try:
+        url = urljoin(base, href.strip())
+        parts = urlsplit(url)
+        host, given = parts.hostname or "", parse_qs(parts.query)
+        home = urlsplit(base).hostname or ""
+    except ValueError:
+        return None
+    if _is(host, "duckduckgo.com") and parts.path == "/l/":
+        return _elsewhere(given.get("uddg", [""])[0])
+    if parts.path == "/url" and ("google." in host or host == home):
+        return _elsewhere((given.get("q") or given.get("url") or [""])[0])
+    if parts.path == "/ck/a" and (_is(host, "bing.com") or host == home):
+        return _elsewhere(_unpacked(given.get("u", [""])[0]))
+    paid = (_is(host, "duckduckgo.com") and parts.path == "/y.js") or (_is(host, "bing.com") and parts.path.startswith("/aclick"))
+    return None if paid or host == home else _elsewhere(url)
+
+
+def _found(engine: Engine, block: HtmlElement) -> Found | None:
+    links = (target_of(element.get("href") or "", engine.address) for element in _all(block, engine.link))
+    url = next(filter(None, links), None)
+    title = next(filter(None, map(_words, _all(block, engine.title))), "")
+    snippet = next(filter(None, map(_words, _all(block, engine.snippet))), "")
+    return Found(url, title, snippet) if url and title else None
+
+
+def _elsewhere(url: str) -> str | None:
+    return link(url) if urlsplit(url).hostname else None
+
+
+def _unpacked(said: str) -> str:
+    """Bing's `a1` and base64url without padding."""
+    packed = said.removeprefix("a1")
+    try:
+        return base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode() if said.startswith("a1") else ""
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _is(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
+
+
+def _words(element: HtmlElement) -> str:
+    return text("".join(element.itertext()))
+
+
+def _all(element: HtmlElement, selector: str) -> list[HtmlElement]:
+    return list(_selector(selector)(element))
+
+
+@cache
+def _selector(css: str) -> Callable[[HtmlElement], list[HtmlElement]]:
+    try:
+        from lxml.cssselect import CSSSelector  # type: ignore[import-untyped]
+    except ImportError as error:  # lxml's own, where cssselect is missing
+        raise MissingExtra("web search in a browser", "browser") from error
+    made: Callable[[HtmlElement], list[HtmlElement]] = CSSSelector(css)
+    return made
+
+
+def _tree(engine: Engine, html: str) -> HtmlElement:
+    from lxml.etree import LxmlError  # type: ignore[import-untyped]
+    from lxml.html import HTMLParser, document_fromstring
+
+    try:
+        return document_fromstring(html.encode("utf-8", "replace"), parser=HTMLParser(encoding="utf-8"))
+    except (LxmlError, ValueError, AssertionError) as broken:  # lxml asserts that there is a body
+        raise Malformed(f"{engine.name} answered with something else than a page: {broken}") from broken

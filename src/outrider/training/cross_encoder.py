@@ -1,0 +1,125 @@
+"""A cross-encoder to be trained: a checkpoint with one score on top, and scores for many pairs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from outrider.models.loading import device_for, empty_cache, listening, loading, out_of_memory
+from outrider.models.weights import Asked, check_own_code, find
+from outrider.state.errors import MissingExtra, ModelUnavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from sentence_transformers import CrossEncoder
+
+PAIRS_AT_ONCE = 64
+ASKED = Asked("--base", "reranker.device", "reranker.base_url")
+ADVICE = "give --base a folder or hub name of a small encoder such as MiniLM"
+
+
+@dataclass(slots=True)
+class Scorer:
+    """`at_once` shrinks when the memory does not hold a batch, and stays so."""
+
+    encoder: CrossEncoder
+    max_length: int
+    at_once: int = PAIRS_AT_ONCE
+
+    def logits(self, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
+        """Shape (n,), float32; half precision within where a GPU computes."""
+        import torch
+
+        device = self.encoder.device
+        read = self.encoder.tokenizer(
+            [query for query, _ in pairs],
+            [text for _, text in pairs],
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_tensors="pt",
+        ).to(device)
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            return self.encoder.model(**read).logits.float().reshape(-1)
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One score a pair, in their order; batches are formed by length."""
+        import torch
+
+        self.encoder.eval()
+        order = sorted(range(len(pairs)), key=lambda at: (-len(pairs[at][0]) - len(pairs[at][1]), at))
+        found: dict[int, float] = {}
+        start = 0
+        with torch.inference_mode():
+            while start < len(order):
+                places = order[start : start + self.at_once]
+                try:
+                    values: list[float] | None = self.logits([pairs[at] for at in places]).tolist()
+                except (RuntimeError, MemoryError) as error:
+                    self.at_once = halved(error, self.at_once)
+                    values = None
+                if values is None:
+                    empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
+                    continue
+                found.update(zip(places, values, strict=True))
+                start += len(places)
+        return [found[at] for at in range(len(pairs))]
+
+
+def halved(error: RuntimeError | MemoryError, at_once: int) -> int:
+    """Half of `at_once` where `error` says that memory ran out; `ModelUnavailable` where it cannot be halved; any other is raised."""
+    if not out_of_memory(error):
+        raise error
+    if at_once <= 1:
+        raise ModelUnavailable(
+            "memory does not hold the reranker's training, even for the smallest batch; give a smaller --base or --max-length"
+        ) from error
+    return at_once // 2
+
+
+def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
+    """The checkpoint with a fresh scoring head where it has none. `ModelUnavailable` says what is wrong with it."""
+    try:
+        import torch
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        raise MissingExtra("training a reranker", "models") from error
+    with _from(base):
+        found = find(base, fetch=True, asked=ASKED)
+        check_own_code(found, ASKED)
+        on, _ = device_for(device, ASKED)
+        with loading(found, ASKED) as made_up, torch.random.fork_rng():
+            torch.manual_seed(seed)  # the head starts from random numbers
+            encoder = CrossEncoder(
+                str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
+            )
+    if len(encoder) != 1 or encoder.num_labels != 1:
+        raise ModelUnavailable(f"{base} is no encoder that one score can be put on; {ADVICE}")
+    if lacking := [name for name in made_up if "layer" in name or "embeddings" in name]:
+        raise ModelUnavailable(f"no reranker can be started from {base}: its files hold no {lacking[0]}; {ADVICE}")
+    encoder.activation_fn = torch.nn.Identity()  # plain scores: a sigmoid would flatten the best ones into each other
+    return Scorer(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
+
+
+@contextmanager
+def _from(base: str) -> Iterator[None]:
+    try:
+        yield
+    except ModelUnavailable as error:
+        raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
+
+
+def save(scorer: Scorer, folder: Path) -> None:
+    """Weights (safetensors), tokenizer and settings, without a card."""
+    with listening():
+        scorer.encoder.save(str(folder), create_model_card=False)
+
+
+def freeze_word_vectors(encoder: Any) -> None:
+    """Half the weights of a small model, each met a few times in so few pairs: left as they are, training is faster."""
+    for weight in encoder.model.get_input_embeddings().parameters():
+        weight.requires_grad_(False)

@@ -1,0 +1,180 @@
+"""A sentence classifier for the distiller, trained from a small encoder: it reads query and text in one pass and scores every token.
+
+As Provence does (Chirkova et al. 2025, "Provence: efficient and robust context pruning for retrieval-augmented generation"), with the
+mean of a unit's token scores as its logit. The lower layers stay as they are, so that what they make of each case is computed once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.distiller.labelled_cases import Labelled, answering
+from outrider.distiller.units import cut
+from outrider.distiller.windows import Form, Window
+from outrider.models.loading import listening, loading
+from outrider.models.weights import Asked, check_own_code, find
+from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
+from outrider.training.loop import Optimizer, Stepping
+
+ASKED = Asked("--base", "--device", "--base")
+FEWEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(Stepping):
+    epochs: int = 5
+    max_length: int = 512
+    batch: int = 8
+    head_rate: float = 1e-3
+    frozen_layers: int = 3
+    dropout: float = 0.1
+    listwise: float = 0.5
+    """Weight of a softmax over the units of one text beside the loss of each unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    cases: int
+    steps: int
+    losses: tuple[float, ...]
+    """Mean of each epoch."""
+    seconds: float
+
+
+OnEpoch = Callable[[int, float], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    window: Window
+    wanted: Any
+    """Shape (units,): 1 for what answers, else 0."""
+    hidden: Any
+    """What the frozen layers gave, shape (tokens, d)."""
+
+
+def train(base: str, cases: Sequence[Labelled], out: Path, recipe: Recipe | None = None, on_epoch: OnEpoch | None = None) -> Trained:
+    """Trains on the CPU and writes weights (safetensors), tokenizer and settings to `out`, which transformers loads as a token classifier.
+
+    `BadRequest` for too few cases, `ModelUnavailable` for a base that is no BERT, `MissingExtra`.
+    """
+    recipe = recipe or Recipe()
+    if len(cases) < FEWEST:
+        raise BadRequest(f"{len(cases)} labelled texts are too few to train on; give at least {FEWEST}")
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtra("training a distiller", "models") from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model, form = _loaded(base, recipe)
+        return _trained(model, form, cases, out, recipe, on_epoch)
+
+
+def _loaded(base: str, recipe: Recipe) -> tuple[Any, Form]:
+    from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
+
+    found = find(base, fetch=True, asked=ASKED)
+    check_own_code(found, ASKED)
+    with loading(found, ASKED):
+        config = AutoConfig.from_pretrained(found.folder, num_labels=1, id2label={0: "RELEVANT"}, label2id={"RELEVANT": 0})
+        if config.model_type != "bert":
+            raise ModelUnavailable(f"{base} is of the kind {config.model_type}; a distiller is trained from a BERT, such as MiniLM")
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = recipe.dropout
+        model = AutoModelForTokenClassification.from_pretrained(found.folder, config=config, dtype="float32")
+        tokenizer = AutoTokenizer.from_pretrained(found.folder)
+    return model, Form(tokenizer, min(recipe.max_length, config.max_position_embeddings))
+
+
+def _trained(model: Any, form: Form, labelled: Sequence[Labelled], out: Path, recipe: Recipe, on_epoch: OnEpoch | None) -> Trained:
+    started = time.monotonic()
+    cases = [case for one in labelled for case in _cases(model, form, one, recipe.frozen_layers)]
+    layers = model.bert.encoder.layer[recipe.frozen_layers :]
+    head = list(model.classifier.parameters())
+    planned = recipe.epochs * -(-len(cases) // recipe.batch)
+    optimizer = Optimizer([{"params": list(layers.parameters())}, {"params": head, "lr": recipe.head_rate}], recipe, planned)
+
+    def backward(batch: Sequence[_Case]) -> float:
+        loss = _loss(_logits(model, layers, batch), batch, recipe.listwise)
+        loss.backward()
+        return float(loss.item())
+
+    rng = random.Random(recipe.seed)  # noqa: S311 - reproducible, no secret
+    losses = []
+    model.train()
+    for epoch in range(recipe.epochs):
+        steps = optimizer.steps(_batches(cases, recipe.batch, rng), backward)
+        losses.append(sum(step.loss * len(step.batch) for step in steps) / len(cases))
+        if on_epoch:
+            on_epoch(epoch, losses[-1])
+    model.eval()
+    with listening():
+        model.save_pretrained(out)
+        form.tokenizer.save_pretrained(out)
+    return Trained(len(cases), planned, tuple(losses), time.monotonic() - started)
+
+
+def _cases(model: Any, form: Form, one: Labelled, frozen: int) -> Iterator[_Case]:
+    """One a window."""
+    import torch
+
+    its = cut(one.reading)
+    right = set(answering(its, one)) if one.answers else set()
+    for window in form.windows(form.query(one.query), its):
+        wanted = torch.tensor([float(unit in right) for unit, _, _ in window.spans])
+        yield _Case(window, wanted, _frozen(model, form, window, frozen))
+
+
+def _frozen(model: Any, form: Form, window: Window, layers: int) -> Any:
+    import torch
+
+    read = form.batch([window])
+    model.eval()
+    with torch.inference_mode():
+        hidden = model.bert.embeddings(input_ids=read["input_ids"], token_type_ids=read.get("token_type_ids"))
+        for layer in model.bert.encoder.layer[:layers]:
+            hidden = layer(hidden)
+    return hidden[0].clone()
+
+
+def _logits(model: Any, layers: Any, batch: Sequence[_Case]) -> list[Any]:
+    """For each case, one for each unit."""
+    import torch
+
+    longest = max(len(case.window.ids) for case in batch)
+    hidden = torch.zeros(len(batch), longest, batch[0].hidden.shape[-1])
+    mask = torch.full((len(batch), 1, 1, longest), torch.finfo(torch.float32).min)
+    for row, case in enumerate(batch):
+        hidden[row, : len(case.hidden)] = case.hidden
+        mask[row, :, :, : len(case.hidden)] = 0.0
+    for layer in layers:
+        hidden = layer(hidden, mask)
+    scores = model.classifier(model.dropout(hidden)).squeeze(-1)
+    return [
+        torch.stack([scores[row, first : max(last, first + 1)].mean() for _, first, last in case.window.spans])
+        for row, case in enumerate(batch)
+    ]
+
+
+def _loss(logits: Sequence[Any], batch: Sequence[_Case], listwise: float) -> Any:
+    import torch
+
+    total = torch.zeros(())
+    for scores, case in zip(logits, batch, strict=True):
+        total = total + torch.nn.functional.binary_cross_entropy_with_logits(scores, case.wanted)
+        if right := float(case.wanted.sum()):
+            total = total - listwise * (torch.log_softmax(scores, 0) * case.wanted).sum() / right
+    return total / len(batch)
+
+
+def _batches(cases: Sequence[_Case], size: int, rng: random.Random) -> list[list[_Case]]:
+    """Each case once; those of like length together, with some chance in it."""
+    ordered = sorted(cases, key=lambda case: len(case.window.ids) + rng.random() * 100)
+    made = [ordered[at : at + size] for at in range(0, len(ordered), size)]
+    rng.shuffle(made)
+    return made

@@ -1,0 +1,146 @@
+"""Questions from a library: in one pass, holding only the records that were drawn."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outrider.library.record_reader import chunks
+from outrider.state.filters import Compare
+from outrider.state.records import Record
+from outrider.training.questions import Question, body_of, draw, questions_of
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
+
+CITES = "cites"
+COLUMNS = ("doi", "pmid", "arxiv")
+"""Identifiers that the library can look up."""
+CITED_EACH = 3
+"""Most citations of one record that become questions, so that one long review does not outweigh the others."""
+KNOWN_EACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Records in an order that the seed decides: what questions are made of, and what random wrong answers are taken from."""
+
+    records: tuple[Record, ...]
+    citing: tuple[Record, ...]
+
+
+async def drawn(library: Library, count: int, seed: int) -> Drawn:
+    """Up to `count` records with text and as many that cite, evenly from the whole library, the same for the same seed."""
+    some = _Lowest(count)
+    citing = _Lowest(count)
+    async for record in library.scan():
+        place = draw(seed, "record", record.doc_id)
+        if body_of(record):
+            some.offer(place, record)
+        if record.title and any(edge.relation == CITES for edge in record.edges):
+            citing.offer(place, record)
+    return Drawn(some.sorted(), citing.sorted())
+
+
+def known(records: Sequence[Record], seed: int) -> Iterator[Question]:
+    """One question of each record, then a second of each, and so on."""
+    made = [questions_of(record, seed)[:KNOWN_EACH] for record in records]
+    for turn in range(KNOWN_EACH):
+        for questions in made:
+            yield from questions[turn : turn + 1]
+
+
+async def citations(library: Library, citing: Sequence[Record], seed: int) -> list[Question]:
+    """A title asks for what its record cites, as far as the library holds it."""
+    held = await _held(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
+    questions: list[Question] = []
+    for record in citing:
+        targets = [held.get(edge.target, "") for edge in record.edges if edge.relation == CITES]
+        cited = sorted({doc_id for doc_id in targets if doc_id and doc_id != record.doc_id})
+        chosen = sorted(cited, key=lambda doc_id: (draw(seed, "citation", record.doc_id, doc_id), doc_id))[:CITED_EACH]
+        excluded = frozenset({record.doc_id, *cited})
+        questions += [Question(record.title, "citation", record.doc_id, {doc_id: 1}, excluded) for doc_id in chosen]
+    return questions
+
+
+async def judged(library: Library, judgements: Mapping[str, Mapping[str, int]]) -> tuple[list[Question], list[str]]:
+    """Questions with at least one relevant record, and the ids, sorted, that the library does not hold."""
+    named = sorted({doc_id for relevance in judgements.values() for doc_id in relevance})
+    held = {record.doc_id async for record in _fetched(library, named)}
+    questions = [
+        Question(query, "judgement", query, {doc_id: value for doc_id, value in relevance.items() if doc_id in held})
+        for query, relevance in judgements.items()
+    ]
+    return [one for one in questions if any(one.relevance.values())], [doc_id for doc_id in named if doc_id not in held]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    train: tuple[Question, ...]
+    held_out: tuple[Question, ...]
+
+
+def split(questions: Iterable[Question], share: float, seed: int) -> Split:
+    """Held out by source: no record that a held-out question is made from, or is answered by, is so in training.
+
+    A judged query falls on its side by its own words; known items and citations about judged records are left out, and so is a
+    citation between the two sides.
+    """
+    every = list(questions)
+    judged_ids = {doc_id for one in every if one.kind == "judgement" for doc_id in one.relevance}
+    train: list[Question] = []
+    held_out: list[Question] = []
+    for one in every:
+        ends = {one.source} if one.kind == "judgement" else {one.source, *one.relevance}
+        if one.kind != "judgement" and ends & judged_ids:
+            continue
+        sides = {draw(seed, "held out", end) < share for end in sorted(ends)}
+        if len(sides) == 1:
+            (held_out if sides.pop() else train).append(one)
+    return Split(tuple(train), tuple(held_out))
+
+
+async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
+    """The id of each target (`doi:...`, `pmid:...`, `arxiv:...`, `doc:...`) that the library holds."""
+    wanted: dict[str, list[str]] = {}
+    for target in dict.fromkeys(targets):
+        scheme, _, value = target.partition(":")
+        wanted.setdefault(scheme, []).append(value)
+    held: dict[str, str] = {}
+    for scheme in (scheme for scheme in COLUMNS if scheme in wanted):
+        for values in chunks(wanted[scheme]):
+            for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
+                held.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
+    async for record in _fetched(library, wanted.get("doc", [])):
+        held[f"doc:{record.doc_id}"] = record.doc_id
+    return held
+
+
+async def _fetched(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
+    for chunk in chunks(doc_ids):
+        for record in await library.fetch(chunk):
+            yield record
+
+
+class _Lowest:
+    """The records with the lowest places among any number offered; bodies are cut, since more is never read."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._heap: list[tuple[float, str, Record]] = []
+
+    def offer(self, place: float, record: Record) -> None:
+        entry = (-place, record.doc_id, _brief(record))
+        if len(self._heap) < self._count:
+            heapq.heappush(self._heap, entry)
+        elif self._heap and entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    def sorted(self) -> tuple[Record, ...]:
+        return tuple(record for _, _, record in sorted(self._heap, key=lambda entry: (-entry[0], entry[1])))
+
+
+def _brief(record: Record) -> Record:
+    return record.model_copy(update={"text": record.text[: len(body_of(record))]})

@@ -1,0 +1,242 @@
+"""Training loop of rerankers and distillers, and the fine-tuning of a reranker with it.
+
+The loop is AdamW with linear warm-up and decay. A reranker learns by a softmax over each group of texts; its nDCG on held-out groups is
+checked in between, and the best weights are restored at the end. Its loss is localized contrastive estimation (Gao, Dai and Callan 2021,
+"Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline"): the right text of a group against wrong ones that the first stage
+itself returns.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from outrider.models.loading import empty_cache
+from outrider.training.candidate_groups import Group
+from outrider.training.cross_encoder import Scorer, freeze_word_vectors, halved
+from outrider.training.questions import generator
+from outrider.training.ranking_measures import mean_ndcg
+
+if TYPE_CHECKING:
+    import torch
+
+INTERRUPTED = "interrupted"
+WINDOW = 16
+"""Batches whose groups are sorted by length among themselves, so that little is padded and the order stays nearly random."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """Parameters of AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization")."""
+
+    seed: int = 0
+    learning_rate: float = 1e-4
+    warm_up: float = 0.1
+    """Share of all steps in which the rate rises linearly to its full height; from there it falls linearly to 0."""
+    weight_decay: float = 0.01
+
+
+class Step(NamedTuple, Generic[T]):
+    batch: Sequence[T]
+    loss: float
+    seconds: float
+
+
+class Optimizer:
+    """AdamW with linear warm-up and decay over a planned number of steps."""
+
+    def __init__(self, groups: Sequence[dict[str, Any]], stepping: Stepping, planned: int) -> None:
+        """`groups` are torch's parameter groups; those without a rate or decay of their own take `stepping`'s."""
+        import torch
+
+        rising = max(1, int(planned * stepping.warm_up))
+
+        def factor(step: int) -> float:
+            return min((step + 1) / rising, max(0.0, (planned - step) / max(1, planned - rising)))
+
+        self._weights = [weight for group in groups for weight in group["params"]]
+        self._adamw = torch.optim.AdamW(list(groups), lr=stepping.learning_rate, weight_decay=stepping.weight_decay)
+        self._rates = torch.optim.lr_scheduler.LambdaLR(self._adamw, factor)
+
+    def steps(self, batches: Iterable[Sequence[T]], backward: Callable[[Sequence[T]], float]) -> Iterator[Step[T]]:
+        """One step a batch. `backward` computes the gradients of a batch and returns its loss."""
+        import torch
+
+        for batch in batches:
+            started = time.monotonic()
+            loss = backward(batch)
+            torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
+            self._adamw.step()
+            self._rates.step()
+            self._adamw.zero_grad()
+            yield Step(batch, loss, time.monotonic() - started)
+
+    def forget_gradients(self) -> None:
+        """For a batch that failed halfway."""
+        self._adamw.zero_grad()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(Stepping):
+    pairs: int = 5_000
+    """To train on, about; those to check with come on top."""
+    epochs: int = 2
+    """A third made it worse on SciFact (held-out nDCG@10 .795 after two, .764 in the third)."""
+    max_length: int = 192
+    batch_groups: int = 4
+    checks_an_epoch: int = 2
+    patience: int = 2
+    """Checks in a row without a better one after which the training ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    step: int
+    loss: float
+    """Mean of the steps since the check before."""
+    ndcg: float
+
+
+@dataclass(slots=True)
+class Trained:
+    """Result of a training; the scorer holds the best weights."""
+
+    steps: int = 0
+    planned: int = 0
+    checks: list[Check] = field(default_factory=list)
+    best: Check | None = None
+    scores: list[list[float]] = field(default_factory=list)
+    """Of the held-out texts at the best check."""
+    ended: str = "all epochs done"
+    pairs: int = 0
+    busy_s: float = 0.0
+    """Seconds of the steps, without the checks."""
+
+
+OnStep = Callable[[int, int, float | None], None]
+"""Called with steps done, steps planned, and the best nDCG so far, None before the first check."""
+
+
+def fit(scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep) -> Trained:
+    """Train until the epochs are done, nothing improves any more, or `stop` is set. Blocking.
+
+    The scorer keeps the weights of the best check; `Trained.best` is None where `stop` was set before the first check.
+    """
+    import torch
+
+    freeze_word_vectors(scorer.encoder)
+    devices = [scorer.encoder.device] if scorer.encoder.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(recipe.seed)  # dropout; all other chance here has generators of its own
+        return _Loop(scorer, train, held_out, recipe, stop, on_step).run()
+
+
+class _Loop:
+    def __init__(
+        self, scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep
+    ) -> None:
+        self.scorer, self.train, self.held_out, self.recipe, self.stop, self.on_step = scorer, train, held_out, recipe, stop, on_step
+        each = -(-len(train) // recipe.batch_groups)
+        self.every = max(1, each // recipe.checks_an_epoch)
+        self.done = Trained(planned=each * recipe.epochs)
+        self.optimizer = _optimizer(scorer, recipe, self.done.planned)
+        self.groups_at_once = recipe.batch_groups
+        self.best_weights: dict[str, torch.Tensor] = {}
+
+    def run(self) -> Trained:
+        losses: list[float] = []
+        for batch, loss, seconds in self.optimizer.steps(self._batches(), self._backward):
+            losses.append(loss)
+            self.done.busy_s += seconds
+            self.done.steps += 1
+            self.done.pairs += sum(len(group.texts) for group in batch)
+            self.on_step(self.done.steps, self.done.planned, self.done.best.ndcg if self.done.best else None)
+            if self.done.steps % self.every == 0 or self.done.steps == self.done.planned:
+                self._check(sum(losses) / len(losses))
+                losses.clear()
+                if self._stale():
+                    self.done.ended = f"no better in {self.recipe.patience} checks"
+                    break
+        if self.best_weights:
+            self.scorer.encoder.model.load_state_dict(self.best_weights)
+        self.scorer.encoder.eval()
+        return self.done
+
+    def _batches(self) -> Iterator[list[Group]]:
+        for epoch in range(self.recipe.epochs):
+            rng = generator(self.recipe.seed, "epoch", str(epoch))
+            for batch in batches(self.train, self.recipe.batch_groups, rng):
+                if self.stop.is_set():
+                    self.done.ended = INTERRUPTED
+                    return
+                yield batch
+
+    def _backward(self, batch: Sequence[Group]) -> float:
+        """The gradients of a batch, in as many pieces as fit into memory."""
+        self.scorer.encoder.train()
+        while True:
+            try:
+                pieces = (batch[start : start + self.groups_at_once] for start in range(0, len(batch), self.groups_at_once))
+                return float(sum(self._backward_piece(piece, len(batch)) for piece in pieces))
+            except (RuntimeError, MemoryError) as error:
+                self.groups_at_once = halved(error, self.groups_at_once)
+            self.optimizer.forget_gradients()
+            empty_cache()
+
+    def _backward_piece(self, piece: Sequence[Group], of: int) -> float:
+        logits = self.scorer.logits([(group.query, text) for group in piece for text in group.texts])
+        loss = _loss(logits, [len(group.texts) for group in piece]) / of
+        loss.backward()
+        return float(loss.item())
+
+    def _check(self, loss: float) -> None:
+        scores = list_scores(self.scorer, self.held_out)
+        check = Check(self.done.steps, loss, mean_ndcg(self.held_out, scores))
+        self.done.checks.append(check)
+        if self.done.best is None or check.ndcg > self.done.best.ndcg:
+            self.done.best, self.done.scores = check, scores
+            weights = self.scorer.encoder.model.state_dict()
+            self.best_weights = {name: weight.detach().cpu().clone() for name, weight in weights.items()}
+
+    def _stale(self) -> bool:
+        best = self.done.best
+        return best is not None and len(self.done.checks) - 1 - self.done.checks.index(best) >= self.recipe.patience
+
+
+def list_scores(scorer: Scorer, groups: Sequence[Group]) -> list[list[float]]:
+    """The model's scores of each group's texts."""
+    scores = iter(scorer.scores([(group.query, text) for group in groups for text in group.texts]))
+    return [[next(scores) for _ in group.texts] for group in groups]
+
+
+def batches(groups: Sequence[Group], size: int, rng: random.Random) -> list[list[Group]]:
+    """Every group once, shuffled; within a window of `WINDOW` batches those of like length stand together."""
+    order = rng.sample(list(groups), len(groups))
+    made: list[list[Group]] = []
+    for start in range(0, len(order), size * WINDOW):
+        window = sorted(order[start : start + size * WINDOW], key=lambda group: sum(map(len, group.texts)))
+        made += [window[at : at + size] for at in range(0, len(window), size)]
+    rng.shuffle(made)
+    return made
+
+
+def _loss(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """Sum over the groups of -log softmax(first text)."""
+    import torch
+
+    groups = torch.split(logits, list(sizes))
+    return torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum()
+
+
+def _optimizer(scorer: Scorer, recipe: Recipe, steps: int) -> Optimizer:
+    weights = [weight for weight in scorer.encoder.model.parameters() if weight.requires_grad]
+    decayed = [weight for weight in weights if weight.ndim > 1]
+    plain = [weight for weight in weights if weight.ndim <= 1]  # biases and norms
+    return Optimizer([{"params": decayed}, {"params": plain, "weight_decay": 0.0}], recipe, steps)

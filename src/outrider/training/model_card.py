@@ -1,0 +1,171 @@
+"""Report and model card of a trained reranker.
+
+The card is Markdown under the front matter that model hubs read. Its fields: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from outrider.training.loop import INTERRUPTED, Check, Recipe
+from outrider.training.output_folder import RECORD
+
+FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingReport:
+    """What a training came to. nDCG@10 is of the held-out lists; the first figure is what the reranker must improve on."""
+
+    out: str
+    saved: bool
+    """False where it was interrupted before there was anything to save."""
+    ended: str
+    words_ndcg: float
+    reranker_ndcg: float | None
+    blended_ndcg: float | None
+    base: str
+    base_licence: str | None
+    library_id: str
+    snapshot: str
+    questions: int
+    pairs: int
+    kinds: dict[str, int]
+    held_out: int
+    held_out_pairs: int
+    unknown_ids: tuple[str, ...]
+    recipe: Recipe
+    checks: tuple[Check, ...]
+    best_step: int
+    steps: int
+    planned: int
+    train_s: float
+    pairs_per_s: float
+    device: str
+    versions: dict[str, str]
+
+    @property
+    def interrupted(self) -> bool:
+        return self.ended == INTERRUPTED
+
+
+def licence_of(base: str) -> str | None:
+    """What the card of a local checkpoint says; None where there is none, or it says nothing."""
+    try:
+        text = (Path(base).expanduser() / "README.md").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = FRONT_MATTER.match(text)
+    try:
+        fields = yaml.safe_load(found.group(1)) if found else None
+    except yaml.YAMLError:
+        return None
+    said = fields.get("license") if isinstance(fields, dict) else None
+    return said if isinstance(said, str) else None
+
+
+def card(report: TrainingReport) -> str:
+    return f"---\n{yaml.safe_dump(_front(report), sort_keys=False)}---\n\n{_body(report)}"
+
+
+def _front(report: TrainingReport) -> dict[str, Any]:
+    return {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "text-ranking",
+        "tags": ["sentence-transformers", "cross-encoder", "reranker", "outrider"],
+        **({"license": report.base_licence} if report.base_licence else {}),
+        **({"base_model": report.base} if HUB_NAME.fullmatch(report.base) and not _is_folder(report.base) else {}),
+    }
+
+
+def _body(report: TrainingReport) -> str:
+    return f"""# A reranker trained from one library
+
+A cross-encoder that scores how well a text answers a query; larger is better, and scores of two queries do not compare. It was
+fine-tuned by Outrider on pairs made from one library, for searches of that library.
+
+```python
+from sentence_transformers import CrossEncoder
+CrossEncoder("FOLDER").predict([("query", "title and abstract")])
+```
+
+## What it was made from
+{_origins(report)}
+
+title: a record's title asks for its body. sentence: a sentence asks for the rest of its record. citation: a title asks for what the
+record cites. judgement: people judged. Wrong answers come from places 5 to 50 of the library's own search, and from any record.
+
+## Held-out figures
+nDCG@10 of the held-out lists. What a query was taken from is missing in every text.
+
+{_figures(report)}
+
+## Training
+{_training(report)}
+
+The same seed, library and base give the same pairs in the same order and the same starting weights. The trained weights differ in
+their last digits between machines, numbers of threads, and GPUs.
+
+## Limits
+It knows the words and the kind of text of one library. The queries it learned from were mostly made by rule, not typed by people;
+the held-out figures are about such queries. `outrider library probe` says whether it helps the library's searches; records that it
+was trained on are named in `{RECORD}`. Text beyond {report.recipe.max_length} tokens is not read.
+"""
+
+
+def _origins(report: TrainingReport) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items())
+    return _table({
+        "Base": f"a local checkpoint, `{base_name(report.base)}`" if _is_folder(report.base) else f"`{report.base}`",
+        "Licence of the base": report.base_licence or "not stated in its folder",
+        "Library and version": report.snapshot,
+        "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
+        "Held out": f"{report.held_out:,} questions with {report.held_out_pairs:,} texts, made from other records",
+    })  # fmt: skip
+
+
+def _figures(report: TrainingReport) -> str:
+    return _table({
+        "Before: words alone (BM25 over the same texts)": _figure(report.words_ndcg),
+        "After: this reranker alone": _figure(report.reranker_ndcg),
+        "After: both, half and half": _figure(report.blended_ndcg),
+    })  # fmt: skip
+
+
+def _training(report: TrainingReport) -> str:
+    recipe = report.recipe
+    return _table({
+        "Loss": "softmax over each group of one right and its wrong answers (localized contrastive estimation)",
+        "Steps": f"{report.steps:,} of {report.planned:,}; best at {report.best_step:,}; {report.ended}",
+        "Batch": f"{recipe.batch_groups} questions",
+        "Learning rate": f"{recipe.learning_rate:g}, warm-up over {recipe.warm_up:.0%} of the steps, then linear decay",
+        "Length": f"{recipe.max_length} tokens of query and text together",
+        "Word vectors": "those of the base, unchanged",
+        "Seed": str(recipe.seed),
+        "Time": f"{report.train_s:,.0f} s on {report.device} ({report.pairs_per_s:.1f} pairs/s)",
+        "Versions": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+    })  # fmt: skip
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value.replace('|', '/')} |" for name, value in rows.items())])
+
+
+def _figure(ndcg: float | None) -> str:
+    return "not measured" if ndcg is None else f"{ndcg:.3f}"
+
+
+def base_name(base: str) -> str:
+    """A local folder by its name alone: where it lies is nobody's business."""
+    return Path(base).expanduser().resolve().name if _is_folder(base) else base
+
+
+def _is_folder(base: str) -> bool:
+    return Path(base).expanduser().is_dir()

@@ -1,0 +1,60 @@
+"""nDCG@10 with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
+
+nDCG@10 of candidate lists: as a model orders them, and as word matching does, which is what it must improve on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from outrider.state.reranking import blended
+from outrider.text.words import stems
+from outrider.training.candidate_groups import Group
+
+CUT = 10
+
+
+def ndcg(ranked: Iterable[int], every: Iterable[int]) -> float:
+    """How near a ranking comes to the best one, from 0 to 1, as trec_eval counts; 0 where nothing is relevant.
+
+    `ranked` is the relevance at each place, `every` that of all records, found or not.
+    """
+    best = _gain(sorted(every, reverse=True))
+    return _gain(list(ranked)) / best if best else 0.0
+
+
+def _gain(relevance: list[int]) -> float:
+    return sum(value / math.log2(place + 2) for place, value in enumerate(relevance[:CUT]))
+
+
+def mean_ndcg(groups: Sequence[Group], scores: Sequence[Sequence[float]]) -> float:
+    return sum(ordered_ndcg(group.relevance, given) for group, given in zip(groups, scores, strict=True)) / len(groups)
+
+
+def ordered_ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
+    """nDCG@10 of the order that the scores give; equal scores keep the worse order."""
+    order = sorted(range(len(scores)), key=lambda at: (-scores[at], relevance[at], at))
+    return ndcg((relevance[at] for at in order), relevance)
+
+
+def word_matching(groups: Sequence[Group]) -> list[list[float]]:
+    """BM25 over the very texts that the model sees, terms weighted by all texts of all lists.
+
+    The library's own index would not do: it holds the part that the query was taken from.
+    """
+    from rank_bm25 import BM25Okapi
+
+    engine = BM25Okapi([stems(text) or [""] for group in groups for text in group.texts])
+    scores: list[list[float]] = []
+    start = 0
+    for group in groups:
+        end = start + len(group.texts)
+        scores.append([float(score) for score in engine.get_batch_scores(stems(group.query), list(range(start, end)))])
+        start = end
+    return scores
+
+
+def half_and_half(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
+    """As a search blends them by default (`reranker.weight`)."""
+    return [blended(one, other, 0.5) for one, other in zip(first, second, strict=True)]

@@ -1,0 +1,253 @@
+"""Does a reranker make this library's ranking better? Asked of known items, answered by a paired test.
+
+A sample of the library is copied into a library of its own for the time of the probe, where a title that asks for its record is left
+out of it, so that first stage and reranker both have to find it by what else it says. A few words that ask are left in. Each kind of
+query alone misleads, so that a gain counts only where neither kind pays for the other. The rerankers are judged one after the other, so
+that no two models lie in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from outrider.models.rerank.cross_encoder import CrossEncoderReranker
+from outrider.models.rerank.select import revision_of
+from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
+from outrider.state.hits import Scored
+from outrider.state.ports import Clock, OnCount, Reranker
+from outrider.state.records import Record
+from outrider.state.reranking import Effect, Verdict, best_first, best_verdict, blended, read_text
+from outrider.training.known_items import KnownItem, known_items
+from outrider.training.output_folder import trained_on
+from outrider.training.ranking_measures import ndcg
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
+
+FirstStage = Callable[[str, int], Awaitable[Sequence[Scored]]]
+"""A query and how many records are wanted; best first, with their scores."""
+MakeFirstStage = Callable[["Library"], Awaitable[FirstStage]]
+"""For a library of records alone: embeds them where it searches by vectors."""
+
+QUERIES = 200
+MIN_QUERIES = 20
+"""Below this no difference that matters could be told from chance."""
+COPIED = 2_000
+"""Records among which the known ones are looked for. More make a probe harder and longer: without a GPU embedding them takes a minute."""
+SIGNIFICANT = 0.05
+TOLERATED_LOSS = 0.01
+"""Mean nDCG@10 that one kind of query may lose: what one answer in 37 that slips from the first place to the second costs.
+Without it a kind on which a reranker does nothing at all would forbid it by chance in every other probe."""
+ROUNDS = 10_000
+BLOCK = 2**20
+"""Signs drawn at once: 8 MiB of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Verdicts, the chosen one first, and what kept other rerankers from being judged."""
+
+    verdicts: tuple[Verdict, ...]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+async def probe(  # noqa: PLR0913 - what is judged, on what, and how
+    library: Library,
+    first_stage: MakeFirstStage,
+    rerankers: Sequence[Reranker],
+    *,
+    depth: int,
+    weight: float,
+    clock: Clock,
+    queries: int = QUERIES,
+    seed: int = 0,
+    progress: OnCount | None = None,
+) -> Probed:
+    """Judges each reranker on the same queries and keeps the verdicts in the library, in one commit at the end.
+
+    `depth` and `weight` are those of the searches (see `blended`). Raises `BadRequest` where the library gives too few queries,
+    `ModelUnavailable` where no reranker could be run. Records that one of the rerankers was trained on are not asked for.
+    """
+    snapshot = await library.snapshot()
+    records = await library.sample(max(COPIED, 2 * queries), seed)
+    learned = frozenset[str]().union(*(trained_on(one.name) for one in rerankers))
+    items = known_items([record for record in records if record.doc_id not in learned], queries, seed)
+    if len(items) < MIN_QUERIES:
+        raise BadRequest(
+            f"the library gives {len(items)} known items, a probe needs {MIN_QUERIES}: records with a title and a text of several words"
+            + (", which none of the rerankers was trained on" if learned else "")
+        )
+    trial = _Trial(depth, weight, progress or (lambda *_: None), len(items) * (1 + len(rerankers)))
+    async with _copy(records, items) as copy:
+        await trial.search(items, await first_stage(copy))
+    for reranker in rerankers:
+        await trial.rerank(reranker)
+    if not trial.after:
+        why = "; ".join(trial.failed.values()) or "none is at hand; see reranker.model_name"
+        raise ModelUnavailable(f"no reranker could be probed: {why}")
+    trial.progress(trial.steps, trial.steps)
+    judged_at = datetime.fromtimestamp(clock(), UTC).isoformat()
+    verdicts = judged(trial, seed, snapshot, judged_at)
+    await library.remember_verdicts(verdicts)
+    return Probed(verdicts, trial.failed)
+
+
+@asynccontextmanager
+async def _copy(records: Sequence[Record], items: Sequence[KnownItem]) -> AsyncIterator[Library]:
+    """A library for the time of the probe: the records, those of the items without what asks for them."""
+    from outrider.library.library import Library
+
+    hidden = {item.record.doc_id: item.record for item in items}
+    with TemporaryDirectory(prefix="outrider-probe-") as folder:
+        copy = await Library.open(folder)
+        try:
+            await copy.upsert([hidden.get(record.doc_id, record) for record in records])
+            await copy.optimize(force=True)
+            yield copy
+        finally:
+            copy.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query, its answer, and what the first stage found: ids and scores, best first."""
+
+    query: str
+    answer: str
+    whole: bool
+    """Whether the query is a whole title, not just words."""
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+
+    def ndcg(self, ranking: Sequence[str]) -> float:
+        """Of these ids, best first; one record is right."""
+        return ndcg((doc_id == self.answer for doc_id in ranking), [1])
+
+
+@dataclass(slots=True)
+class _Trial:
+    """What the first stage found for every query, and nDCG@10 before and after each reranker; one that fails is left out."""
+
+    depth: int
+    weight: float
+    progress: OnCount
+    steps: int
+    done: int = 0
+    asked: list[_Asked] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    """What rerankers read, by id: once, however many queries find it."""
+    after: dict[str, list[float]] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def before(self) -> list[float]:
+        return [one.ndcg(one.ids) for one in self.asked]
+
+    async def search(self, items: Sequence[KnownItem], first_stage: FirstStage) -> None:
+        for item in items:
+            self._step()
+            found = await first_stage(item.query, self.depth)
+            ids = tuple(one.record.doc_id for one in found)
+            self.texts.update((one.record.doc_id, read_text(one.record)) for one in found)
+            self.asked.append(_Asked(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in found)))
+
+    async def rerank(self, reranker: Reranker) -> None:
+        until = self.done + len(self.asked)
+        try:
+            self.after[reranker.name] = [await self._reranked(reranker, one) for one in self.asked]
+            self.revisions[reranker.name] = await asyncio.to_thread(revision_of, reranker)
+        except (ModelError, MissingExtra) as error:
+            self._fails(reranker, str(error))
+        except MemoryError:
+            self._fails(reranker, f"{reranker.name} does not fit into this machine's memory")
+        finally:
+            self.done = until
+            if isinstance(reranker, CrossEncoderReranker):
+                reranker.release()
+
+    async def _reranked(self, reranker: Reranker, one: _Asked) -> float:
+        self._step()
+        scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
+        order = best_first(blended(one.scores, scores, self.weight))
+        return one.ndcg([one.ids[place] for place in order])
+
+    def _step(self) -> None:
+        self.progress(self.done, self.steps)
+        self.done += 1
+
+    def _fails(self, reranker: Reranker, why: str) -> None:
+        self.failed[reranker.name] = why
+        self.after.pop(reranker.name, None)
+
+
+def judged(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
+    """A verdict for each reranker, best first; p is multiplied by their number (Bonferroni), the best that helps is chosen."""
+    verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=best_verdict)
+    first = verdicts[0]
+    return (first.model_copy(update={"chosen": first.effect == "better"}), *verdicts[1:])
+
+
+def _verdict(trial: _Trial, name: str, seed: int, snapshot: str, judged_at: str) -> Verdict:
+    differences = [new - old for new, old in zip(trial.after[name], trial.before, strict=True)]
+    p = min(1.0, sign_flip_p(differences, seed) * len(trial.after))
+    effect, said = _effect(differences, [one.whole for one in trial.asked], p)
+    count, before, after = len(differences), _mean(trial.before), _mean(trial.after[name])
+    figures = f"nDCG@10 {before:.3f} -> {after:.3f} ({after - before:+.3f}, p {p:.2g}) on {count} known items, {judged_at[:10]}"
+    return Verdict(
+        reranker=name,
+        revision=trial.revisions[name],
+        effect=effect,
+        before=before,
+        after=after,
+        p=p,
+        queries=count,
+        depth=trial.depth,
+        weight=trial.weight,
+        seed=seed,
+        snapshot=snapshot,
+        judged_at=judged_at,
+        why=f"{name} {said}: {figures}",
+    )
+
+
+def _effect(differences: Sequence[float], whole: Sequence[bool], p: float) -> tuple[Effect, str]:
+    """Better only where the mean gain is no mere chance and neither kind of query loses more than `TOLERATED_LOSS` for it."""
+    if p >= SIGNIFICANT:
+        return "unclear", "may or may not make this library's ranking better"
+    if _mean(differences) < 0:
+        return "worse", "makes this library's ranking worse"
+    titles = _mean([one for one, title in zip(differences, whole, strict=True) if title])
+    few = _mean([one for one, title in zip(differences, whole, strict=True) if not title])
+    if min(titles, few) < -TOLERATED_LOSS:
+        return "unclear", f"helps one kind of query and harms the other (titles {titles:+.3f}, a few words {few:+.3f})"
+    return "better", "makes this library's ranking better"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def sign_flip_p(differences: Sequence[float], seed: int = 0, rounds: int = ROUNDS) -> float:
+    """Two-sided p of the paired randomisation test (Smucker, Allan and Carterette, CIKM 2007), at least 1 / (rounds + 1).
+
+    How often the mean is as far from 0 when each difference keeps or loses its sign by chance.
+    """
+    import numpy as np
+
+    values = np.asarray([one for one in differences if one], dtype=np.float64)  # a 0 stays 0 whatever its sign
+    if not values.size:
+        return 1.0
+    draw = np.random.default_rng(seed)
+    at_once = max(1, BLOCK // values.size)
+    extreme = 0
+    for start in range(0, rounds, at_once):
+        signs = draw.integers(0, 2, (min(at_once, rounds - start), values.size), dtype=np.int8) * 2 - 1
+        extreme += int(np.count_nonzero(np.abs(signs @ values) >= abs(values.sum()) - 1e-9))
+    return (extreme + 1) / (rounds + 1)

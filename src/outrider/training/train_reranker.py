@@ -1,0 +1,126 @@
+"""A trained reranker from a library: pairs, training, measuring, and the folder that a search can then be given."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from outrider.training import cross_encoder as model
+from outrider.training import loop
+from outrider.training import ranking_measures as measure
+from outrider.training.candidate_groups import kinds
+from outrider.training.loop import Recipe, Trained
+from outrider.training.model_card import TrainingReport, base_name, card, licence_of
+from outrider.training.output_folder import record, refuse_foreign, replacing
+from outrider.training.training_set import TrainingSet, training_set
+from outrider.version import __version__
+
+if TYPE_CHECKING:
+    from outrider.library.library import Library
+
+PACKAGES = ("sentence-transformers", "transformers", "torch")
+OnProgress = Callable[[str, int, int, str], None]
+"""Called with what is being done, how much of it is done, of how much, and what is known so far; from any thread."""
+
+
+async def train_reranker(
+    library: Library,
+    out: Path,
+    *,
+    base: str,
+    judgements: Mapping[str, Mapping[str, int]] | None = None,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    progress: OnProgress | None = None,
+) -> TrainingReport:
+    """Fine-tune `base` on pairs from the library and write it to `out` as a sentence-transformers cross-encoder with a card.
+
+    Cancelling the task during the training ends it: the best weights so far are saved and the report says so. Before that,
+    cancelling leaves nothing behind. Raises `BadRequest` (too few pairs, a folder that is not ours), `ModelUnavailable`,
+    `MissingExtra`, `LibraryError`.
+    """
+    recipe, said = recipe or Recipe(), progress or _silent
+    refuse_foreign(out)
+    said("loading the base", 0, 0, "")
+    scorer = await asyncio.to_thread(model.load, base, recipe.max_length, recipe.seed, device)
+    snapshot = await library.snapshot()
+    made = await training_set(library, recipe.pairs, recipe.seed, judgements or {}, lambda done, of: said("making pairs", done, of, ""))
+    run = _Run(out, base, library.library_id, snapshot, scorer, made, recipe, said)
+    stop = Event()
+    work = asyncio.create_task(asyncio.to_thread(run.done, stop))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        return await work
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """All that is blocking, in one thread."""
+
+    out: Path
+    base: str
+    library_id: str
+    snapshot: str
+    scorer: model.Scorer
+    made: TrainingSet
+    recipe: Recipe
+    said: OnProgress
+
+    def done(self, stop: Event) -> TrainingReport:
+        started = time.monotonic()
+        trained = loop.fit(self.scorer, self.made.train, self.made.held_out, self.recipe, stop, self._step)
+        report = self._report(trained, time.monotonic() - started)
+        if report.saved:
+            with replacing(self.out) as folder:
+                model.save(self.scorer, folder)
+                (folder / "README.md").write_text(card(report), encoding="utf-8")
+                shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
+                record(folder, dataclasses.asdict(shared), self.made.trained_on)
+        return report
+
+    def _step(self, done: int, of: int, best: float | None) -> None:
+        self.said("training", done, of, "" if best is None else f"held-out nDCG@10 {best:.3f}")
+
+    def _report(self, trained: Trained, took_s: float) -> TrainingReport:
+        lists = self.made.held_out
+        words = measure.word_matching(lists)
+        return TrainingReport(
+            out=str(self.out),
+            saved=trained.best is not None,
+            ended=trained.ended,
+            words_ndcg=measure.mean_ndcg(lists, words),
+            reranker_ndcg=trained.best.ndcg if trained.best else None,
+            blended_ndcg=measure.mean_ndcg(lists, measure.half_and_half(words, trained.scores)) if trained.best else None,
+            base=self.base,
+            base_licence=licence_of(self.base),
+            library_id=self.library_id,
+            snapshot=self.snapshot,
+            questions=len(self.made.train),
+            pairs=self.made.pairs,
+            kinds=kinds(self.made.train),
+            held_out=len(lists),
+            held_out_pairs=sum(len(group.texts) for group in lists),
+            unknown_ids=self.made.unknown_ids,
+            recipe=self.recipe,
+            checks=tuple(trained.checks),
+            best_step=trained.best.step if trained.best else 0,
+            steps=trained.steps,
+            planned=trained.planned,
+            train_s=took_s,
+            pairs_per_s=trained.pairs / trained.busy_s if trained.busy_s else 0.0,
+            device=str(self.scorer.encoder.device),
+            versions={"outrider": __version__} | {name: version(name) for name in PACKAGES},
+        )
+
+
+def _silent(doing: str, done: int, of: int, known: str) -> None:
+    pass

@@ -1,0 +1,1 @@
+"""Use cases: what an interface calls, each over the services."""

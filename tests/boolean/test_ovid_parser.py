@@ -1,0 +1,163 @@
+"""Ovid's syntax: lines, references, fields behind terms, adj, truncation, headings, limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.boolean.diagnostics import BooleanSyntaxError
+from outrider.boolean.parser import parse
+from outrider.boolean.printer import printed
+from outrider.state.boolean import And, Dates, Either, Field, Heading, Near, Not, Or, Text, Words
+
+TI, AB = Field.TITLE, Field.ABSTRACT
+TW = (TI, AB)
+MP = (TI, AB, Field.KEYWORDS, Field.MESH)
+
+
+def term(said: str, *fields: Field) -> Text:
+    return Text(Words(tuple(said.split())), fields)
+
+
+def words(said: str) -> Words:
+    return Words(tuple(said.split()))
+
+
+A, B, C = (term(word, TI) for word in "abc")
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("a.ti.", A),
+        ("a.ti", A),
+        ("a .ti.", A),
+        ("(a or b).ti.", Or((A, B))),
+        ("heart failure.tw.", term("heart failure", *TW)),
+        ("heart failure.ti,ab,kf.", term("heart failure", TI, AB, Field.KEYWORDS)),
+        ('"mini-Cog".ti,ab.', term("mini-Cog", *TW)),
+        ("imaging.mp.", term("imaging", *MP)),
+        ("imaging", term("imaging", *MP)),
+        ("dermat$.ti.", term("dermat*", TI)),
+        ("dermat:.ti.", term("dermat*", TI)),
+        ("hepat$3.ti.", term("hepat{*3}", TI)),
+        ("wom#n.ti.", term("wom{#}n", TI)),
+        ("tumo?r?.ti.", term("tumo{?}r{?}", TI)),
+        ("isch?emi*.ti.", term("isch{?}emi*", TI)),
+        ("type 2.ti.", term("type 2", TI)),
+        ("exp Liver/", Heading("Liver")),
+        ("Liver/", Heading("Liver", explode=False)),
+        ("*Liver/", Heading("Liver", explode=False, major=True)),
+        ("exp *Liver Neoplasms/", Heading("Liver Neoplasms", major=True)),
+        ("exp Tomography, X-Ray/", Heading("Tomography, X-Ray")),
+        ('"Severity of Illness Index"/', Heading("Severity of Illness Index", explode=False)),
+        ('exp "Wounds and Injuries"/', Heading("Wounds and Injuries")),
+        ("Liver/su", Heading("Liver", "surgery", explode=False)),
+        ("exp Liver/su, tr", Or((Heading("Liver", "surgery"), Heading("Liver", "transplantation")))),
+        ("exp animals/ not humans/", And((Heading("animals"), Not(Heading("humans", explode=False))))),
+        ("humans.sh.", Heading("humans", explode=False)),
+        ("drug therapy.fs.", Heading("", "drug therapy")),
+        ("liver.ti,sh.", Or((term("liver", TI), Heading("liver", explode=False)))),
+        ("letter.pt.", term("letter", Field.PUBLICATION_TYPE)),
+        ("smith j.au.", term("smith j", Field.AUTHOR)),
+        ("2019.yr.", Dates("2019", "2019")),
+        ("a.ti. AND b.ti. or c.ti.", Or((And((A, B)), C))),
+    ],
+)
+def test_a_line(query: str, tree: object) -> None:
+    read = parse(query, "ovid").tree
+    assert read == tree
+    assert parse(printed(read)).tree == read
+
+
+@pytest.mark.parametrize(
+    ("query", "pattern"),
+    [
+        ("(a adj b).ti.", Near((words("a"), words("b")), 0, ordered=True)),
+        ("(a adj1 b).ti.", Near((words("a"), words("b")), 0)),
+        ("(a adj3 b).ti.", Near((words("a"), words("b")), 2)),
+        ("a adj3 b.ti.", Near((words("a"), words("b")), 2)),
+        ("(heart failure adj3 (drug* or diet)).ti.", Near((words("heart failure"), Either((words("drug*"), words("diet")))), 2)),
+        ("(a adj2 b adj3 c).ti.", Near((Near((words("a"), words("b")), 1), words("c")), 2)),
+        ("((a or (b adj2 c)) adj3 d).ti.", Near((Either((words("a"), Near((words("b"), words("c")), 1))), words("d")), 2)),
+        ('("head and neck" adj3 a).ti.', Near((words("head and neck"), words("a")), 2)),
+    ],
+)
+def test_proximity(query: str, pattern: Near) -> None:
+    read = parse(query, "ovid").tree
+    assert read == Text(pattern, (TI,))
+    assert parse(printed(read)).tree == read
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("a.ti.\nb.ti.\n1 and 2", And((A, B))),
+        ("a.ti.\n\n  b.ti. [a remark: or/1-9]\n(1 OR 2)", Or((A, B))),
+        ("1. a.ti.\n2. b.ti.\n3. c.ti.\n4. or/1-3", Or((A, B, C))),
+        ("1 a.ti. (1,234)\n2 b.ti. (56)\n3 and/1-2 (7)", And((A, B))),
+        ("#1 a.ti.\n#2 b.ti.\n#3 #1 not #2", And((A, Not(B)))),
+        ("1. a.ti. or\n   b.ti.\n2. c.ti.\n3. 1 and 2", And((Or((A, B)), C))),
+        ("a.ti.\nb.ti.\nc.ti.\nor/1,3", Or((A, C))),
+        ("a.ti.\nb.ti.\n1-2/or", Or((A, B))),
+        ("a.ti.\n1 and (b.ti. or c.ti.)", And((A, Or((B, C))))),
+        ("a.ti.\nremove duplicates from 1", A),
+        ("a.ti.\nlimit 1 to ED=19460101-20150224", And((A, Dates("1946/01/01", "2015/02/24", "entry")))),
+        ('a.ti.\nlimit 1 to ed ="19480101-20170630"', And((A, Dates("1948/01/01", "2017/06/30", "entry")))),
+        ('a.ti.\nlimit 1 to (english language and humans and yr="2000 -Current")',
+         And((A, term("english", Field.LANGUAGE), Heading("humans", explode=False), Dates("2000", None)))),
+        ("1 alpha hydroxylase.ti.\nb.ti.\n1 or 2", Or((term("1 alpha hydroxylase", TI), B))),
+    ],
+)  # fmt: skip
+def test_lines_refer_to_lines(query: str, tree: object) -> None:
+    read = parse(query, "ovid").tree
+    assert read == tree
+    assert parse(printed(read)).tree == read
+
+
+def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
+    read = parse("a.ti.\nb.ti.\nc.ti.\n1 and 3", "ovid")
+    assert [(line.number, line.said, line.tree) for line in read.lines] == [
+        (1, "a.ti.", A),
+        (2, "b.ti.", B),
+        (3, "c.ti.", C),
+        (4, "1 and 3", And((A, C))),
+    ]
+    (remark,) = read.warnings
+    assert (remark.code, remark.line, remark.column) == ("unused line", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column", "said"),
+    [
+        ("a.ti.\n1 and 7", 2, 7, "there is no line 7"),
+        ("a.ti.\nor/1-7", 2, 1, "there is no line 2"),
+        ("1 and 2", 1, 1, "there is no line 1"),
+        ("(a and b) adj3 c", 1, 4, "OR only"),
+        ("exp Liver/ adj3 a", 1, 1, "only words"),
+        ("a.ti.\nlimit 1 to abstracts", 2, 12, "limit “abstracts” is not supported"),
+        ("exp Liver", 1, 10, "slash"),
+        ("liver.zz.", 1, 6, "no field"),
+        ('a.ti.\n"b.ti.', 2, 1, "never closed"),
+        ("a adj5000 b", 1, 3, "from 1 to 1,000"),
+        ("smith.au. adj3 jones.au.", 1, 1, "no running words"),
+        ("(a.ti. adj3 b.ab.)", 1, 14, "same fields"),
+        ("use ppez (a", 1, 10, "never closed"),
+    ],
+)
+def test_what_is_refused(query: str, line: int, column: int, said: str) -> None:
+    with pytest.raises(BooleanSyntaxError, match=said) as error:
+        parse(query, "ovid")
+    assert (error.value.line, error.value.column) == (line, column)
+
+
+def test_lines_that_double_each_other_are_refused_before_they_fill_the_memory() -> None:
+    """Forty lines may stand for a million million terms."""
+    query = "a.ti.\n" + "\n".join(f"{number} or {number}" for number in range(1, 41))
+    with pytest.raises(BooleanSyntaxError, match="stand for"):
+        parse(query, "ovid")
+
+
+def test_lines_that_nest_too_deeply_are_refused() -> None:
+    query = "a.ti.\n" + "\n".join(f"{number} {'or' if number % 2 else 'and'} b.ti." for number in range(1, 400))
+    with pytest.raises(BooleanSyntaxError, match="deep"):
+        parse(query, "ovid")

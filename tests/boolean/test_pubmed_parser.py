@@ -1,0 +1,172 @@
+"""PubMed's syntax: what each way of writing is read as. The table of what PubMed leaves open: docs/reference/boolean.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.boolean.field_tags import NAMES, name_of, spellings, tag_of
+from outrider.boolean.parser import parse, syntax_of, uses_boolean_syntax
+from outrider.boolean.printer import printed
+from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Not, Or, Text, Words
+from outrider.state.errors import BadRequest
+
+TI = Field.TITLE
+TIAB = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS)
+
+
+def term(said: str, *fields: Field) -> Text:
+    return Text(Words(tuple(said.split())), fields or (Field.ALL,))
+
+
+A, B, C = (term(word, Field.TITLE) for word in "abc")
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ("a[ti] OR b[ti] AND c[ti]", And((Or((A, B)), C))),
+        ("a[ti] OR (b[ti] AND c[ti])", Or((A, And((B, C))))),
+        ("a[ti] AND b[ti] NOT c[ti]", And((A, B, Not(C)))),
+        ("a[ti] AND NOT b[ti]", And((A, Not(B)))),
+        ("NOT a[ti]", Not(A)),
+        ("NOT a[ti] OR b[ti]", Or((Not(A), B))),
+        ("a[ti] OR NOT b[ti]", Or((A, Not(B)))),
+        ("((((a[ti]))))", A),
+        ("(a[ti])AND(b[ti])", And((A, B))),
+        ("a[ti] and b[ti] or c[ti]", Or((And((A, B)), C))),
+        ("a[ti] b[ti]", And((A, B))),
+        ("(a OR b)[ti]", Or((A, B))),
+        ("(a OR b[ab])[ti]", Or((A, term("b", Field.ABSTRACT)))),
+    ],
+)
+def test_operators_from_left_to_right(query: str, tree: object) -> None:
+    assert parse(query).tree == tree
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ('"heart failure"[tiab]', term("heart failure", *TIAB)),
+        ("heart failure[tiab]", term("heart failure", *TIAB)),
+        ("“heart failure“ [Title/Abstract]", term("heart failure", *TIAB)),
+        ("hepat*[ti]", term("hepat*", Field.TITLE)),
+        ('"hepat* drug"[ti]', term("hepat* drug", Field.TITLE)),
+        ("COVID-19[nm]", term("COVID-19", Field.SUBSTANCE)),
+        ("heart failure", And((term("heart"), term("failure")))),
+        ('"heart failure"', term("heart failure")),
+        ("a, b & c[ti]", term("a, b c", Field.TITLE)),
+        ("Neoplasms[mh]", Heading("Neoplasms")),
+        ('"Masks/adverse effects"[MAJR]', Heading("Masks", "adverse effects", major=True)),
+        ("Neoplasms[MeSH Terms:noexp]", Heading("Neoplasms", explode=False)),
+        ('"drug therapy"[sh]', Heading("", "drug therapy")),
+        ("Smith JA[au]", term("Smith JA", Field.AUTHOR)),
+        ('"Cochrane Database Syst Rev"[jour]', term("Cochrane Database Syst Rev", Field.JOURNAL)),
+        ("2019[dp]", Dates("2019", "2019")),
+        ("2019:2021[dp]", Dates("2019", "2021")),
+        ("2019/3 : 2019/12/31[pdat]", Dates("2019/03", "2019/12/31")),
+        ('"2019/01/01"[Date - Publication] : "3000"[Date - Publication]', Dates("2019/01/01", None)),
+        ('"2019/01/01"[dp]:"2020"[dp]', Dates("2019/01/01", "2020")),
+        ("2015/02/24[edat]", Dates("2015/02/24", "2015/02/24", "entry")),
+        ("all[sb]", Everything()),
+        ("medline[sb]", term("medline", Field.SUBSET)),
+        ('"hip pain"[Title/Abstract:~2]', Text(Near((Words(("hip",)), Words(("pain",))), 2), TIAB)),
+        ("drug addiction methadone[ti:~3]", Text(Near(tuple(Words((word,)) for word in ("drug", "addiction", "methadone")), 3), (TI,))),
+        ("10.1000/xyz[doi]", term("10.1000/xyz", Field.DOI)),
+        ("english[la]", term("english", Field.LANGUAGE)),
+    ],
+)  # fmt: skip
+def test_terms(query: str, tree: object) -> None:
+    read = parse(query).tree
+    assert read == tree
+    assert parse(printed(read)).tree == read
+
+
+@pytest.mark.parametrize(
+    ("query", "tree"),
+    [
+        ('"heart failure[tiab] OR b[ti]', Or((term("heart failure", *TIAB), B))),
+        ('heart failure"[tiab] OR "b"[ti]', Or((term("heart failure", *TIAB), B))),
+        ('"heart failure AND b[ti]', And((term("heart failure"), B))),
+        ('("heart failure) AND b[ti]', And((term("heart failure"), B))),
+        ('a[ti] OR "b[ti] OR "c"[ti]', Or((A, B, C))),
+        ('heart failure" OR "b"[ti]', Or((And((term("heart"), term("failure"))), B))),
+    ],
+)
+def test_an_unbalanced_quotation_is_mended_in_what_it_means_and_told(query: str, tree: object) -> None:
+    read = parse(query)
+    assert read.tree == tree
+    assert [remark.code for remark in read.warnings if remark.code == "quotes"] == ["quotes"]
+
+
+def test_a_whole_quotation_is_never_taken_for_a_broken_one() -> None:
+    """Operators and brackets inside it are words."""
+    read = parse('"head and neck"[ti] OR "a OR b"[ti] AND "[corrected] text"[ti]')
+    assert "quotes" not in {remark.code for remark in read.warnings}
+    assert read.tree == And((Or((term("head and neck", Field.TITLE), term("a OR b", Field.TITLE))), term("corrected text", Field.TITLE)))
+
+
+def test_every_name_of_a_field_reads_back() -> None:
+    assert set(NAMES) >= {(field,) for field in Field}
+    for fields in (*NAMES, (Field.TITLE, Field.ABSTRACT), (Field.MESH, Field.ALL)):
+        tag = tag_of(name_of(fields))
+        assert tag is not None
+        assert tag.fields == fields
+    assert all(tag_of(spelling.upper()) for spelling in spellings())
+
+
+def test_a_mapping_of_fields_to_texts() -> None:
+    """All of its fields hold; a field that is named inside a text counts there."""
+    read = parse({"title": "aspirin OR ibuprofen", "mesh": "Hepatotoxicity", "dp": "2019:2021", "ab": "a[ti] NOT b"})
+    assert read.tree == And((
+        Or((term("aspirin", Field.TITLE), term("ibuprofen", Field.TITLE))), Heading("Hepatotoxicity"), Dates("2019", "2021"),
+        And((A, Not(term("b", Field.ABSTRACT)))),
+    ))  # fmt: skip
+    assert parse({"title": "gene drive"}).tree == term("gene drive", Field.TITLE)
+
+
+@pytest.mark.parametrize("query", [{}, {"titel": "a"}, {"title": 3}, {3: "a"}, 7, None, ["a"]])
+def test_what_is_no_query_is_refused(query: object) -> None:
+    with pytest.raises(BadRequest):
+        parse(query)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "syntax"),
+    [
+        ("a AND b", "pubmed"),
+        ("a[ti]", "pubmed"),
+        ("a.ti,ab.", "ovid"),
+        ("exp Liver/", "ovid"),
+        ("heart adj3 failure", "ovid"),
+        ("a.mp.\nb.mp.\nor/1-2 [any of them]", "ovid"),
+        ('("a" ADJ3 "b")[Title]', "pubmed"),
+        ('"x adj3 y.ti."[ti]', "pubmed"),
+    ],
+)
+def test_the_syntax_is_seen(query: str, syntax: str) -> None:
+    assert syntax_of(query) == syntax
+    assert parse(query).syntax == syntax
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "a AND b",
+        "a [ tiab ]",
+        "a[ti:~3]",
+        "a[mh:noexp]",
+        "2020[Date-Publication]",
+        "bell a[1au]",
+        "a.ti.",
+        "a.in,ti.",
+        "exp Liver/",
+        "a.af.",
+    ],
+)
+def test_signs_of_boolean_syntax(query: str) -> None:
+    assert uses_boolean_syntax(query)
+
+
+@pytest.mark.parametrize("query", ["a and b", '(a) "b" c*', "a[0] list[int]", "cat.no. 5", "a [full text]", "his/ her", "ANDERSON", "a.ti"])
+def test_plain_text_has_no_boolean_syntax(query: str) -> None:
+    assert not uses_boolean_syntax(query)

@@ -1,0 +1,189 @@
+"""What holds of every distillation, whatever the texts, the scores, the threshold and the budget."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.distiller.calibration import Calibration, Range
+from outrider.distiller.distiller import MAX_CHARS_READ, Distiller
+from outrider.distiller.engine import Scores
+from outrider.distiller.lexical import Lexical
+from outrider.distiller.selection import NOISE, Keeping
+from outrider.distiller.token_budget import token_bound
+from outrider.distiller.units import Cut, cut
+from outrider.state.distilling import Distilled, Reading
+from support.distiller_fakes import ODD, Fixed, texts
+
+scores = st.lists(st.floats(0, 1), min_size=1, max_size=9)
+many = st.lists(texts, max_size=3)
+
+
+def _readings(said: Sequence[str]) -> list[Reading]:
+    return [Reading(f"d{at}", text, key=f"[{at + 1}]") for at, text in enumerate(said)]
+
+
+def _distilled(said: Sequence[str], values: Sequence[float], threshold: float = 0.4, max_tokens: int = 10**6) -> Distilled:
+    return Distiller(Fixed(values), keeping=Keeping(threshold)).distil("q", _readings(said), max_tokens)
+
+
+def _places(found: Distilled) -> set[tuple[str, int, int]]:
+    return {(unit.doc_id, unit.start, unit.end) for unit in found.units}
+
+
+@given(many, scores, st.floats(0, 1))
+def test_units_are_verbatim_in_order_and_apart(said: list[str], values: list[float], threshold: float) -> None:
+    found = _distilled(said, values, threshold)
+    original = {f"d{at}": text for at, text in enumerate(said)}
+    assert all(unit.text == original[unit.doc_id][unit.start : unit.end] and not unit.compressed for unit in found.units)
+    assert [unit.doc_id for unit in found.units] == sorted(unit.doc_id for unit in found.units)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(found.units) if one.doc_id == other.doc_id)
+    assert found.text == "\n".join(f"{unit.key} {unit.text}" for unit in found.units)
+    assert found.kept_chars == sum(unit.end - unit.start for unit in found.units)
+    assert 0 <= found.removed <= 1
+
+
+@given(many, scores, st.floats(0, 1), st.floats(0, 1), st.integers(0, 150))
+@settings(max_examples=200)
+def test_a_higher_threshold_never_adds_a_unit(said: list[str], values: list[float], one: float, other: float, max_tokens: int) -> None:
+    low, high = sorted((one, other))
+    assert _places(_distilled(said, values, high, max_tokens)) <= _places(_distilled(said, values, low, max_tokens))
+
+
+@given(many, scores, st.floats(0, 1), st.integers(0, 120))
+def test_the_budget_is_never_exceeded(said: list[str], values: list[float], threshold: float, max_tokens: int) -> None:
+    found = _distilled(said, values, threshold, max_tokens)
+    assert token_bound(found.text) == found.tokens <= max_tokens
+
+
+@given(many, scores, st.integers(0, 60))
+def test_the_budget_holds_with_a_counter_that_counts_a_whole_higher_than_its_lines(said: list[str], values: list[float], most: int) -> None:
+    keeping = Keeping(0.0, max_tokens=most, count=lambda text: len(text.split()) + 3 * text.count("\n"))
+    found = Distiller(Fixed(values), keeping=keeping).distil("q", _readings(said))
+    assert keeping.count(found.text) == found.tokens <= most or not found.units
+
+
+@given(many, st.text(max_size=30))
+def test_the_same_again_gives_the_same(said: list[str], query: str) -> None:
+    distiller = Distiller(Lexical())
+    assert distiller.distil(query, _readings(said)) == distiller.distil(query, _readings(said))
+
+
+@given(many, scores)
+def test_each_text_has_a_unit_or_is_noise_or_repeats_another(said: list[str], values: list[float]) -> None:
+    found = _distilled(said, values, threshold=1.1)
+    supporting = {span.doc_id for unit in found.units for span in unit.support}
+    for reading in _readings(said):
+        best = max(Fixed(values).scores("", [cut(reading)])[0], default=0.0)
+        kept = [unit for unit in found.units if unit.doc_id == reading.doc_id]
+        assert len(kept) == (1 if best >= NOISE and reading.doc_id not in supporting else 0)
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_odd_texts_are_distilled(text: str) -> None:
+    found = Distiller(Lexical(), keeping=Keeping(0.0)).distil("word نص 😀", [Reading("a", text)])
+    assert "".join("".join(unit.text.split()) for unit in found.units if not unit.support) in "".join(text.split())
+    assert bool(found.units) == bool(text.strip())
+
+
+def test_the_same_fact_counts_once_and_the_others_support_it() -> None:
+    fact = "Aspirin lowers the risk of stroke by 12 % in adults."
+    readings = _readings([f"Mice sleep. {fact}", fact, f"{fact} Mice dream."])
+    found = Distiller(_Each({"Mice": 0.5, "Aspirin": 0.9})).distil("q", readings)
+    (one,) = [unit for unit in found.units if unit.text == fact]
+    assert (one.doc_id, one.start) == ("d0", 12)
+    assert [(span.doc_id, span.start, span.end) for span in one.support] == [("d1", 0, len(fact)), ("d2", 0, len(fact))]
+
+
+def test_the_best_of_all_texts_fit_the_budget() -> None:
+    said = ["Alpha one two three. Beta one two three.", "Gamma four five six. Delta four five six."]
+    found = Distiller(_Each({"Alpha": 0.5, "Beta": 0.9, "Gamma": 0.8, "Delta": 0.95})).distil("q", _readings(said), 26)
+    assert [unit.text.split()[0] for unit in found.units] == ["Beta", "Delta"]
+    assert found.over_budget == 2
+
+
+def test_a_text_whose_best_is_noise_gives_nothing() -> None:
+    found = Distiller(_Each({"Alpha": 0.3, "Gamma": NOISE / 2})).distil("q", _readings(["Alpha.", "Gamma."]))
+    assert [(unit.doc_id, unit.why) for unit in found.units] == [("d0", "best")]
+
+
+def test_a_calibration_replaces_the_threshold_and_brings_its_promise() -> None:
+    prose = "The mice of the house were in the barn for a day and it was cold there. " * 3
+    found = Distiller(Fixed([0.3, 0.2]), CALIBRATION).distil("q", [Reading("a", prose)])
+    assert (found.threshold, found.calibrated) == (0.25, True)
+    assert found.promise is not None
+    assert (found.promise.given, found.promise.keep_rate, found.promise.fitted_on) == (True, 0.95, "mice")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Die Maus ist im Haus und der Hund steht draußen vor der Tür, weil es dort kalt ist. " * 4, "language"),
+        ("Мышь живёт в доме и спит днём, а ночью ищет еду. " * 4, "script"),
+        ("The mouse was in the house and it was cold. " * 400, "longer"),
+    ],
+)
+def test_where_the_promise_cannot_be_given_it_says_so(text: str, says: str) -> None:
+    promise = Distiller(Fixed([0.3]), CALIBRATION).distil("q", [Reading("a", text)]).promise
+    assert promise is not None
+    assert says in promise.why_not
+    assert not promise.given
+
+
+def test_a_budget_that_bites_takes_the_promise_back() -> None:
+    promise = Distiller(Fixed([0.3]), CALIBRATION).distil("q", [Reading("a", "One mouse. Two cats.")], 4).promise
+    assert promise is not None
+    assert "budget" in promise.why_not
+
+
+def test_the_calibration_of_another_engine_is_passed_over_and_said() -> None:
+    found = Distiller(Fixed([0.3], revision="2"), CALIBRATION).distil("q", [Reading("a", "One mouse.")])
+    assert (found.threshold, found.calibrated, found.promise) == (0.4, False, None)
+    assert "fixed" in found.notes[0]
+
+
+def test_of_a_book_the_beginning_is_read_and_that_is_said() -> None:
+    found = Distiller(Lexical()).distil("stroke", [Reading("a", "Aspirin prevents a stroke in adults. " * 60_000)])
+    assert len(found.units) == 1
+    assert len(found.units[0].support) > 50_000
+    assert found.notes == (f"of a only the first {MAX_CHARS_READ:,} characters were read",)
+
+
+def test_what_a_compressor_leaves_stands_beside_the_verbatim_unit() -> None:
+    found = Distiller(Fixed([0.9]), compressor=_FirstWord()).distil("q", [Reading("a", "One mouse.\n\n- an item")])
+    assert [(unit.text, unit.compressed) for unit in found.units] == [("One mouse.", "One"), ("- an item", "")]
+    assert (found.verbatim, found.text) == (False, "One\n- an item")
+
+
+CALIBRATION = Calibration("fixed", "1", 0.95, 0.25, 100, "mice", 0.5, Range(0.2, 0.8), Range(0.9, 1.0), Range(0.1, 1.0), 10)
+
+
+@dataclass
+class _Each:
+    """Scores units by their first word."""
+
+    of: dict[str, float]
+    name: str = "each"
+    revision: str = "1"
+
+    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+        return [[self.of[text.split()[0].rstrip(".")] for text in its.texts()] for its in cuts]
+
+
+class _FirstWord:
+    name = "first word"
+
+    def compress(self, text: str, rate: float) -> str:
+        return text.split(maxsplit=1)[0]
+
+
+def test_readings_are_not_changed() -> None:
+    readings = _readings(["One mouse."])
+    before = [replace(one) for one in readings]
+    Distiller(Lexical()).distil("mouse", readings)
+    assert readings == before

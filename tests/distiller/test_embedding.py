@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outrider.distiller.embedding import LONG_CONTEXT, Embedding
+from outrider.distiller.units import Cut, cut
+from outrider.models.embed.embedder import Embedder
+from outrider.state.distilling import Reading
+from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
+from outrider.state.errors import ModelUnavailable
+from outrider.state.ports import OnCount
+from support.word_embedder import WordEmbedder
+
+
+def _cut(text: str) -> Cut:
+    return cut(Reading("a", text))
+
+
+@dataclass
+class Words:
+    """Vectors by words; with a long context it says where spans stand, or that it cannot."""
+
+    words: WordEmbedder = field(default_factory=WordEmbedder)
+    context_length: int = 256
+    late: bool = True
+    asked: list[list[str]] = field(default_factory=list)
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        return self.words.space.model_copy(update={"context_length": self.context_length})
+
+    def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
+        return self.words.embed(text, role)
+
+    def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
+        self.asked.append(list(texts))
+        return [EmbeddedText(None, problem="no word") if text == "!" else EmbeddedText(self.words.vector(text)) for text in texts]
+
+    def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        if not self.late:
+            raise ModelUnavailable("an endpoint")
+        return np.stack([self.words.vector(text[start:end]) * 3 for start, end in spans])
+
+
+def test_what_is_like_the_query_scores_higher_and_a_unit_without_a_vector_lowest() -> None:
+    ((like, _, unlike, none),) = Embedding(Words()).scores("wing flutter", [_cut("Wing flutter. Wing soil. Soil bacteria.\n\n!")])
+    assert like > unlike > none
+
+
+def test_all_units_of_all_texts_go_to_the_model_together() -> None:
+    words = Words()
+    found = Embedding(words).scores("wing", [_cut("Wing. Soil."), _cut(""), _cut("Tail.")])
+    assert words.asked == [["Wing.", "Soil.", "Tail."]]
+    assert list(map(len, found)) == [2, 0, 1]
+
+
+def test_an_empty_query_asks_no_model() -> None:
+    words = Words()
+    assert len(set(Embedding(words).scores(" ", [_cut("Wing. Soil.")])[0])) == 1
+    assert words.asked == []
+
+
+def test_a_model_of_long_texts_is_given_the_whole_text() -> None:
+    words = Words(context_length=LONG_CONTEXT)
+    alone, late = (Embedding(one).cosines("wing", [_cut("Wing.")]) for one in (Words(), words))
+    assert late[0] == pytest.approx(alone[0])
+    assert words.asked == []
+
+
+def test_where_it_cannot_units_go_alone() -> None:
+    words = Words(context_length=LONG_CONTEXT, late=False)
+    assert Embedding(words).cosines("wing", [_cut("Wing. Soil.")]) == Embedding(Words()).cosines("wing", [_cut("Wing. Soil.")])
+
+
+def test_it_is_known_by_model_and_revision() -> None:
+    space = Words().space
+    engine = Embedding(replace(Words()))
+    assert engine.name == f"embedding {space.model_name.rpartition('/')[2]}"
+    assert engine.revision == space.revision
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Embedder:
+    pytest.importorskip("sentence_transformers")
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "."]))
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=32).save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        config: Any = BertConfig(
+            vocab_size=14, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, max_position_embeddings=32
+        )
+        BertModel(config).save_pretrained(folder)
+    return Embedder(str(folder), device="cpu")
+
+
+def test_late_chunking_of_a_text_that_fits_is_one_pass(tiny: Embedder) -> None:
+    text = "a b c. d e. f"
+    spans = [(0, 6), (7, 11), (12, 13)]
+    tokens = tiny.token_vectors([text])[0]  # of length 1 each: the sums' directions are compared through one token
+    found = tiny.span_vectors(text, spans)
+    last = found[2] / np.linalg.norm(found[2])
+    assert last == pytest.approx(tokens[-1], abs=1e-5)
+    assert found.shape == (3, 16)
+
+
+def test_late_chunking_of_a_long_text_leaves_out_no_span(tiny: Embedder) -> None:
+    text = "a b c d. " * 50
+    spans = [(at, at + 8) for at in range(0, len(text), 9)]
+    found = tiny.span_vectors(text, spans)
+    assert np.linalg.norm(found, axis=1).min() > 0
+    assert tiny.span_vectors(text, []).shape == (0, 16)
+    assert not tiny.span_vectors("", [(0, 0)]).any()

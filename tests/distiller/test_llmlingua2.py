@@ -1,0 +1,78 @@
+"""With tiny random weights in the real format: what is kept means nothing, how it is handled does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from outrider.distiller.llmlingua2 import LLMLingua2
+from outrider.distiller.selection import numbers_and_negations
+from outrider.distiller.units import cut
+from outrider.state.distilling import Reading
+from outrider.state.errors import BadRequest, ModelUnavailable
+from support.distiller_fakes import ODD
+
+pytest.importorskip("llmlingua")
+
+TEXT = "Aspirin lowers the risk of stroke in adults, not in mice."
+
+
+@pytest.fixture
+def engine(classifier: Any) -> LLMLingua2:
+    return LLMLingua2(classifier(labels=("drop", "keep"), positions=512), "cpu")
+
+
+def test_words_are_left_out_and_none_is_added(engine: LLMLingua2) -> None:
+    found = engine.compress(TEXT, 0.5)
+    assert 0 < len(found.split()) < len(TEXT.split())
+    assert set(found.lower().replace(",", " ").replace(".", " ").split()) <= set(TEXT.lower().replace(",", " ").replace(".", " ").split())
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, "Never 12 mg of aspirin.", "No risk without 5 mg, not in adults.", "We gave 93.5 mg to 1,000 mice."]
+)
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_numbers_and_negations_stay(engine: LLMLingua2, text: str, rate: float) -> None:
+    found = engine.compress(text, rate)
+    kept = Counter(numbers_and_negations(found.replace(". ", ".").replace(", ", ",").replace(" .", ".").replace(" ,", ",")))
+    assert not Counter(numbers_and_negations(text)) - kept
+
+
+@pytest.mark.parametrize("text", [text[:3_000] for text in ODD], ids=range(len(ODD)))
+def test_odd_texts_are_left_as_they_are_or_made_shorter(engine: LLMLingua2, text: str) -> None:
+    its = cut(Reading("a", text))
+    (scores,) = engine.scores("", [its])
+    assert len(scores) == len(its.units)
+    assert all(0 <= one <= 1 for one in scores)
+    assert bool(engine.compress(text).strip()) == bool(text.strip())
+
+
+def test_a_long_text_is_compressed_to_its_end(engine: LLMLingua2) -> None:
+    found = engine.compress(f"{'aspirin lowers risk ' * 400}never mice", 0.9)
+    assert "never" in found[-40:]
+
+
+def test_a_share_that_is_none_is_refused(engine: LLMLingua2) -> None:
+    for rate in (0.0, 1.5, -1.0):
+        with pytest.raises(BadRequest, match="share of words"):
+            engine.compress(TEXT, rate)
+    assert engine.compress(TEXT, 1) == TEXT
+
+
+def test_the_process_keeps_its_seeds(engine: LLMLingua2) -> None:
+    random.seed(7)
+    expected = [random.random(), random.random()]
+    random.seed(7)
+    first = random.random()
+    engine.compress(TEXT)
+    assert [first, random.random()] == expected
+
+
+def test_what_is_no_llmlingua_model_is_refused(classifier: Any) -> None:
+    with pytest.raises(ModelUnavailable, match="no LLMLingua-2 model"):
+        LLMLingua2(classifier("sequence"), "cpu").compress(TEXT)
+    with pytest.raises(ModelUnavailable, match="no LLMLingua-2 model"):
+        LLMLingua2(classifier(name="one label"), "cpu").compress(TEXT)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.distiller.selection import ALIKE, numbers_and_negations, repeats
+from outrider.text.words import content_words, stem
+
+FACT = "Aspirin lowers the risk of stroke by 12 % in adults with diabetes."
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("aspirin lowered the risks of stroke by 12 % in adults with diabetes", True),
+        ("In adults with diabetes, aspirin lowers the risk of stroke by 12 %.", True),
+        ("Aspirin lowers the risk of stroke by 13 % in adults with diabetes.", False),
+        ("Aspirin never lowers the risk of stroke by 12 % in adults with diabetes.", False),
+        ("Aspirin doesn't lower the risk of stroke by 12 % in adults with diabetes.", False),
+        ("Aspirin lowers the risk of stroke.", False),
+        ("", False),
+    ],
+)
+def test_the_same_fact_in_other_words_of_the_same_numbers(other: str, same: bool) -> None:
+    assert repeats([FACT, other]) == [0, 0 if same else 1]
+
+
+def test_more_and_less_are_not_the_same() -> None:
+    assert repeats([f"The patients had {word} risk of stroke after daily aspirin therapy." for word in ("higher", "lower")]) == [0, 1]
+
+
+def test_five_times_the_same_counts_once() -> None:
+    assert repeats(["Mice sleep at night.", *[FACT] * 5]) == [0, 1, 1, 1, 1, 1]
+
+
+words = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta eta theta iota kappa".split()), min_size=1, max_size=10)
+
+
+@given(st.lists(words.map(" ".join), max_size=12))
+def test_prefix_filtering_finds_what_comparing_all_finds(said: list[str]) -> None:
+    bags = [frozenset(map(stem, content_words(text))) for text in said]
+    expected: list[int] = []
+    for at, bag in enumerate(bags):
+        firsts = (other for other in range(at) if expected[other] == other)
+        expected.append(next((other for other in firsts if len(bag & bags[other]) >= ALIKE * len(bag | bags[other])), at))
+    assert repeats(said) == expected
+
+
+@given(st.lists(st.lists(st.sampled_from("alpha beta gamma never not 5 12 higher".split()), max_size=6).map(" ".join), max_size=10))
+def test_only_what_says_the_same_numbers_and_negations_is_a_repeat(said: list[str]) -> None:
+    for at, first in enumerate(repeats(said)):
+        assert first == repeats(said)[first] <= at
+        assert sorted(numbers_and_negations(said[at])) == sorted(numbers_and_negations(said[first]))
+
+
+def test_many_units_take_time_in_line_with_their_number() -> None:
+    said = [" ".join(pair) for pair in itertools.product([f"word{at}" for at in range(70)], repeat=2)]
+    assert len(set(repeats(said))) == len(said) - 70 * 69 // 2  # two words in either order are the same
+
+
+def test_numbers_and_negations_are_told_in_order() -> None:
+    assert numbers_and_negations("No 3.5 mg wasn't 1,000") == ["3.5", "1,000", "no", "n't"]

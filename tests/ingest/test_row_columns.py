@@ -1,0 +1,95 @@
+"""Rows of named values become records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.ingest.entry import BadEntry, Entry
+from outrider.ingest.record_ids import Named, Namer
+from outrider.ingest.row_columns import NAMES, check_columns, check_fields, fold, parsed_row, places
+from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.records import Paper, Repository
+
+
+def entry(row: dict[str, object], columns: dict[str, str] | None = None) -> Entry:
+    parsed = parsed_row(row, columns or {}, "row 1")  # type: ignore[arg-type]
+    assert isinstance(parsed, Entry)
+    return parsed
+
+
+def test_names_count_without_case_blanks_and_punctuation() -> None:
+    read = entry({"Primary Title": "T", "ABSTRACT_text": "A", " Year": 2019})
+    assert (read.record.title, read.record.abstract, read.record.year, read.record.metadata) == ("T", "A", 2019, {})
+
+
+@given(st.sampled_from([name for names in NAMES.values() for name in names]), st.sampled_from([" ", "-", "_", "."]))
+def test_every_known_name_is_found_in_any_dress(name: str, joint: str) -> None:
+    assert name in places([name.upper().replace("_", joint)], {}) or fold(name) != name
+
+
+def test_a_number_is_an_issue_only_beside_a_journal() -> None:
+    beside, alone = entry({"title": "T", "journal": "J", "number": "3"}).record, entry({"title": "T", "number": "3"}).record
+    assert isinstance(beside, Paper)
+    assert isinstance(alone, Paper)
+    assert (beside.issue, alone.issue, alone.metadata) == ("3", None, {"number": "3"})
+
+
+def test_a_mapped_column_holds_its_field_and_no_other() -> None:
+    """What has the field's own name then stays in the metadata."""
+    read = entry({"Heading": "H", "title": "T"}, {"title": "heading"}).record
+    assert (read.title, read.metadata) == ("H", {"title": "T"})
+
+
+def test_a_kind_makes_another_record() -> None:
+    """One that is no kind of ours stays in the metadata of a paper."""
+    read = entry({"kind": "Repository", "title": "T", "stars": "12", "archived": "true"}).record
+    assert isinstance(read, Repository)
+    assert (read.stars, read.archived) == (12, True)
+    assert entry({"kind": "thesis", "title": "T"}).record.metadata == {"kind": "thesis"}
+
+
+def test_a_row_that_says_nothing_is_no_record() -> None:
+    """An own id alone is nothing to find a record by; a value of an unknown name is."""
+    assert isinstance(parsed_row({"id": "1", "title": ""}, {}, "row 1"), BadEntry)
+    assert entry({"id": 1, "colour": "red"}).own_id == "1"
+
+
+def test_own_ids_are_scoped() -> None:
+    parsed = parsed_row({"id": "1", "title": "T"}, {}, "row 1", scope="Sheet2!")
+    assert isinstance(parsed, Entry)
+    assert parsed.own_id == "Sheet2!1"
+
+
+def test_wrong_maps_are_refused_with_what_there_is() -> None:
+    """A field that is none of ours is the caller's mistake, a column that is not there the file's."""
+    check_fields({"Title": "anything"})
+    with pytest.raises(BadRequest, match="--map: unknown field 'abstrct'; did you mean 'abstract'\\?; known: id, "):
+        check_fields({"abstrct": "x"})
+    with pytest.raises(UnreadableFile, match=r"no column 'x' \(for title\); the columns are: a, b"):
+        check_columns(Path("f.csv"), ["a", "b"], {"title": "x"})
+    with pytest.raises(UnreadableFile, match="none of its columns is known"):
+        check_columns(Path("f.csv"), ["a", "b"], {})
+
+
+def test_entries_cite_each_other_by_their_own_ids() -> None:
+    """Whichever comes first; ids of one part of a file are not those of another."""
+    parsed = [
+        parsed_row({"id": own, "title": own, "references": cited}, {}, "row", scope=scope)
+        for own, cited, scope in [("a", ["b"], ""), ("b", "10.1000/x", ""), ("a", ["b"], "sheet 2/")]
+    ]
+    first, second, other = (named.record for named in Namer("file.xlsx", single=False).named(parsed) if isinstance(named, Named))
+    assert [edge.target for edge in first.edges] == [f"doc:{second.doc_id}"]
+    assert [edge.target for edge in second.edges] == ["doi:10.1000/x"]
+    assert other.edges != first.edges
+    assert first.metadata["references"] == ["b"]
+
+
+def test_what_is_cited_is_part_of_the_content() -> None:
+    """The hash that ingestion compares is that of the record as it is stored."""
+    (named,) = Namer("a", single=False).named([parsed_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])
+    assert isinstance(named, Named)
+    assert named.content == named.record.content_hash()

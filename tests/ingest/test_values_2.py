@@ -1,0 +1,80 @@
+"""Values as files give them are read for what they state, and no further."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.ingest.values import MAX_DEPTH, TooDeep, clean, count_of, listed, year_of
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2019, (2019, True)),
+        (2019.0, (2019, True)),
+        ("2019", (2019, True)),
+        (" 2019 ", (2019, True)),
+        ("2019.0", (2019, True)),
+        ("2019//", (2019, True)),
+        ("2019/08/01", (2019, False)),
+        ("c2019", (2019, False)),
+        ("20190801", (2019, False)),
+        ("Dec 1998", (1998, False)),
+        ({"date-parts": [[2019, 8]]}, (2019, False)),
+        ({"date-parts": [[2019]]}, (2019, True)),
+        ("10 15", (None, False)),
+        ("99999", (None, False)),
+        (3, (None, False)),
+        (True, (None, False)),
+        ("in press", (None, False)),
+        ({"date-parts": [[]]}, (None, False)),
+    ],
+)
+def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:
+    """A year comes out of the common ways to write a date; whatever says more is marked so that it can be kept."""
+    assert year_of(value) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["A, B", "C"], ("A, B", "C")),
+        ("A, B; C", ("A, B", "C")),
+        ("A, B;", ("A, B",)),
+        ("['Marx, Karl', \"O'Neil, T\"]", ("Marx, Karl", "O'Neil, T")),
+        ('["Marx, Karl", "b; c"]', ("Marx, Karl", "b; c")),
+        ("[unfinished", ("[unfinished",)),
+        ([{"family": "Curie", "given": "M"}, {"name": "WHO"}, {"LN": "Last", "FN": "F"}], ("Curie, M", "WHO", "Last, F")),
+        ("Adeli K.Lewis G. F.", ("Adeli K.Lewis G. F.",)),
+        ([None, "", {}, 7], ("7",)),
+        ("[" * 200_000 + "]", ("[" * 200_000 + "]",)),
+    ],
+)
+def test_lists_in_any_dress(value: object, expected: tuple[str, ...]) -> None:
+    """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never taken apart."""
+    assert listed(value) == expected  # type: ignore[arg-type]
+
+
+def test_keywords_split_at_commas_only_without_semicolons() -> None:
+    """`Administration, Oral; Child` are two keywords, `a, b` are two as well."""
+    assert listed("Administration, Oral; Child", commas=True) == ("Administration, Oral", "Child")
+    assert listed("a, b", commas=True) == ("a", "b")
+
+
+def test_counts_are_whole_numbers() -> None:
+    """`12`, `12.0` count; `1,234`, `-3` and `many` are left alone."""
+    assert [count_of(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
+
+
+def test_cleaning_drops_what_no_store_takes() -> None:
+    """Null characters go, lone surrogates become U+FFFD, NaN becomes null, in keys too."""
+    assert clean({"a\x00": ["\ud800x", float("nan"), 1.5, None, True]}) == {"a": ["\ufffdx", None, 1.5, None, True]}
+
+
+def test_cleaning_refuses_deep_nesting() -> None:
+    """A value nested deeper than the bound is refused instead of recursing."""
+    value: object = "x"
+    for _ in range(MAX_DEPTH + 1):
+        value = [value]
+    with pytest.raises(TooDeep, match="levels deep"):
+        clean(value)

@@ -1,0 +1,115 @@
+"""`outrider dedup`: files in, works out, by the records' own ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from outrider.interfaces.cli import run
+
+ROWS = """record_id,title,author,year,journal,doi,pages,abstract
+1,Aspirin and acute liver injury in adults,"Smith, Ann; Bell, J.",2020,J Hepatol,10.1000/x,123-129,
+2,ASPIRIN AND ACUTE LIVER INJURY IN ADULTS.,"Smith A; Bell J",2020,J. Hepatol.,https://doi.org/10.1000/X,123-9,Aspirin harms the liver.
+3,Statins and chronic kidney disease,"Roe, R.",2001,Lancet,,,
+"""
+RIS = "TY  - JOUR\nID  - 1\nTI  - Aspirin and acute liver injury in adults\nAU  - Smith, Ann\nPY  - 2020\nSP  - 123\nER  - \n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "refs.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def test_every_record_is_in_one_group_by_its_own_id(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dedup", str(table), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["groups"] == [["1", "2"], ["3"]]
+    assert [len(why) for why in said["reasons"]] == [1, 0]
+    assert "title equal" in said["reasons"][0][0]
+
+
+def test_one_record_for_each_work(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "works.ris"
+    assert run(["dedup", str(table), "-o", str(target)]) == 0
+    assert "2 works of 3 records written" in capsys.readouterr().err
+    assert target.read_text().count("TY  - ") == 2
+    assert run(["dedup", str(table), "-o", str(tmp_path / "works.jsonl")]) == 0
+    first, second = map(json.loads, (tmp_path / "works.jsonl").read_text().splitlines())
+    assert (first["metadata"]["merged"], first["abstract"], first["pages"]) == (["2", "1"], "Aspirin harms the liver.", "123-9")
+    assert "merged" not in second["metadata"]
+    assert run(["dedup", str(target), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"] == [["2"], ["3"]]
+
+
+def test_what_is_read_is_never_written(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "link.csv").symlink_to(table)
+    for given, output in ((table, table), (tmp_path, table), (table, tmp_path / "link.csv")):
+        assert run(["dedup", str(given), "-o", str(output)]) == 2
+        assert "one of the files that are read" in capsys.readouterr().err
+    assert table.read_text() == ROWS
+
+
+def test_files_that_share_ids_name_their_file(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.ris"
+    other.write_text(RIS)
+    assert run(["dedup", str(table), str(other), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["groups"] == [["refs.csv:1", "refs.csv:2", "other.ris:1"], ["refs.csv:3"]]
+    assert "Files share ids" in said.err
+
+
+def test_records_without_id_and_ids_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.ris").write_text(RIS.replace("ID  - 1\n", "") + RIS + RIS)
+    assert run(["dedup", "a.ris", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["groups"] == [["a.ris#1", "1", "1#2"]]
+    assert "1 records have no id of their own" in said.err
+
+
+def test_a_summary_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dedup", str(table)]) == 0
+    out = capsys.readouterr().out
+    assert "3 records of 1 file: 2 works, 1 of several records." in out
+    assert "Aspirin harms" not in out
+
+
+def test_text_from_files_is_no_command_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.ris").write_text(RIS.replace("Aspirin", "\x1b[31mAspirin") * 2)
+    assert run(["dedup", "a.ris"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.ris"], "there is no such file"),
+        (["refs.csv", "-o", "x.docx"], "does not say its format"),
+        (["refs.csv", "-o", "no/folder/x.ris"], "cannot write to"),
+        (["refs.csv", "--map", "colour=x"], "unknown field"),
+        (["empty.ris"], "empty.ris"),
+        (["photo.png"], "no reader for .png"),
+        (["broken.xlsx"], "nothing was compared"),
+        (["folder"], "no record in"),
+    ],
+)
+def test_bad_input(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    for name in ("empty.ris", "photo.png"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "broken.xlsx").write_bytes(b"PK not a workbook")
+    (tmp_path / "folder").mkdir()
+    assert run(["dedup", *arguments]) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.out == ""
+
+
+def test_an_entry_that_is_lost_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.bib").write_text("@article{a, title={Wings}}\n@article{b, title={Tails\n@article{c, title={Fins}}\n")
+    assert run(["dedup", "a.bib", "--json"]) == 0
+    said = capsys.readouterr()
+    assert ["a"] in json.loads(said.out)["groups"]
+    assert "Not read: a.bib" in said.err

@@ -1,0 +1,41 @@
+"""What Ctrl-C says: that a command goes on from there only of those that do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import outrider.services.health  # noqa: F401  (to be patched there)
+from outrider.interfaces.cli import run
+
+
+async def pressed(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("command", "at", "goes_on"),
+    [
+        (["search", "liver"], "search._answer", False),
+        (["export"], "export._write", False),
+        (["library", "probe"], "probe._probe", False),
+        (["doctor"], "config.health", False),
+        (["ingest", "."], "ingest._ingest", True),
+        (["library", "reindex"], "reindex._reindex", True),
+    ],
+)
+def test_an_interruption_promises_only_what_is_so(
+    shelved: Path, command: list[str], at: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, name = at.split(".")
+    of = sys.modules["outrider.services.health" if name == "health" else f"outrider.interfaces.cli.{module}"]
+    monkeypatch.setattr(of, name, pressed)
+    assert run([*command, "-l", str(shelved)]) == 130
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == ("Interrupted. What was done is kept; the same command goes on from there." if goes_on else "Interrupted.")

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.interfaces.cli import run
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> str:
+    source = tmp_path / "source"
+    source.mkdir()
+    rows = [{"id": n, "title": f"Liver study {n}", "abstract": "Doses of aspirin.", "year": 2000 + n} for n in range(5)]
+    (source / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    target = str(tmp_path / "library")
+    assert run(["ingest", str(source), "-l", target]) == 0
+    return target
+
+
+@pytest.fixture
+def out(capsys: pytest.CaptureFixture[str]) -> Any:
+    def read(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert run(list(arguments)) == code
+        return json.loads(capsys.readouterr().out)
+
+    return read
+
+
+def test_info_check_list_show(library: str, out: Any) -> None:
+    assert out("library", "info", "--json", "-l", library)["records"] == 5
+    assert out("library", "check", "--json", "-l", library) == {"sound": True, "problems": []}
+    listed = out("library", "list", "--json", "-n", "2", "-f", '{"year": {"$gte": 2002}}', "-l", library)
+    assert (listed["total"], len(listed["records"])) == (3, 2)
+    first = listed["records"][0]["doc_id"]
+    assert out("library", "show", first, "--json", "-l", library)["title"].startswith("Liver study")
+    assert out("library", "list", "--phrase", "study 3", "--json", "-l", library)["total"] == 1
+
+
+def test_remove_and_read_again(library: str, out: Any, tmp_path: Path) -> None:
+    doc_id = out("library", "list", "--json", "-l", library)["records"][0]["doc_id"]
+    assert out("library", "remove", doc_id, "nobody", "--json", "-l", library) == {"removed": 1, "unknown": ["nobody"]}
+    assert out("library", "info", "--json", "-l", library)["records"] == 4
+    assert run(["library", "remove", "nobody", "-l", library]) == 2
+    assert run(["library", "list", "--phrase", "?", "-l", library]) == 2
+    again = out("ingest", str(tmp_path / "source"), "--json", "-l", library)
+    assert (again["added"], again["unchanged"]) == (1, 4)
+
+
+def test_tags(library: str, out: Any) -> None:
+    assert set(out("library", "tag", "review-2026", "--json", "-l", library)) == {"review-2026"}
+    assert out("library", "tag", "review-2026", "--delete", "--json", "-l", library) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["library", "show", "nobody"], 2, "nobody"),
+        (["library", "tag", "--delete"], 2, "--delete needs"),
+        (["library", "tag", "nobody", "--delete"], 2, "nobody"),
+        (["library", "list", "-f", '{"yeer": 1}'], 2, "yeer"),
+        (["library", "list", "-n", "0"], 2, "--limit"),
+    ],
+)
+def test_bad_input(library: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str) -> None:
+    assert run([*arguments, "-l", library]) == code
+    err = capsys.readouterr().err
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_missing_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["info"], ["check"], ["list"], ["tag"]):
+        assert run(["library", *command, "-l", str(tmp_path / "none")]) == 3
+        assert "outrider ingest" in capsys.readouterr().err
+
+
+def test_people_see_tables(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["library", "info", "-l", library]) == 0
+    assert run(["library", "list", "-l", library]) == 0
+    shown, notes = capsys.readouterr()
+    assert "Liver study 3" in shown
+    assert "5 of 5 records" in notes

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrider.interfaces.cli import run
+from outrider.state.response import SearchResponse
+from support.chat_client import KEY
+from support.chat_server import Asked, ChatServer, Reply
+
+
+def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "library/lance_fts #1"):
+        assert part in shown
+    assert "│ Aspirin harms the liver at high doses." in shown
+
+
+def test_programs_get_one_response(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin", "--json", "--top-k", "1", "--filters", '{"year": {"$gt": 2010}}', "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    answer = SearchResponse.model_validate_json(out)
+    assert [hit.doc_id for hit in answer.hits] == ["a"]
+    assert err == ""
+
+
+def test_explain_shows_the_plan_and_what_was_left_out(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin statins since 2010", "--explain", "--search-mode", "focused", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    assert '"years":{"min":2010}' in err
+    assert "Statins" not in out
+
+
+def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An escape sequence or markup in a title is shown as text."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "evil.jsonl").write_text(
+        json.dumps({"id": "1", "title": "\x1b]0;owned\x07 zebra [bold]x[/bold] \u202e", "text": "zebra"}) + "\n"
+    )
+    library = str(tmp_path / "library")
+    assert run(["ingest", str(notes), "-l", library]) == 0
+    capsys.readouterr()
+    assert run(["search", "zebra", "-l", library]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b]" not in out
+    assert "\u202e" not in out
+    assert "[bold]x[/bold]" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["search", ""], 2, "no letter or digit"),
+        (["search", "😀"], 2, "no letter or digit"),
+        (["search", "x" * 100_000], 2, "100,000 characters"),
+        (["search", "x", "--top-k", "0"], 2, "top_k"),
+        (["search", "x", "--top-k", "1000000000"], 2, "top_k"),
+        (["search", "x", "--top-k", "many"], 2, "--top-k"),
+        (["search", "x", "--filters", "{"], 2, "--filters is no JSON"),
+        (["search", "x", "--filters", "[]"], 2, "JSON object"),
+        (["search", "x", "--filters", '{"year": {"$gtt": 1}}'], 2, "$gtt"),
+        (["search", "x", "--filters", '{"year": "1"}'], 2, "whole number"),
+        (["search", "x", "--source", "githup"], 2, "githup"),
+        (["search", "x", "--strategy", "dense"], 3, "outrider library reindex"),
+        (["search", "x[tiabs]", "--mode", "systematic"], 2, "did you mean 'tiab'"),
+        (["search", "x", "--timeout", "0"], 2, "--timeout"),
+        (["search", "x", "--search-mode", "wide"], 2, "focused"),
+        (["search"], 2, "Missing argument 'query'"),
+        (["serch", "x"], 2, "serch"),
+        (["search", "x", "--libary", "y"], 2, "--libary"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    library = ["-l", str(shelved)] if arguments[:2] == ["search", arguments[-1]] or len(arguments) > 2 else []
+    assert run([*arguments, *library]) == code
+    out, err = capsys.readouterr()
+    assert says in err.replace("\n", " ")
+    assert "Traceback" not in err
+    assert out == ""
+
+
+@pytest.mark.parametrize("query", ["the of and", "a\x00b\x1b liver", "肝", "naïve café 😀"])
+def test_odd_queries_are_answered(shelved: Path, query: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", query, "--json", "-l", str(shelved)]) == 0
+    assert json.loads(capsys.readouterr().out)["sources"]
+
+
+def test_a_missing_library_ends_with_3_and_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "x", "-l", str(tmp_path / "none")]) == 3
+    assert "outrider ingest" in capsys.readouterr().err
+
+
+def test_an_empty_library_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run(["search", "liver", "-l", str(tmp_path / "empty")]) == 0
+    assert "Nothing was found" in capsys.readouterr().out
+
+
+def test_the_query_can_come_from_standard_input(shelved: Path) -> None:
+    command = [sys.executable, "-m", "outrider", "search", "-", "--json", "-l", str(shelved)]
+    done = subprocess.run(command, input="aspirin", capture_output=True, text=True, check=True, env={**os.environ, "NO_COLOR": "1"})
+    assert json.loads(done.stdout)["hits"][0]["doc_id"] == "a"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(shelved: Path) -> None:
+    command = f"{sys.executable} -m outrider search aspirin --json -l {shelved} | head -c 1 > /dev/null"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
+
+
+def with_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
+    for name, value in {"MODEL": "scripted", "BASE_URL": server.base_url, "API_KEY": KEY, "PRICES": '{"scripted": "1/10"}'}.items():
+        monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
+
+
+def plan_or_scores(asked: Asked) -> Reply:
+    """A plan that follows the feedback, or half a point for every paper."""
+    if "papers" in asked.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
+    words = asked.data.get("user_feedback") or "aspirin"
+    return Reply({"topic": words, "concepts": [words], "queries": [{"text": words}, {"text": f"{words} liver"}]})
+
+
+def test_a_model_plans_and_scores_and_the_cost_is_shown(
+    shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--explain", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    shown = " ".join(out.split())
+    assert "score 0.50 (model)" in shown
+    assert "2 model calls, 200 tokens in, 40 out, $0.0006" in shown
+    assert "Planned by model" in err
+    assert "Searched for: aspirin liver" in err
+
+
+def test_a_second_round_takes_the_first_and_what_is_said_of_it(
+    shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--json", "-l", str(shelved)]) == 0
+        first = tmp_path / "first.json"
+        first.write_text(capsys.readouterr().out)
+        assert run(["search", "aspirin", "--json", "--after", str(first), "--feedback", "statins", "-l", str(shelved)]) == 0
+    answer = SearchResponse.model_validate_json(capsys.readouterr().out)
+    assert answer.strategy is not None
+    assert [query.text for query in answer.strategy.queries] == ["statins", "statins liver"]
+    assert [query.text for query in answer.strategy.earlier[0].queries] == ["aspirin", "aspirin liver"]
+
+
+def test_no_call_beyond_the_bound(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(plan_or_scores) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "--max-calls", "0", "-l", str(shelved)]) == 0
+        assert run(["search", "aspirin", "--max-cost", "0.0000001", "-l", str(shelved)]) == 0
+    out, err = capsys.readouterr()
+    assert server.requests == []
+    assert "(rules)" in out
+    assert "llm.max_calls" in err
+    assert "llm.max_cost_usd" in err
+
+
+def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(lambda _: Reply("no such key", status=401)) as server:
+        with_model(monkeypatch, server)
+        assert run(["search", "aspirin", "-l", str(shelved)]) == 4
+    assert len(server.requests) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert KEY not in err
+    assert "key" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--after", "none.json"], "none.json cannot be read"),
+        (["--after", __file__], "cannot be read as an answer"),
+        (["--max-calls", "-1"], "--max-calls takes a number from 0"),
+        (["--max-cost", "-1"], "--max-cost takes USD"),
+        (["--feedback", "x" * 2_001], "user_feedback"),
+    ],
+)
+def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert run(["search", "aspirin", "-l", str(shelved), *arguments]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_steps_that_did_not_run_for_one_reason_are_told_together(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "aspirin", "-l", str(shelved)]) == 0
+    assert "translator.model, fine_scorer (no model is configured" in capsys.readouterr().err

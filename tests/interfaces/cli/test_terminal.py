@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from outrider.interfaces.cli import terminal as progress
+from outrider.interfaces.cli.terminal import LINE_EVERY_S, Progress
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_line_now_and_then_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress("loading", clock=clock) as bar:
+        bar.show("embedding", 10, 5_183)
+        assert lines(capsys) == []
+        clock.now += LINE_EVERY_S
+        bar.show("embedding", 1_200, 5_183, "12/s")
+        bar.show("embedding", 1_201, 5_183, "12/s")
+        clock.now += LINE_EVERY_S
+        bar.show("indexing", 0, None)
+        clock.now += LINE_EVERY_S
+        bar.show("indexing", 7, 0)
+    assert lines(capsys) == ["embedding: 1,200 of 5,183 (23 %), 12/s", "indexing", "indexing: 7"]
+
+
+def test_bytes_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress(size=True, clock=clock) as bar:
+        clock.now += LINE_EVERY_S
+        bar.show("a.pdf", 3 * 2**20, 2**22)
+    assert lines(capsys) == ["a.pdf: 3.0 MiB of 4.0 MiB (75 %)"]
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress(quiet=True, clock=clock) as bar:
+        clock.now += LINE_EVERY_S
+        bar.show("embedding", 1, 2)
+    assert lines(capsys) == []
+
+
+def test_a_bar_on_a_terminal_begins_again_with_a_new_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120, legacy_windows=False)
+    monkeypatch.setattr(progress, "errors", lambda: screen)
+    with Progress("loading") as bar:
+        assert bar._bar is not None
+        task = bar._bar.tasks[0]
+        assert (task.description, task.total) == ("loading", None)
+        bar.show("embedding", 5, 5)
+        finished = task.finished
+        bar.show("[red]indexing\n", 0, 9, "loss 0.1")
+        assert (finished, task.finished, task.description, task.completed, task.total) == (True, False, "[red]indexing", 0, 9)
+        assert task.fields == {"known": "loss 0.1"}
+    assert not bar._bar.live.is_started
+    assert "[red]indexing" in screen.file.getvalue()  # type: ignore[attr-defined]

@@ -1,0 +1,83 @@
+"""The description, and whether the server does what it says (schemathesis)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from outrider.interfaces.http.application import doors
+from support.http_app import ASPIRIN, running, services
+
+schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+EXAMPLES = 3
+LEFT_OUT = ("/health", "/search/stream_log", "/analyze/stream_log")
+"""Told elsewhere: what loads models, and what LangChain itself calls deprecated."""
+
+
+def test_every_operation_declares_its_problems_and_has_no_validation_error_of_fastapi() -> None:
+    made = doors(services()).app.openapi()
+    operations = [one for item in made["paths"].values() for one in item.values()]
+    assert len(operations) > 15
+    for one in operations:
+        for status in ("401", "413", "422", "429", "500", "503"):
+            assert list(one["responses"][status]["content"]) == ["application/problem+json"]
+    assert "HTTPValidationError" not in made["components"]["schemas"]
+    assert made["paths"]["/api/search"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """hypothesis-jsonschema 0.23 asks `many.more()`; the Hypothesis of today is iterated instead."""
+    from hypothesis.internal.conjecture.utils import many
+
+    def more(self: Any) -> bool:
+        if not hasattr(self, "steps"):
+            self.steps = iter(self.__enter__())
+        steps = self.steps
+        return next(steps, steps) is not steps
+
+    if not hasattr(many, "more"):
+        monkeypatch.setattr(many, "more", more, raising=False)
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.filterwarnings("ignore")
+def test_no_answer_is_one_that_the_description_does_not_know() -> None:
+    """Requests made from the schema: status, media type and form of every answer are declared, and none is a bug."""
+    with running(services(ASPIRIN)) as base_url:
+        described = httpx.get(f"{base_url}/openapi.json").json()
+        for operation in (one for item in described["paths"].values() for one in item.values()):
+            operation.pop("security", None)  # keys have tests of their own
+        schema = schemathesis.openapi.from_dict(described)
+        schema.config.update(base_url=base_url)
+        operations = [one.ok() for one in schema.get_all_operations()]
+        explored = [_explored(one) for one in operations if one.path not in LEFT_OUT]
+    assert sum(explored) >= len(operations)
+
+
+def _explored(operation: Any) -> int:
+    from schemathesis.specs.openapi import checks
+
+    told = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]
+    asked = 0
+
+    @given(case=operation.as_strategy())
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    def explore(case: Any) -> None:
+        nonlocal asked
+        asked += 1
+        said = case.call_and_validate(checks=told, timeout=30)
+        assert said.status_code not in (500, 504), said.text
+
+    explore()
+    return asked

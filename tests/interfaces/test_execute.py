@@ -1,0 +1,276 @@
+"""`execute` over a real library whose vectors come from the tests' own word model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import outrider
+from outrider.graph.pipeline import build
+from outrider.library.library import Library
+from outrider.services import Services
+from outrider.settings.model import EmbeddingSettings, LibrarySettings, Settings
+from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, NoVectors
+from outrider.state.hits import Hit
+from outrider.state.pipeline import RunContext
+from outrider.state.ports import Reranker
+from outrider.state.records import Edge, Record
+from outrider.state.response import SearchResponse
+from support.fakes import OFFLINE, doi, paper
+from support.word_embedder import WordEmbedder
+
+RECORDS: tuple[Record, ...] = (
+    paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver.", year=2020, identifiers=doi("10.1000/x"), mesh=("Aspirin",)),
+    paper("a2", "Aspirin and the liver.", abstract="Aspirin harms the liver", year=2020, identifiers=doi("10.1000/x")),
+    paper("b", "Statins", abstract="Statins lower cholesterol.", year=2001, edges=(Edge(relation="cites", target="doi:10.1000/x"),)),
+    paper("c", "Ibuprofen", abstract="Pain and fever.", year=2010, mesh=("Aspirin", "Fever")),
+    paper("d", "Kidneys", abstract="Water and salt.", year=1999),
+)
+
+
+class Longest:
+    """Puts long texts first."""
+
+    name = "longest"
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(len(text)) for text in texts]
+
+
+async def longest(*, asked: bool = False) -> tuple[Reranker | None, str]:
+    return Longest(), "named"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("embedded")
+
+    async def fill() -> None:
+        library = await Library.open(place, create=True)
+        await library.embed(RECORDS, WordEmbedder())
+        await library.upsert(RECORDS)
+        await library.optimize(force=True)
+
+    asyncio.run(fill())
+    return place
+
+
+def made(folder: Path, **parts: Any) -> Services:
+    return Services(
+        Settings(library=LibrarySettings(uri=str(folder)), sources=OFFLINE), **{"embedder": WordEmbedder(), "reranker": longest, **parts}
+    )
+
+
+@pytest.fixture
+def services(folder: Path) -> Iterator[Services]:
+    yield (one := made(folder))
+    one.close()
+
+
+def ids(hits: Sequence[Hit]) -> list[str]:
+    return [hit.doc_id for hit in hits]
+
+
+def test_dense_ranks_by_cosine_and_says_its_own_scores(services: Services) -> None:
+    hits = outrider.execute("DENSE", "aspirin harms", services=services)
+    assert set(ids(hits)) == {"a", "a2", "b", "c", "d"}
+    assert ids(hits)[0] in ("a", "a2")
+    assert [hit.scores["lance_dense"] for hit in hits] == sorted((hit.scores["lance_dense"] for hit in hits), reverse=True)
+    assert hits[0].score == 1.0
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+def test_graph_shows_the_ways(services: Services) -> None:
+    """`b` cites the best hit; `c` is indexed with the same term; `d` has no way there."""
+    hits = outrider.execute("GRAPH", "aspirin harms the liver", services=services)
+    assert {"b", "c"} <= set(ids(hits))
+    assert "d" not in ids(hits)
+    by = {hit.doc_id: hit.found_by[0] for hit in hits}
+    assert ("a", "cited by") in {(path.anchor, path.relation) for path in by["b"].paths}
+    assert "cites" in by["b"].why
+    assert "cites" in next(hit.reason for hit in hits if hit.doc_id == "b")
+
+
+def test_hybrid_fuses_all_and_gives_one_work_once(services: Services) -> None:
+    hits = outrider.execute("hybrid", "aspirin harms the liver", services=services)
+    assert ids(hits)[0] == "a"
+    assert "a2" not in ids(hits)
+    assert [folded.doc_id for folded in hits[0].duplicates] == ["a2"]
+    assert {found.strategy for hit in hits for found in hit.found_by} == {"lance_dense", "lance_fts", "graph_neighbor"}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_rerank_reorders_the_first_and_keeps_the_tail(folder: Path) -> None:
+    settings = Settings(library=LibrarySettings(uri=str(folder)), sources=OFFLINE)
+    settings = settings.model_copy(update={"reranker": settings.reranker.model_copy(update={"depth": 2, "weight": 1.0})})
+    services = Services(settings, embedder=WordEmbedder(), reranker=longest)  # type: ignore[arg-type]
+    plain = outrider.execute("DENSE", "fever", services=services)
+    again = outrider.execute("DENSE", "fever", rerank=True, services=services)
+    assert set(ids(again[:2])) == set(ids(plain[:2]))
+    assert ids(again[2:]) == ids(plain[2:])
+    lengths = [len(hit.title) + len(hit.original_text) for hit in again[:2]]
+    assert lengths == sorted(lengths, reverse=True)
+    assert "longest" in again[0].reason
+
+
+def test_rerank_without_a_reranker_says_why(folder: Path) -> None:
+    async def nothing(*, asked: bool = False) -> tuple[Reranker | None, str]:
+        return None, "none is installed"
+
+    with pytest.raises(ModelUnavailable, match="none is installed"):
+        outrider.execute("SPARSE", "aspirin", rerank=True, services=made(folder, reranker=nothing))
+
+
+def test_another_model_is_refused_also_in_a_fusion(folder: Path) -> None:
+    services = made(folder, embedder=WordEmbedder(name="other"))
+    for strategy in ("DENSE", "HYBRID"):
+        with pytest.raises(EmbeddingSpaceMismatch, match="reindex"):
+            outrider.execute(strategy, "aspirin", services=services)
+
+
+@pytest.mark.parametrize("strategy", ["DENSE", "HYBRID"])
+def test_what_a_search_could_not_see_is_said(tmp_path: Path, strategy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A short answer is never silent: here three records were never embedded."""
+
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed(RECORDS[:2], WordEmbedder())
+        await library.upsert(RECORDS)
+        library.close()
+
+    asyncio.run(fill())
+    with caplog.at_level(logging.WARNING):
+        assert outrider.execute(strategy, "aspirin", services=made(tmp_path))
+    assert "lance_dense: 3 records have no vector" in caplog.text
+
+
+def test_without_vectors_dense_is_refused_and_hybrid_goes_on_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def fill() -> None:
+        await (await Library.open(tmp_path, create=True)).upsert(RECORDS)
+
+    asyncio.run(fill())
+    with pytest.raises(NoVectors, match="reindex"):
+        outrider.execute("DENSE", "aspirin", services=made(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert ids(outrider.execute("HYBRID", "aspirin", services=made(tmp_path)))[0] == "a"
+    assert "lance_dense" in caplog.text
+
+
+def test_an_unknown_strategy_names_the_known_ones(services: Services) -> None:
+    with pytest.raises(BadRequest, match="HYBRID"):
+        outrider.execute("BM42", "aspirin", services=services)
+
+
+@pytest.mark.parametrize("strategy", ["SPARSE", "DENSE", "GRAPH", "HYBRID"])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(low=st.integers(1995, 2025), query=st.sampled_from(["aspirin harms the liver", "fever", "salt"]))
+def test_no_filter_leaks(folder: Path, strategy: str, low: int, query: str) -> None:
+    """Nothing outside comes back; the vectors, which every record has, give everything inside."""
+    hits = outrider.execute(strategy, query, filters={"year": {"$gte": low}}, services=made(folder))
+    inside = {one.doc_id for one in RECORDS if (one.year or 0) >= low}
+    assert set(ids(hits)) <= inside
+    anchors = {path.anchor for hit in hits for found in hit.found_by for path in found.paths}
+    assert {anchor for anchor in anchors if ":" not in anchor} <= inside
+    if strategy == "DENSE":
+        assert set(ids(hits)) == inside
+
+
+def test_the_graph_runs_the_same_lists(services: Services) -> None:
+    answer = SearchResponse.model_validate(build(services).invoke({"query": "aspirin harms the liver", "search_mode": "focused"}))
+    assert {(row.strategy, row.status) for row in answer.sources} == {
+        ("lance_dense", "ok"),
+        ("lance_fts", "ok"),
+        ("graph_neighbor", "ok"),
+    }
+    places = {(hit.doc_id, found.strategy, found.rank) for hit in answer.hits for found in hit.found_by}
+    for strategy, kind in (("DENSE", "lance_dense"), ("GRAPH", "graph_neighbor")):
+        for hit in outrider.execute(strategy, "aspirin harms the liver", services=services):
+            assert hit.doc_id == "a2" or (hit.doc_id, kind, hit.rank) in places
+
+
+def test_lists_keep_their_order_without_fusion(services: Services) -> None:
+    """Interleaved by rank, one work once; no rule and no reranker moves it."""
+    asked = {"query": "aspirin harms the liver", "search_mode": "focused", "fusion_enabled": False, "strategies": ["dense", "sparse"]}
+    answer = SearchResponse.model_validate(build(services).invoke(asked))
+    best = [min(found.rank for found in hit.found_by) for hit in answer.hits]
+    assert best == sorted(best)
+    assert len({hit.doc_id for hit in answer.hits}) == len(answer.hits)
+    assert "fusion is switched off" in next(step.why for step in answer.bypassed if step.step == "reranker")
+
+
+def test_dense_off_is_a_status_of_the_answer(folder: Path) -> None:
+    answer = outrider.search("aspirin", services=made(folder, embedder=WordEmbedder(name="other")))
+    row = next(row for row in answer.sources if row.strategy == "lance_dense")
+    assert (row.status, "reindex" in row.message) == ("off", True)
+    assert answer.hits
+
+
+def test_a_filter_that_one_distant_neighbour_meets_finds_it(tmp_path: Path) -> None:
+    """It comes after the first page of neighbours, which the filter drops."""
+    star = paper("star", "Aspirin harms the liver", year=2024)
+    cites = (Edge(relation="cites", target="doc:star"),)
+    around = [paper(f"n{at:03}", "Water", abstract="Salt.", year=2000 + (at == 149) * 24, edges=cites * (at != 149)) for at in range(150)]
+    far = around[-1].model_copy(update={"edges": (*cites, Edge(relation="cites", target="doc:n000"))})
+
+    async def fill() -> None:
+        await (await Library.open(tmp_path, create=True)).upsert([star, *around[:-1], far])
+
+    asyncio.run(fill())
+    hits = outrider.execute("GRAPH", "aspirin liver", top_k=5, filters={"year": {"$gte": 2020}}, services=made(tmp_path))
+    assert ids(hits) == ["n149"]
+
+
+def test_equal_runs_have_one_hash_whatever_the_process_did_before(services: Services) -> None:
+    def by(strategy: str) -> SearchResponse:
+        return outrider.search("aspirin liver", strategies=[strategy], services=services)
+
+    before = by("sparse")
+    dense = by("dense")
+    assert WordEmbedder().space.id in dense.sources[0].model
+    assert by("sparse").provenance_hash == before.provenance_hash
+    assert by("dense").provenance_hash == dense.provenance_hash
+
+
+def test_vectors_without_records_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    """What a crash between the two writes leaves."""
+    orphans = [paper(f"o{at}", "Aspirin harms the liver", abstract=f"Number {at}.") for at in range(40)]
+
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed([*orphans, *RECORDS], WordEmbedder())
+        await library.upsert(RECORDS)
+
+    asyncio.run(fill())
+    assert len(outrider.execute("DENSE", "aspirin harms the liver", top_k=5, services=made(tmp_path))) == 5
+
+
+def test_a_server_that_never_answers_costs_no_more_than_the_runs_time(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        embedding = EmbeddingSettings(model_name="words", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
+        services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding, sources=OFFLINE))
+        started = time.perf_counter()
+        answer = asyncio.run(outrider.asearch("aspirin", services=services, context=RunContext(run_timeout_s=1.0)))
+        assert time.perf_counter() - started < 20
+    assert {row.strategy: row.status for row in answer.sources}["lance_dense"] == "timeout"
+    assert answer.hits
+
+
+def test_records_without_a_vector_are_counted_in_the_answer(tmp_path: Path) -> None:
+    async def fill() -> None:
+        library = await Library.open(tmp_path, create=True)
+        await library.embed(RECORDS[:2], WordEmbedder())
+        await library.upsert(RECORDS)
+
+    asyncio.run(fill())
+    answer = outrider.search("aspirin", services=made(tmp_path))
+    row = next(row for row in answer.sources if row.strategy == "lance_dense")
+    assert row.message == "3 records have no vector; embed them with: outrider library reindex"

@@ -1,0 +1,97 @@
+"""One server and one browser for all tests of the page; async on a loop of the session, since other tests run loops of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from outrider.library.library import Library
+from outrider.sources.web.browser import found_chromium, why_off
+from support.chat_server import ChatServer
+from support.http_app import running
+from support.http_server import serving
+from support.page_site import Opens, answered, held, said, search, services_over
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+for needed in ("langserve", "uvicorn", "prometheus_client", "playwright"):
+    pytest.importorskip(needed, reason="the extras `serve` and `browser` are not installed")
+
+
+@pytest.fixture(scope="session")
+def page_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ChatServer, Path]]:
+    folder = tmp_path_factory.mktemp("page")
+
+    async def fill() -> None:
+        library = await Library.open(folder / "library", create=True)
+        await library.upsert(held())
+        await library.optimize(force=True)
+        library.close()
+
+    asyncio.run(fill())
+    with serving(answered) as server, ChatServer(said) as chat:
+        yield server.base_url, chat, folder
+
+
+@pytest.fixture(scope="session")
+def site(page_world: tuple[str, ChatServer, Path]) -> Iterator[str]:
+    with running(services_over(*page_world)) as address:
+        yield address
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    if why := why_off():
+        pytest.skip(why)
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        made = await playwright.chromium.launch(executable_path=found_chromium(), chromium_sandbox=os.geteuid() != 0)
+        yield made
+        await made.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def opens(browser: Browser, site: str) -> Opens:
+    """Opens the page in a fresh context. Whatever the console says is wrong, the policy's refusals too, fails the test."""
+
+    @asynccontextmanager
+    async def opened(address: str = site, *, ready: bool = True, **context: Any) -> AsyncIterator[Page]:
+        seen: list[str] = []
+        made = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+        made.set_default_timeout(20_000)
+        tab = await made.new_page()
+        tab.on("pageerror", lambda error: seen.append(str(error)))
+        tab.on("console", lambda message: seen.append(message.text) if message.type == "error" else None)
+        await tab.goto(f"{address}/")
+        if ready:
+            await tab.wait_for_selector("html[data-ready=yes]")
+        try:
+            yield tab
+        finally:
+            await made.close()
+        assert [one for one in seen if "the server responded with a status of" not in one] == []
+
+    return opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(opens: Opens) -> AsyncIterator[Page]:
+    async with opens() as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def searched(opens: Opens) -> AsyncIterator[Page]:
+    """The answer to one search; tests leave it as they found it."""
+    async with opens() as tab:
+        await search(tab, top_k=30)
+        yield tab

@@ -1,0 +1,96 @@
+"""The page by keyboard alone, in the dark, on a narrow screen, by axe's rules, and behind a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from outrider.interfaces.http.auth import hash_of
+from support.chat_server import ChatServer
+from support.http_app import running
+from support.page_site import QUERY, Opens, grave, search, services_over
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT = """() => [...document.querySelectorAll("main button, main label, main h1, main h2, main h3, main p, main li, nav a")]
+  .filter(one => one.offsetParent && !one.closest(".wide") && one.getBoundingClientRect().right > innerWidth + 1)
+  .map(one => one.outerHTML.slice(0, 120))"""
+
+
+async def test_everything_is_reached_and_done_by_keyboard(page: Page) -> None:
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.textContent") == "Skip to content"
+    await page.keyboard.press("Enter")
+    await page.wait_for_function("location.hash === '#main'")  # nobody types so soon that the jump takes the focus away
+    await page.keyboard.press("/")
+    await page.keyboard.type(QUERY)
+    assert await page.locator("#query").input_value() == QUERY
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.id") == "search-button"
+    await page.keyboard.press("Enter")
+    await page.locator("#hits .compare").first.wait_for()
+    for _ in range(2):
+        await _tab_to(page, ".compare input:not(:checked)")
+        await page.keyboard.press("Space")
+    await _tab_to(page, "#compare-button")
+    await page.keyboard.press("Enter")
+    assert await page.get_by_role("dialog", name="Side by side").is_visible()
+    await page.keyboard.press("Escape")
+    assert await page.evaluate("document.activeElement.id") == "compare-button"
+
+
+async def _tab_to(page: Page, selector: str) -> None:
+    for _ in range(150):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("wanted => document.activeElement.matches(wanted)", selector):
+            shown = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert shown != "none"
+            return
+    pytest.fail(f"Tab does not come to {selector}")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
+async def test_axe_finds_nothing_serious_and_nothing_is_cut(opens: Opens, scheme: str, width: int) -> None:
+    async with opens(color_scheme=scheme, viewport={"width": width, "height": 844}) as tab:
+        before = await grave(tab)
+        await search(tab)
+        await tab.locator("#narrow summary").click()
+        after = await grave(tab)
+        wide, cut = await tab.evaluate(TOO_WIDE), await tab.evaluate(CUT)
+        back = await tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (before, after) == ([], [])
+    assert (wide, cut) == (0, [])
+    assert (back == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+async def test_the_theme_is_chosen_and_kept(page: Page) -> None:
+    await page.get_by_role("button", name="Dark").click()
+    await page.reload()
+    await page.get_by_role("button", name="Light").wait_for()
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+
+
+async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(opens: Opens, page_world: tuple[str, ChatServer, Path]) -> None:
+    made = services_over(*page_world, api_keys={"ann": hash_of("key of ann")})
+    with running(made, needs_key=True) as address:
+        async with opens(address, ready=False) as tab:
+            dialog = tab.get_by_role("dialog", name="API key")
+            await dialog.wait_for()
+            assert "wants a key" in await dialog.inner_text()
+            await dialog.get_by_label("Key").fill("wrong")
+            await dialog.get_by_role("button", name="Use").click()
+            await dialog.get_by_text("does not know that key").wait_for()
+            assert await grave(tab) == []
+            await dialog.get_by_label("Key").fill("key of ann")
+            await dialog.get_by_role("button", name="Use").click()
+            await tab.wait_for_selector("html[data-ready=yes]")
+            await search(tab)
+            kept = await tab.evaluate("[JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]")
+    assert "key of ann" in kept[0]
+    assert "key of ann" not in kept[1] + kept[2]

@@ -1,0 +1,196 @@
+"""Exact search of a real library against the oracle, while it is written and beyond what its indexes cover."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from outrider.boolean.document import Document
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.parser import parse
+from outrider.library.exact import dictionary
+from outrider.library.exact.pinned_library import Pinned
+from outrider.library.exact.stored_record import Stored
+from outrider.library.library import Library
+from outrider.library.schema import OTHER, TAGS, to_row
+from outrider.state.errors import BadRequest, LibraryError
+from outrider.state.records import Paper, Record
+from support.boolean_oracle import truth
+from support.boolean_queries import plain_of, query_of, record_of, written
+
+QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT_LIBRARY", "12x240").split("x"))
+SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))
+ODD = ["ไทยheart2", "heart\u0301 failure", "हिन्दी heart"]
+
+
+def records_of(count: int) -> list[Record]:
+    chance = random.Random(SEED)
+    made = [record_of(chance, number) for number in range(count)]
+    return [
+        one.model_copy(update={"title": f"{one.title} {ODD[place % 3]}"}) if place % 50 == 49 else one for place, one in enumerate(made)
+    ]
+
+
+async def ids(pinned: Pinned, query: str, size: int = 100) -> list[str]:
+    return [hit.record.doc_id async for page in pinned.pages(parse(query, "pubmed").tree, size=size) for hit in page.hits]
+
+
+@pytest.fixture
+async def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Library]:
+    monkeypatch.setattr(dictionary, "LARGE", 10)
+    opened = await Library.open(tmp_path / "library", create=True)
+    yield opened
+    opened.close()
+
+
+async def test_every_match_and_nothing_else(library: Library) -> None:
+    """A third is indexed and in the dictionary, a third came later, some were changed, some went; the candidates hold every match."""
+    records = records_of(DOCUMENTS)
+    third = DOCUMENTS // 3
+    await library.upsert(records[: 2 * third])
+    await library.optimize(force=True)
+    await library.upsert([one.model_copy(update={"title": "changed"}) for one in records[:20]])
+    await library.upsert(records[2 * third :])
+    await library.remove([one.doc_id for one in records[20:30]])
+    await library.upsert(records[:20])
+    kept = [*records[:20], *records[30:]]
+    plain = [plain_of(one) for one in kept]
+    pinned = await library.pin("run")
+    for number in range(QUERIES):
+        chance = random.Random(f"library/{SEED}/{number}")
+        query = query_of(chance)
+        said = written(query, chance)
+        wanted = sorted(kept[place].doc_id for place in truth(query, plain, {}))
+        assert await ids(pinned, said) == wanted, said
+        tree = parse(said, "pubmed").tree
+        if number % 4 == 0:
+            assert len(await pinned.candidates(tree)) >= len(wanted) == await pinned.count(tree), said
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        ("heart[ti] AND failure[ti]", 200), ('"heart failure"[tiab]', 300), ("2001[dp]", 60), ("bmj[ta]", 200),
+        ("french[la] AND heart[ti]", 100),
+        ("1001[pmid]", 20), ("10.1000/x7[doi]", 20), ("hearts*[ti]", 250), ("smith ja[au]", 330), ("NOT 1000:2010[dp]", 330), ("x[nm]", 12),
+    ],
+)  # fmt: skip
+async def test_the_plan_is_no_scan(library: Library, query: str, most: int) -> None:
+    """Rows that are looked at, of 600; odd ones always are."""
+    await library.upsert(records_of(600))
+    await library.optimize(force=True)
+    pinned = await library.pinned()
+    assert len(await pinned.candidates(parse(query).tree)) <= most
+
+
+async def test_a_run_reads_its_snapshot_whatever_is_written(library: Library) -> None:
+    records = records_of(300)
+    await library.upsert(records)
+    pinned = await library.pin("run-1")
+    tree = parse("NOT xyz[ti]").tree
+    pages = pinned.pages(tree, size=70)
+    found = [await anext(pages)]
+    await library.remove([one.doc_id for one in records[:150]])
+    await library.upsert([Paper(doc_id="d10", title="xyz"), Paper(doc_id="new", title="heart")])
+    await library.optimize(force=True)
+    found += [page async for page in pages]
+    whole = [hit.record for page in found for hit in page.hits]
+    assert whole == sorted(records, key=lambda one: one.doc_id)
+    assert [len(page.hits) for page in found] == [70, 70, 70, 70, 20]
+    again = await library.pinned("run-1")
+    assert again.snapshot == pinned.snapshot
+    assert [page async for page in again.pages(tree, found[1].cursor, 70)] == found[2:]
+    assert [page async for page in again.pages(tree, found[-1].cursor)] == []
+    assert await (await library.pinned()).count(tree) == 151
+    await library.untag("run-1")
+    with pytest.raises(LibraryError, match=r"no tag 'run-1' any more.*begin a new run"):
+        await library.pinned("run-1")
+
+
+async def test_a_cursor_belongs_to_its_query_and_version(library: Library) -> None:
+    await library.upsert(records_of(30))
+    pinned = await library.pin("run-1")
+    (page,) = [page async for page in pinned.pages(parse("all[sb]").tree)]
+    await library.upsert([Paper(doc_id="new")])
+    later = await library.pinned()
+    for asked, query, said in (
+        (later, "all[sb]", page.cursor),
+        (pinned, "a[ti]", page.cursor),
+        (pinned, "all[sb]", "x"),
+        (pinned, "all[sb]", "1.a.b.c"),
+    ):
+        with pytest.raises(BadRequest, match="cursor"):
+            await anext(asked.pages(parse(query).tree, said))
+
+
+async def test_rows_of_an_earlier_outrider_are_read(library: Library) -> None:
+    """Those without the newer columns, and a library that has none of them."""
+    records = records_of(60)
+    await library.upsert(records)
+    await library._table.update({OTHER: None, TAGS: None}, where="doc_id < 'd3'")
+    query = "smith[au] OR tumour[ot] OR hear*[ti] OR review[pt]"
+    wanted = sorted(one.doc_id for one in records if Evaluator(parse(query).tree).matches(one))
+    assert await ids(await library.pinned(), query) == wanted
+    await library._table.drop_columns([OTHER, TAGS])
+    await library.optimize(force=True)
+    assert await ids(await library.pinned(), query) == wanted
+    assert await library.check() == ()
+    await library.upsert([Paper(doc_id="new", title="x", authors=("Smith, J",))])
+    assert await ids(await library.pinned(), query) == [*wanted, "new"]
+
+
+async def test_deep_and_long_queries_are_answered(library: Library) -> None:
+    await library.upsert(records_of(60))
+    pinned = await library.pinned()
+    deep = "heart[ti]"
+    for level in range(60):
+        deep = f"({deep} {'AND' if level % 2 else 'OR'} {['failure[ab]', '2001:2010[dp]', 'x*[ti]'][level % 3]})"
+    tree = parse(deep).tree
+    everything = [hit.record async for page in pinned.pages(parse("all[sb]").tree) for hit in page.hits]
+    assert await ids(pinned, deep) == [one.doc_id for one in everything if Evaluator(tree).matches(one)]
+    assert await pinned.count(parse(" OR ".join(f"word{number}[tiab]" for number in range(3_000))).tree) == 0
+
+
+def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
+    records = records_of(200)
+    rows = [to_row(one, "") for one in records]
+    for number in range(60):
+        chance = random.Random(f"stored/{number}")
+        evaluator = Evaluator(parse(written(query_of(chance), chance), "pubmed").tree)
+        stored = [evaluator.matches(Document(Stored(str(row["record"]), row["text"] and str(row["text"])))) for row in rows]
+        assert stored == [evaluator.matches(one) for one in records]
+
+
+async def test_the_dictionary_covers_what_it_says(library: Library) -> None:
+    """After a compaction too; what came later is found by reading it."""
+    await library.upsert([Paper(doc_id=f"{number}", title=f"hepato{number}") for number in range(20)])
+    await library.optimize(force=True)
+    table = await library._pinned()
+    assert await dictionary.fragments(table) <= await dictionary.covered(library._connection)
+    await library.upsert([Paper(doc_id="new", title="Hepatology"), Paper(doc_id="other", title="xhepat")])
+    assert await dictionary.fragments(await library._pinned()) - await dictionary.covered(library._connection)
+    assert await ids(await library.pinned(), "hepat*[ti]") == sorted([*map(str, range(20)), "new"])
+    await library.optimize(force=True)
+    assert await dictionary.fragments(await library._pinned()) <= await dictionary.covered(library._connection)
+    assert await ids(await library.pinned(), "hepat*[ti] NOT hepato1*[ti]") == sorted([*map(str, (0, *range(2, 10))), "new"])
+    assert await dictionary.words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
+
+
+async def test_the_best_come_first_and_the_rest_by_id(library: Library) -> None:
+    await library.upsert(
+        [
+            Paper(doc_id="c", title="liver", abstract="aspirin once among many other words of no interest here", year=2000),
+            Paper(doc_id="b", title="aspirin aspirin", abstract="liver", year=2020),
+            Paper(doc_id="a", title="liver only", year=2020),
+            Paper(doc_id="d", title="ibuprofen liver", year=2020),
+        ]
+    )
+    pinned = await library.pinned()
+    tree = parse("(aspirin[tiab] OR 2020[dp]) NOT ibuprofen[ti]").tree
+    assert [one.record.doc_id for one in await pinned.best(tree, None, 9)] == ["b", "c", "a"]
+    assert [one.score for one in await pinned.best(tree, None, 9)][2:] == [0.0]
+    assert [one.record.doc_id for one in await pinned.best(tree, None, 1)] == ["b"]

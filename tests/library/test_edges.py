@@ -1,0 +1,226 @@
+"""Edges are written with their records, in one spelling, and go with them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from outrider.library import edges
+from outrider.library.entities import Entity, entity, normal_author, normal_name, parsed
+from outrider.library.library import Library
+from outrider.library.neighbours import LibraryGraph
+from outrider.state.errors import LibraryError
+from outrider.state.records import Edge, Identifiers, Paper, Record, Repository
+
+ALL = "true"
+
+
+def targets(record: Record) -> set[tuple[str, str]]:
+    return {(relation, f"{kind}:{name}") for _, relation, kind, name in edges.of(record)}
+
+
+def test_a_record_names_itself_and_what_it_shares() -> None:
+    record = Paper(
+        doc_id="A 1",
+        identifiers=Identifiers(doi="10.1000/X", pmcid="PMC7"),
+        authors=("Knuth, Donald E.",),
+        tags=("Time-Sharing ", "c++"),
+        mesh=("Aspirin/adverse effects",),
+        venue="Journal  of X",
+        edges=(Edge(relation="Adverse effect", target="Hepatotoxicity"), Edge(relation="cites", target="doi:https://doi.org/10.1000/Y")),
+        metadata={"mesh_qualified": ["Liver/drug effects", 3]},
+    )
+    assert targets(record) == {
+        ("is", "doc:A 1"), ("is", "doi:10.1000/x"), ("is", "pmcid:PMC7"),
+        ("author", "author:knuth, d"), ("keyword", "keyword:time sharing"), ("keyword", "keyword:c++"),
+        ("mesh", "mesh:aspirin adverse effects"), ("mesh", "mesh:aspirin"),
+        ("mesh", "mesh:liver drug effects"), ("mesh", "mesh:liver"),
+        ("venue", "venue:journal of x"), ("adverse_effect", "adverse_effect:hepatotoxicity"), ("cites", "doi:10.1000/y"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        ("Knuth, D. E.", "knuth, d"),
+        ("Donald E. Knuth", "knuth, d"),
+        ("Knuth DE", "knuth, d"),
+        ("D.E. Knuth", "knuth, d"),
+        ("Müller, Jörg", "muller, j"),
+        ("Johannes van der Waals", "van der waals, j"),
+        ("John Smith Jr.", "smith, j"),
+        ("World Health Organization Global Study Group", "world health organization global study group"),
+        ("王伟", "王伟"),
+        ("WHO", "who"),
+        (" ", ""),
+    ],
+)
+def test_one_person_has_one_name(written: str, normal: str) -> None:
+    assert normal_author(written) == normal
+
+
+@example("//", "pypi")
+@given(st.text(max_size=40), st.sampled_from(["author", "keyword", "mesh", "venue", "pypi", "doi", "protein"]))
+def test_a_normal_name_stays_as_it_is(text: str, kind: str) -> None:
+    """What is shown can be asked for."""
+    node = entity(kind, text)
+    if node is not None and kind != "author":
+        assert parsed(str(node)) == node
+    assert normal_name(normal_name(text)) == normal_name(text)
+
+
+def test_an_entity_has_a_type() -> None:
+    assert parsed("mesh: Aspirin") == Entity("mesh", "aspirin")
+    assert parsed("aspirin") is None
+    assert parsed("https://x.test") is None
+    assert parsed("doc:A b") == Entity("doc", "A b")
+    assert entity("keyword", "x" * 300) is None
+
+
+async def test_a_changed_record_loses_its_old_edges(library: Library) -> None:
+    await library.upsert([Paper(doc_id="a", tags=("old",)), Paper(doc_id="b", tags=("old",))])
+    await library.upsert([Paper(doc_id="a", tags=("new",)), Paper(doc_id="c")])
+    assert sorted(await library.edges("relation = 'keyword'")) == [("a", "keyword", "keyword", "new"), ("b", "keyword", "keyword", "old")]
+    before = await library.edges_version()
+    await library.upsert([Paper(doc_id="a", tags=("new",))])
+    assert await library.edges_version() == before
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from(["x y", "z", "é", "o'k"]), max_size=3), min_size=1),
+    st.sets(st.sampled_from("abcdefg")),
+)
+def test_removed_records_leave_no_edge(tags: dict[str, list[str]], gone: set[str]) -> None:
+    async def left() -> tuple[list[edges.Row], list[edges.Row]]:
+        with tempfile.TemporaryDirectory() as folder:
+            library = await Library.open(Path(folder) / "library", create=True)
+            records = [Paper(doc_id=doc_id, tags=tuple(names)) for doc_id, names in tags.items()]
+            await library.upsert(records)
+            await library.remove(sorted(gone))
+            held = await library.edges(ALL)
+            library.close()
+        return sorted(held), sorted(row for record in records if record.doc_id not in gone for row in edges.of(record))
+
+    held, expected = asyncio.run(left())
+    assert held == expected
+
+
+async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) -> None:
+    """As one of an earlier Outrider; its edges are written anew from the records."""
+    records: list[Record] = [
+        Paper(doc_id="a", tags=("x",), text="y" * 5_000),
+        Repository(doc_id="pypi:h", identifiers=Identifiers(pypi="h"), edges=(Edge(relation="depends_on", target="pypi:k"),)),
+    ]
+    await library.upsert(records)
+    before = sorted(await library.edges(ALL))
+    await library._connection.drop_table(edges.NAME)
+    reopened = await Library.open(library.uri)
+    with pytest.raises(LibraryError, match="no graph yet; 'outrider library reindex'"):
+        await LibraryGraph(reopened).around(["a"], 5)
+    assert any("2 records have no edges" in problem for problem in await reopened.check())
+    done: list[tuple[int, int]] = []
+    assert await reopened.mend_edges(lambda now, of: done.append((now, of))) == 2
+    assert done == [(2, 2)]
+    assert await reopened.mend_edges() == 0
+    assert sorted(await reopened.edges(ALL)) == before
+    assert await reopened.check() == ()
+    reopened.close()
+
+
+async def test_one_missing_record_is_told(library: Library) -> None:
+    await library.upsert([Paper(doc_id="a"), Paper(doc_id="b")])
+    await edges.remove(library._connection, ["a"])
+    assert await library.check() == (f"1 records have no edges: the graph does not find them; {edges.FIX}",)
+    assert await library.mend_edges() == 1
+    assert await library.check() == ()
+
+
+class Killed(Exception):
+    """Ends a write where a kill would; a real one is met in test_processes."""
+
+
+def killed(*_: object) -> NoReturn:
+    raise Killed
+
+
+def citing(doc_id: str, target: str) -> Paper:
+    return Paper(doc_id=doc_id, edges=(Edge(relation="cites", target=f"doi:10.1/{target}"),))
+
+
+OLD, NEW = citing("a", "old"), citing("a", "new")
+
+
+@pytest.mark.parametrize("step", ["_merge", "edges.add", "edges.drop"])
+async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    await library.upsert([OLD])
+    with monkeypatch.context() as patched:
+        patched.setattr(f"outrider.library.upsert.{step}", killed)
+        with pytest.raises(Killed):
+            await library.upsert([NEW])
+    said = await library.fetch(["a"])
+    assert {*edges.of(said[0])} <= {*await library.edges(ALL)}
+    assert "no edges" not in "".join(await library.check())
+    await library.mend_edges()
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(said[0]))
+    assert await library.check() == ()
+
+
+async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    await library.upsert([OLD])
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.library.upsert.edges.drop", killed)
+        with pytest.raises(Killed):
+            await library.upsert([NEW])
+    assert await library.check() == ("1 records have edges of what they do not say; " + edges.FIX_STALE,)
+    await library.upsert([citing("a", "newer")])
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(citing("a", "newer")))
+
+
+async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before the record, which is then ingested as something else, or never."""
+    await library.upsert([Paper(doc_id="z")])
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.library.upsert._merge", killed)
+        with pytest.raises(Killed):
+            await library.upsert([OLD, citing("gone", "x")])
+    assert await library.check() == (f"2 records that are not there have edges; {edges.FIX_STRANGERS}",)
+    await library.upsert([NEW])
+    assert sorted(row for row in await library.edges(ALL) if row[0] == "a") == sorted(edges.of(NEW))
+    await library.mend_edges()
+    assert {row[0] for row in await library.edges(ALL)} == {"a", "z"}
+    assert await library.check() == ()
+
+
+async def test_the_same_edges_twice_are_no_problem(library: Library) -> None:
+    """As two writers leave them that share no lock."""
+    await library.upsert([OLD])
+    await edges.add(library._connection, edges.table([OLD]), ["a"])
+    assert await library.check() == ()
+    assert await library.mend_edges() == 1
+    assert sorted(await library.edges(ALL)) == sorted(edges.of(OLD))
+
+
+async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None:
+    graph = LibraryGraph(library)
+    assert await graph.around(["a", "mesh:x"], 5) == []
+    assert await graph.entities("aspirin") == ()
+    await library.upsert([Paper(doc_id="a", tags=("aspirin",))])
+    assert await graph.entities("aspirin") == ("keyword:aspirin",)
+
+
+async def test_upkeep_folds_new_edges_into_the_indexes(library: Library) -> None:
+    for number in range(4):
+        await library.upsert([Paper(doc_id=f"{number}", tags=("x",))])
+    await library.optimize(force=True)
+    table = await library._graph()
+    assert table is not None
+    assert {index.num_unindexed_rows for index in await table.list_indices()} == {0}
+    assert sorted(row[0] for row in await library.edges("name = 'x'")) == ["0", "1", "2", "3"]
+    assert (await library.info()).edges == 8

@@ -1,0 +1,52 @@
+"""The end of a process waits a moment where a call of LanceDB was broken off just before, and only there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from outrider.library import location as place
+from outrider.library.library import Library
+from outrider.library.shutdown import DELAY_S, ShutdownDelay
+
+
+@pytest.fixture
+def delay(monkeypatch: pytest.MonkeyPatch) -> ShutdownDelay:
+    made = ShutdownDelay()
+    monkeypatch.setattr("atexit.register", lambda _: None)
+    monkeypatch.setattr(place, "SHUTDOWN_DELAY", made)
+    return made
+
+
+async def test_a_call_that_was_broken_off_is_waited_for(delay: ShutdownDelay, tmp_path: Path) -> None:
+    library = await Library.open(tmp_path / "library", create=True)
+    assert await library.search("words") == []
+    assert delay.remaining_s() == 0
+    asking = asyncio.create_task(library.search("words"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert 0 < delay.remaining_s() <= DELAY_S
+    delay.wait()
+    assert delay.remaining_s() == 0
+    library.close()
+
+
+def test_an_earlier_one_is_not_waited_for(delay: ShutdownDelay, monkeypatch: pytest.MonkeyPatch) -> None:
+    delay.restart()
+    later = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert delay.remaining_s() == 0
+
+
+def test_a_second_interrupt_ends_the_wait(delay: ShutdownDelay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    delay.restart()
+    monkeypatch.setattr(time, "sleep", interrupted)
+    delay.wait()

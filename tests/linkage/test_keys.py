@@ -1,0 +1,150 @@
+"""Every field has one form, whatever dress it comes in; what says nothing is unknown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.linkage.author_names import parse_name
+from outrider.linkage.identifiers import canonical_url, normal_openalex, normal_repository, normal_s2
+from outrider.linkage.keys import make_keys, parse_number, parse_pages, resemblance, sketch_abstract
+from outrider.linkage.titles import parse_notice, parse_title
+from outrider.state.records import Identifiers
+from support.fakes import paper
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "last"),
+    [
+        ("123-9", "123", "129"), ("pp. 123–129", "123", "129"), ("123-129", "123", "129"), ("S12-S15", "s12", "s15"),
+        ("e0227919", "e227919", ""),
+        ("152-153.e1", "152", "153"), ("3‐", "3", ""), ("10-Jun", "", ""), ("no pagination", "", ""), ("", "", ""),
+    ],
+)  # fmt: skip
+def test_pages(said: str, first: str, last: str) -> None:
+    assert parse_pages(said)[:2] == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("19", "19"), ("9 (1)", "9"), ("1)", ""), ("Suppl 1", "s1"), ("Supplement 1", "s1"), ("0", ""), (None, ""), ("01-Feb", "")],
+)
+def test_numbers(said: str | None, number: str) -> None:
+    assert parse_number(said) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "initials"),
+    [
+        ("Curie, Marie", "curie", "m"), ("Marie Curie", "curie", "m"), ("M. Curie", "curie", "m"), ("Curie MS", "curie", "ms"),
+        ("CURIE M", "curie", "m"), ("Ludwig van Beethoven", "beethoven", "l"), ("van Beethoven, L.", "beethoven", "l"),
+        ("Müller, Jörg", "muller", "j"), ("Martin Luther King Jr.", "king", "ml"), ("王伟", "王伟", ""),
+        ("Yannis E. Ioannidis", "ioannidis", "ye"),
+        ("Jos&#233; A. Blakeley", "blakeley", "ja"),
+    ],
+)  # fmt: skip
+def test_names(name: str, family: str, initials: str) -> None:
+    found = parse_name(name)
+    assert found is not None
+    assert found[:2] == (family, initials)
+
+
+@pytest.mark.parametrize("nobody", ["", ", ", "et al", "Anonymous", "?"])
+def test_nobody(nobody: str) -> None:
+    assert parse_name(nobody) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("K<inf>Ca</inf>3.1 channels in rats", "KCa3.1 channels in rats"), ("Effect of α-synuclein", "Effect of alpha synuclein"),
+        ("A study of mice [French]", "A study of mice."), ("Wings (preprint)", "WINGS"), ("Élan vital", "Elan Vital"),
+        ("(1990) On the complexity of teaching", "On the complexity of teaching"), ("機械学習 入門", "機械学習入門"),
+    ],
+)  # fmt: skip
+def test_titles_that_are_one(one: str, other: str) -> None:
+    assert parse_title(one).compact == parse_title(other).compact
+
+
+def test_scripts_are_kept() -> None:
+    assert parse_title("Μηχανική μάθηση").compact
+    assert parse_title("Машинное обучение") != parse_title("Машинное зрение")
+    assert parse_title("تعلم الآلة").content
+
+
+@pytest.mark.parametrize(
+    ("title", "generic"),
+    [("Editorial", True), ("Book reviews", True), ("Guest editor's introduction", True), ("", True), ("DataSplash", False)],
+)
+def test_generic_titles(title: str, generic: bool) -> None:
+    assert parse_title(title).generic is generic
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("https://www.Example.org/a/?utm_source=x&b=1#top", "example.org/a?b=1"), ("http://example.org/a", "example.org/a"),
+        ("https://example.org:443/", "example.org"), ("https://example.org:8080/x", "example.org:8080/x"),
+        ("ftp://example.org/a", None), ("not an address", None), ("https://[bad", None),
+    ],
+)  # fmt: skip
+def test_addresses(said: str, address: str | None) -> None:
+    assert canonical_url(said) == address
+
+
+def test_identifiers_have_one_form() -> None:
+    assert normal_openalex("https://openalex.org/W2741809807") == normal_openalex("w2741809807") == "W2741809807"
+    assert normal_s2("CorpusID:12345") == "12345"
+    assert normal_repository("https://github.com/Encode/HTTPX.git") == normal_repository("encode/httpx") == "encode/httpx"
+    assert normal_repository("git@github.com:encode/httpx.git") == "encode/httpx"
+    assert normal_repository("encode") is None
+    said = Identifiers(doi="https://doi.org/10.1000/ABC", arxiv="arXiv:2101.00001v3", pmid="PMID: 0017", isbn="0-306-40615-2")
+    found = dict(make_keys(paper("a", identifiers=said)).identifiers)
+    assert found == {"doi": "10.1000/abc", "arxiv": "2101.00001", "pmid": "17", "isbn": "9780306406157"}
+
+
+@given(
+    st.builds(
+        Identifiers,
+        **{
+            name: st.none() | st.text(max_size=40) | st.from_regex(r"10\.\d{4}/[a-z]{1,5}", fullmatch=True)
+            for name in Identifiers.model_fields
+        },
+    )
+)
+def test_identifiers_survive_a_round_trip(said: Identifiers) -> None:
+    """The normal form of a normal form is itself."""
+    once = {scheme: value for scheme, value in make_keys(paper("a", identifiers=said)).identifiers if scheme in Identifiers.model_fields}
+    again = {scheme: value for scheme, value in make_keys(paper("a", identifiers=Identifiers(**once))).identifiers if scheme in once}
+    assert again == once
+
+
+@pytest.mark.parametrize("year", [0, 20244, -3, 999])
+def test_a_year_that_is_none_is_unknown(year: int) -> None:
+    assert make_keys(paper("a", "x", year=year)).year == 0
+
+
+def test_a_cut_abstract_resembles_the_whole() -> None:
+    text = " ".join(f"word{at} among many other things with some {at * 7}" for at in range(60))
+    other = " ".join(f"thing{at} beside most common stuff that any {at * 3}" for at in range(60))
+    assert resemblance(sketch_abstract(text), sketch_abstract(text[: len(text) // 2])) > 0.8
+    assert resemblance(sketch_abstract(text), sketch_abstract(other)) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("Erratum to: Wings of birds", "corrects"), ("Correction: Wings of birds", "corrects"), ("Retraction: Wings of birds", "retracts"),
+        ("Notice of retraction: Wings of birds", "retracts"), ("Wings of birds (Erratum)", "corrects"),
+        ("Reply to: Wings of birds", "comments on"),
+        ("Comment on \"Wings of birds\"", "comments on"), ("Author's response: Wings of birds", "comments on"),
+    ],
+)  # fmt: skip
+def test_notices(title: str, kind: str) -> None:
+    assert parse_notice(title) == f"{kind} / wingsofbirds"
+
+
+@pytest.mark.parametrize("title", ["Response surfaces of wings", "Wings of birds", "Corrections officers in prison", "Comments", ""])
+def test_articles_are_no_notices(title: str) -> None:
+    assert parse_notice(title) == ""

@@ -1,0 +1,130 @@
+"""Merging of records of one work: values from web pages are marked and give way to those of services."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from outrider.linkage.merge import EMPTY, FILLED, WEB, fill_missing, merge_records, strip_page_values
+from outrider.nodes.dedup.cluster import deduplicated
+from outrider.nodes.enrich.save_texts import keepable, renewed
+from outrider.nodes.scout import records_of
+from outrider.state.hits import Scored
+from outrider.state.records import Identifiers, Page, Paper, Record
+from support.fakes import candidate, doi, found, paper
+
+EVIL = "Buy pills."
+SAID = "Drugs harm livers."
+PAGE = Page(doc_id="web:x", title="T", source="web", abstract=EVIL, description=EVIL, text=EVIL, url="https://x.example/", year=1999)
+
+
+@pytest.mark.parametrize("source", ["web", "serpapi_google", "acme"])
+def test_a_page_gives_no_abstract_and_no_link(source: str) -> None:
+    work = fill_missing(paper("crossref:1", source="crossref"), [PAGE.model_copy(update={"source": source})])
+    assert (work.abstract, work.description, work.url, work.text, work.year) == ("", "", None, EVIL, 1999)
+    assert work.metadata["filled_from"] == {"text": WEB, "year": WEB}
+
+
+def test_the_page_of_an_identifier_at_those_who_give_it_is_its_link() -> None:
+    url = "https://pubmed.ncbi.nlm.nih.gov/7/"
+    page = PAGE.model_copy(update={"url": url, "identifiers": Identifiers(pmid="7")})
+    assert fill_missing(paper("pubmed:7", source="pubmed", identifiers=Identifiers(pmid="7")), [page]).url == url
+    assert fill_missing(paper("openalex:1", source="openalex", identifiers=doi("10.1000/a")), [page]).url is None
+
+
+def test_what_a_page_of_the_users_own_says_is_their_word() -> None:
+    work = fill_missing(paper("crossref:1", source="crossref"), [PAGE.model_copy(update={"source": "library"})])
+    assert (work.abstract, work.metadata["filled_from"]) == (
+        EVIL,
+        dict.fromkeys(("abstract", "description", "text", "url", "year"), "library"),
+    )
+
+
+def test_what_a_service_gave_a_page_it_gives_on() -> None:
+    page = fill_missing(PAGE.model_copy(update={"abstract": ""}), [paper("openalex:1", source="openalex", abstract=SAID)])
+    work = fill_missing(paper("crossref:1", source="crossref"), [page])
+    assert (work.abstract, work.metadata["filled_from"]) == (SAID, {"abstract": "openalex", "text": WEB, "year": WEB})
+
+
+def test_what_came_from_a_page_gives_way_to_a_services_word() -> None:
+    first = fill_missing(paper("crossref:1", source="crossref"), [PAGE.model_copy(update={"identifiers": doi("10.1000/evil")})])
+    assert first.identifiers.doi == "10.1000/evil"
+    full = paper("openalex:1", source="openalex", text="The body.", year=2020, identifiers=doi("10.1000/a"))
+    for work in (fill_missing(first, [full]), fill_missing(paper("s2:1"), [first, full])):
+        assert (work.text, work.year, work.identifiers.doi) == ("The body.", 2020, "10.1000/a")
+        assert work.metadata["filled_from"] == dict.fromkeys(("text", "year", "identifiers.doi"), "openalex")
+
+
+def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
+    """As an earlier version kept them."""
+    metadata = {"filled_from": {"abstract": WEB, "url": WEB, "venue": "openalex"}}
+    bad = paper("crossref:1", "T", source="crossref", abstract=EVIL, url="https://x.example/", venue="Gut", metadata=metadata)
+    assert (strip_page_values(bad).abstract, strip_page_values(bad).url, strip_page_values(bad).venue) == ("", None, "Gut")
+    assert strip_page_values(bad).metadata == {"filled_from": {"venue": "openalex"}}
+    library = ("library", (Scored(bad, 1.0),))
+    fresh = paper("crossref:1", "T", source="crossref", year=2020)
+    for answers in ([library], [library, ("crossref", (Scored(fresh, 1.0),))]):
+        assert records_of(answers)["crossref:1"].abstract == ""
+    assert renewed(fresh, bad).abstract == ""
+    assert renewed(fresh, bad).venue == "Gut"
+
+
+def test_nothing_of_a_page_is_kept_under_the_id_of_a_service() -> None:
+    work = fill_missing(paper("crossref:1", "T", source="crossref"), [PAGE])
+    known = fill_missing(paper("crossref:2", "T", source="crossref", abstract=SAID), [PAGE])
+    by = (found(source="crossref"),)
+    (kept,) = keepable([candidate(work, found_by=by), candidate(known, found_by=by)])
+    assert (kept.doc_id, kept.abstract, kept.text, kept.year) == ("crossref:2", SAID, "", None)
+
+
+fields = {
+    "abstract": some.sampled_from(["", SAID, EVIL]),
+    "text": some.sampled_from(["", "Body.", EVIL]),
+    "url": some.sampled_from([None, "https://x.example/", "https://y.example/"]),
+    "year": some.sampled_from([None, 1999, 2020]),
+}
+works = some.builds(paper, some.sampled_from(["crossref:1", "openalex:1"]), source=some.sampled_from(["crossref", "openalex"]), **fields)
+pages = some.builds(Page, doc_id=some.just("web:1"), source=some.sampled_from(["web", "serpapi_google"]), **fields)
+
+
+@given(works, some.lists(works | pages, max_size=4), some.lists(works | pages, max_size=2))
+def test_whatever_is_folded_stripped_values_are_a_services(leader: Record, others: list[Record], later: list[Record]) -> None:
+    """In however many steps: no abstract or link is a page's, and what is not marked as one's somebody else has said."""
+    work = fill_missing(fill_missing(leader, others), later)
+    own = strip_page_values(work)
+    services = [leader, *(one for one in (*others, *later) if one.kind != "page")]
+    assert (own.abstract, own.url) == (work.abstract, work.url)
+    for name in FILLED:
+        value = getattr(own, name)
+        assert value in EMPTY or value in [getattr(one, name) for one in services]
+        if any(getattr(one, name) not in EMPTY for one in services):
+            assert value not in EMPTY
+    assert strip_page_values(own) is own
+
+
+def test_of_a_work_and_a_page_the_work_keeps_its_word() -> None:
+    known = {"title": "Injury of the liver by common drugs", "identifiers": doi("10.1000/a")}
+    page = PAGE.model_copy(update=known)
+    (work,) = deduplicated([candidate(page), candidate(paper("crossref:1", source="crossref", **known))])
+    assert (work.record.doc_id, work.record.abstract, work.record.url, work.record.text) == ("crossref:1", "", None, EVIL)
+
+
+RICH = Paper(doc_id="r", title="Aspirin", abstract="Long.", authors=("Ann Bell",), year=2020, metadata={"ID": "1"})
+POOR = Paper(doc_id="p", title="aspirin.", venue="BMJ", year=2021, identifiers=Identifiers(doi="10.1000/x"))
+
+
+def test_the_richest_leads_and_its_gaps_are_filled() -> None:
+    whole = merge_records([("2", POOR), ("1", RICH)])
+    assert (whole.title, whole.year, whole.venue, whole.identifiers.doi) == ("Aspirin", 2020, "BMJ", "10.1000/x")
+    assert whole.metadata == {"ID": "1", "merged": ["1", "2"], "filled_from": {"venue": "2", "identifiers.doi": "2"}}
+
+
+def test_order_means_nothing_and_nothing_given_changes() -> None:
+    before = RICH.model_copy(deep=True), POOR.model_copy(deep=True)
+    assert merge_records([("1", RICH), ("2", POOR)]) == merge_records([("2", POOR), ("1", RICH)])
+    assert before == (RICH, POOR)
+
+
+def test_one_alone_stays_as_it_is() -> None:
+    assert merge_records([("1", RICH)]) is RICH

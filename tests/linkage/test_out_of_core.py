@@ -1,0 +1,101 @@
+"""Out-of-core deduplication finds the same works as deduplication in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.linkage.blocking import LARGE, block_pairs, candidate_pairs
+from outrider.linkage.judge import judge_keys
+from outrider.linkage.key_encoding import decode, encode
+from outrider.linkage.keys import Keys, make_keys
+from outrider.linkage.out_of_core import OutOfCoreResolver
+from outrider.linkage.resolve import resolve
+from outrider.state.decisions import Decision, Decisions
+from outrider.state.records import Identifiers, Paper, Record
+from support.fakes import doi, paper
+
+WORDS = st.sampled_from("aspirin liver injury adults statins kidney mice rats part ii erratum editorial 2 α 深度".split())
+TITLES = st.one_of(st.just(""), st.lists(WORDS, min_size=1, max_size=6).map(" ".join), st.text(max_size=30))
+NAMES = st.sampled_from(["Smith, Ann", "A. Smith", "Bell J", "李 明", "Anonymous", ""])
+
+
+@st.composite
+def papers(draw: st.DrawFn, at: int = 0) -> Paper:
+    return paper(
+        f"{at}",
+        draw(TITLES),
+        authors=draw(st.lists(NAMES, max_size=2)),
+        year=draw(st.sampled_from([None, 0, 1999, 2000, 2020, 20244])),
+        pages=draw(st.sampled_from([None, "1-9", "1-19", "S3"])),
+        volume=draw(st.sampled_from([None, "1", "2"])),
+        identifiers=draw(
+            st.sampled_from([Identifiers(), doi("10.1000/a"), doi("https://doi.org/10.1000/A"), doi("10.48550/arxiv.2101.00001")])
+        ),
+        metadata=draw(st.sampled_from([{}, {"update_to": [{"doi": "10.1000/a", "type": "correction"}]}])),
+    )
+
+
+def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = None) -> tuple[list[object], ...]:
+    with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder), decisions=decisions or Decisions())) as work:
+        for record in records:
+            work.add(record.doc_id, make_keys(record))
+        found = work.resolve()
+        ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in found.ambiguous_pairs()]
+        groups = list(found.groups())
+        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(found.related())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(papers(), max_size=12))
+def test_groups_on_disk_equal_groups_in_memory(drawn: list[Paper]) -> None:
+    records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
+    whole = resolve(records)
+    groups, reasons, ambiguous, related = resolve_on_disk(records)
+    assert groups == list(whole.groups)
+    assert reasons == list(whole.reasons)
+    assert ambiguous == [(pair.one, pair.other, pair.judgement.score) for pair in whole.ambiguous_pairs]
+    assert related == list(whole.related)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(papers(), max_size=8), st.randoms())
+def test_decisions_override_evidence_on_disk_too(drawn: list[Paper], random: object) -> None:
+    records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
+    log = [Decision(what="merge", ids=("0", "3")), Decision(what="split", ids=("1", "2")), Decision(what="split", ids=("4",))]
+    decisions = Decisions.of(log)
+    assert resolve_on_disk(records, decisions)[0] == list(resolve(records, decisions=decisions).groups)
+
+
+@settings(max_examples=50, deadline=None)
+@given(papers())
+def test_keys_survive_encoding(one: Paper) -> None:
+    assert decode(encode(make_keys(one))) == make_keys(one)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(papers(), min_size=2, max_size=8))
+def test_screened_out_pairs_are_different_and_unrelated(drawn: list[Paper]) -> None:
+    keys = sorted({make_keys(one) for one in drawn})
+    left_out = {(one, other) for one, other in block_pairs(keys).tolist()} - {*candidate_pairs(keys)}
+    for one, other in left_out:
+        judgement = judge_keys(keys[one], keys[other])
+        assert (judgement.verdict, judgement.relation) == ("different", None)
+
+
+def test_candidates_do_not_depend_on_the_order() -> None:
+    keys = [make_keys(paper(str(at), f"Aspirin and liver {at % 7}", year=2000 + at % 3, pages=f"{at}-{at + 5}")) for at in range(150)]
+    forward = {frozenset((keys[one], keys[other])) for one, other in candidate_pairs(keys)}
+    turned: list[Keys] = keys[::-1]
+    assert {frozenset((turned[one], turned[other])) for one, other in candidate_pairs(turned)} == forward
+
+
+def test_a_block_of_any_size_gives_each_record_few_pairs() -> None:
+    """A thousand editorials of as many years and authors."""
+    keys = [make_keys(paper(str(at), "Editorial", authors=[f"Smith{at}, A."], year=1500 + at % 500, pages=str(at))) for at in range(1_000)]
+    assert len(block_pairs(keys)) < LARGE * len(keys) // 2

@@ -1,0 +1,133 @@
+"""The limit on calls under way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.models.chat.concurrency import Gate
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=20))
+def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tuple[int, bool]]) -> None:
+    """Whatever their limits, and whoever leaves while waiting."""
+    passed: list[int] = []
+
+    async def run() -> None:
+        made, now = Gate(), 0
+
+        async def call(at: int, limit: int) -> None:
+            nonlocal now
+            async with made.passed(limit):
+                assert now < limit
+                now += 1
+                try:
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                finally:
+                    now -= 1
+                passed.append(at)
+
+        tasks = [asyncio.create_task(call(at, limit)) for at, (limit, _) in enumerate(callers)]
+        await asyncio.sleep(0)
+        for task, (_, leaves) in zip(tasks, callers, strict=True):
+            if leaves:
+                task.cancel()
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(one is None or isinstance(one, asyncio.CancelledError) for one in found), found
+        async with asyncio.timeout(1), made.passed(1):
+            pass
+
+    asyncio.run(run())
+    assert {at for at, (_, leaves) in enumerate(callers) if not leaves} <= set(passed)
+
+
+def test_calls_pass_in_the_order_of_their_coming() -> None:
+    order: list[int] = []
+
+    async def run() -> None:
+        made = Gate()
+
+        async def call(at: int) -> None:
+            async with made.passed(1):
+                order.append(at)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*map(call, range(10)))
+
+    asyncio.run(run())
+    assert order == list(range(10))
+
+
+def test_who_comes_back_stands_behind_those_who_wait() -> None:
+    order: list[str] = []
+
+    async def run() -> None:
+        made = Gate()
+
+        async def call(name: str) -> None:
+            async with made.passed(1):
+                order.append(name)
+
+        async def twice() -> None:
+            async with made.passed(1):
+                await asyncio.sleep(0.01)
+            await call("again")
+
+        first = asyncio.create_task(twice())
+        await asyncio.sleep(0)
+        await asyncio.gather(first, call("a"), call("b"))
+
+    asyncio.run(run())
+    assert order == ["a", "b", "again"]
+
+
+def test_a_place_that_was_given_to_one_who_leaves_goes_to_the_next() -> None:
+    async def run() -> None:
+        made = Gate()
+
+        async def call() -> None:
+            async with made.passed(1):
+                pass
+
+        async with made.passed(1):
+            waiting = [asyncio.create_task(call()) for _ in range(3)]
+            await asyncio.sleep(0)
+        waiting[0].cancel()  # after its turn has come, before it runs
+        async with asyncio.timeout(1):
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in found] == [asyncio.CancelledError, type(None), type(None)]
+
+    asyncio.run(run())
+
+
+def test_one_with_a_low_limit_is_not_overtaken_for_ever() -> None:
+    """Who comes after them waits, whatever their own limit; where they leave, the next go on."""
+    order: list[str] = []
+
+    async def run(leaves: bool) -> None:
+        made, order[:] = Gate(), []
+
+        async def call(name: str, limit: int) -> None:
+            async with made.passed(limit):
+                order.append(name)
+                await asyncio.sleep(0)
+
+        async with made.passed(9):
+            low = asyncio.create_task(call("low", 1))
+            high = asyncio.create_task(call("high", 9))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert order == []
+            if leaves:
+                low.cancel()
+                await asyncio.wait({high}, timeout=1)
+                assert order == ["high"]
+        await asyncio.gather(low, high, return_exceptions=True)
+
+    asyncio.run(run(leaves=True))
+    asyncio.run(run(leaves=False))
+    assert order == ["low", "high"]

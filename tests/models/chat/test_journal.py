@@ -1,0 +1,103 @@
+"""Answers that were paid for are read again, each as often as it was given."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.models.chat.call import Broken, Reply
+from outrider.models.chat.cost import Used
+from outrider.models.chat.journal import Journal, answered, key_of, within
+from outrider.state.errors import ThreadError
+
+
+class Answers(dict[tuple[str, str, int], str]):
+    """Kept in memory."""
+
+    async def answer(self, run: str, key: str, number: int) -> str | None:
+        return self.get((run, key, number))
+
+    async def keep_answer(self, run: str, key: str, number: int, text: str) -> None:
+        self[run, key, number] = text
+
+
+class Full(Answers):
+    async def keep_answer(self, run: str, key: str, number: int, text: str) -> None:
+        raise ThreadError("the disk is full")
+
+
+def replies(*said: Reply | Exception) -> tuple[Callable[[], object], list[int]]:
+    left, asked = iter(said), [0]
+
+    async def ask() -> Reply:
+        asked[0] += 1
+        one = next(left)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    return ask, asked
+
+
+FIRST = Reply("one", Used(10, 2, 3, 4), "stop", "")
+SECOND = Reply({"two": [1, None]}, None, "length", "no")
+REQUESTS = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3)
+
+
+async def asked_for(journal: Journal, ask: object, times: int, node: str = "fine_scorer") -> list[Reply]:
+    async def work() -> list[Reply]:
+        return [await answered(node, "model", {"q": 1}, ask) for _ in range(times)]  # type: ignore[arg-type]
+
+    return await within(journal, work())
+
+
+async def test_the_same_question_twice_is_two_answers_in_their_order() -> None:
+    kept = Answers()
+    ask, asked = replies(FIRST, SECOND)
+    assert await asked_for(Journal("run", kept), ask, 2) == [FIRST, SECOND]
+    assert await asked_for(Journal("run", kept), ask, 2) == [FIRST, SECOND]
+    assert asked == [2]
+
+
+async def test_what_failed_was_not_paid_and_is_asked_again() -> None:
+    kept = Answers()
+    ask, asked = replies(Broken("gone", reached=False), FIRST)
+    journal = Journal("run", kept)
+    with pytest.raises(Broken):
+        await asked_for(journal, ask, 1)
+    assert await asked_for(journal, ask, 1) == [FIRST]
+    assert await asked_for(Journal("run", kept), ask, 1) == [FIRST]
+    assert asked == [2]
+
+
+async def test_other_runs_and_nodes_have_answers_of_their_own() -> None:
+    kept = Answers()
+    ask, asked = replies(FIRST, SECOND, FIRST)
+    assert await asked_for(Journal("run", kept), ask, 1) == [FIRST]
+    assert await asked_for(Journal("other", kept), ask, 1) == [SECOND]
+    assert await asked_for(Journal("run", kept), ask, 1, node="dedup") == [FIRST]
+    assert asked == [3]
+
+
+async def test_an_answer_that_cannot_be_kept_is_used_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    ask, _ = replies(FIRST)
+    with caplog.at_level(logging.WARNING):
+        assert await asked_for(Journal("run", Full()), ask, 1) == [FIRST]
+    assert "the disk is full" in caplog.text
+
+
+async def test_outside_a_journalled_run_nothing_is_kept() -> None:
+    ask, asked = replies(FIRST, SECOND)
+    assert [await answered("n", "m", {}, ask) for _ in range(2)] == [FIRST, SECOND]  # type: ignore[arg-type]
+    assert asked == [2]
+
+
+@settings(max_examples=50)
+@given(REQUESTS, REQUESTS)
+def test_keys_are_the_same_for_the_same_request_alone(one: dict[str, object], other: dict[str, object]) -> None:
+    assert (key_of("n", "m", one) == key_of("n", "m", other)) == (one == other)
+    assert key_of("n", "m", one) == key_of("n", "m", dict(reversed(one.items())))

@@ -1,0 +1,71 @@
+"""Which model is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from outrider.models.chat.cost import PRICES, Price
+from outrider.models.chat.provider import KNOWN, endpoint_of
+from outrider.models.chat.structured_output_modes import Way
+from outrider.settings.model import LlmSettings
+from outrider.state.errors import SettingsError
+
+KEY = SecretStr("sk-secret")
+LOCAL = "http://localhost:11434/v1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "price"),
+    [
+        ({"api_key": KEY}, "gpt-6-luna at api.openai.com", PRICES["gpt-6-luna"]),
+        ({"api_key": KEY, "base_url": "https://api.deepseek.com"}, "deepseek-flash at api.deepseek.com", PRICES["deepseek-flash"]),
+        ({"api_key": KEY, "model": "gpt-5.4-nano"}, "gpt-5.4-nano at api.openai.com", PRICES["gpt-5.4-nano"]),
+        ({"api_key": KEY, "model": "unheard-of"}, "unheard-of at api.openai.com", None),
+        ({"api_key": KEY, "prices": {"gpt-6-luna": "7/8"}}, "gpt-6-luna at api.openai.com", Price(7, 8)),
+        ({"model": "llama3", "base_url": LOCAL}, "llama3 at localhost:11434", None),
+        ({"model": "llama3", "base_url": LOCAL, "prices": {"llama3": "0/0"}}, "llama3 at localhost:11434", Price(0, 0)),
+        ({"model": "gpt-6-luna", "base_url": "https://me:pass@proxy/v1", "api_key": KEY}, "gpt-6-luna at proxy", None),
+    ],
+)
+def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: dict[str, Any], name: str, price: Price | None) -> None:
+    """The built-in prices are those of the providers themselves; what another server takes is not known."""
+    endpoint, says = endpoint_of(LlmSettings(**settings))
+    assert endpoint is not None
+    assert (endpoint.name, endpoint.price) == (name, price)
+    assert name in says
+    assert ("price is unknown" in says) == (price is None)
+    assert not {"sk-secret", "pass"} & set((repr(endpoint) + says).replace("'", " ").replace(":", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "OPENAI_API_KEY or DEEPSEEK_API_KEY"),
+        ({"model": "gpt-6-luna"}, "OPENAI_API_KEY"),
+        ({"model": "none", "api_key": KEY}, "llm.model is none"),
+        ({"base_url": LOCAL}, "set llm.model"),
+        ({"base_url": "https://api.openai.com/v1"}, "needs a key"),
+    ],
+)
+def test_where_there_is_no_model_one_line_says_why(settings: dict[str, Any], why: str) -> None:
+    endpoint, says = endpoint_of(LlmSettings(**settings))
+    assert endpoint is None
+    assert why in says
+    assert "\n" not in says
+
+
+@pytest.mark.parametrize("address", ["localhost:11434", "ftp://x/v1", "http://", "http://a b/v1", "http://[", "http://u:pw@:0/v1"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(SettingsError, match=r"llm\.base_url") as caught:
+        endpoint_of(LlmSettings(model="m", base_url=address))
+    assert "pw" not in str(caught.value)
+
+
+def test_default_models_have_a_price_and_think_as_little_as_they_can() -> None:
+    assert {known.default_model for known in KNOWN.values()} <= PRICES.keys()
+    openai, deepseek = KNOWN["api.openai.com"], KNOWN["api.deepseek.com"]
+    assert (openai.first, openai.options["reasoning_effort"][0]) == (Way.JSON_SCHEMA, "none")
+    assert (deepseek.first, deepseek.options["thinking"][0]) == (Way.FUNCTION_CALLING, {"type": "disabled"})

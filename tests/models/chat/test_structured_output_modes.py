@@ -1,0 +1,47 @@
+"""How a shape is asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from outrider.models.chat.structured_output_modes import Learnt, Way, in_words, schema_of
+from outrider.state.model import Model
+
+
+class Item(Model):
+    id: str = Field(max_length=5)
+    kind: Literal["paper", "page"] = "paper"
+
+
+class Whole(Model):
+    title: str = Field(description="A title.")
+    items: tuple[Item, ...] = Field(max_length=3)
+    note: str | None = None
+
+
+def test_the_schema_is_what_strict_providers_take() -> None:
+    """All fields required, none beyond, no reference, no default; a field may be called title."""
+    item = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "maxLength": 5}, "kind": {"type": "string", "enum": ["paper", "page"]}},
+        "required": ["id", "kind"],
+        "additionalProperties": False,
+    }
+    assert schema_of(Whole) == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "A title."},
+            "items": {"type": "array", "items": item, "maxItems": 3},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["title", "items", "note"],
+        "additionalProperties": False,
+    }
+    assert "maxLength" not in in_words(schema_of(Whole, keeps_lengths=False))
+
+
+def test_what_works_is_asked_first_and_the_rest_keeps_its_order() -> None:
+    assert Learnt().ways() == list(Way)
+    assert Learnt(works=Way.JSON_MODE).ways() == [Way.JSON_MODE, Way.JSON_SCHEMA, Way.FUNCTION_CALLING, Way.TEXT]

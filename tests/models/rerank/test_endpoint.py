@@ -1,0 +1,168 @@
+"""The rerank endpoint against a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from outrider.models.rerank.endpoint import BATCH, EndpointReranker
+from outrider.state.errors import BadVectors, ModelUnavailable
+from support.rerank_server import Answer, Server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def tei(path: str, body: dict[str, Any]) -> Answer:
+    """Longest text first, as Text Embeddings Inference orders its answers: by score."""
+    if path != "/rerank" or "texts" not in body:
+        return 404, {"error": "Not Found"}, {}
+    if len(body["texts"]) > BATCH:
+        return 413, {"error": f"batch size {len(body['texts'])} > maximum allowed batch size {BATCH}", "error_type": "Validation"}, {}
+    rows = [{"index": at, "score": len(text) / 10} for at, text in enumerate(body["texts"])]
+    return 200, sorted(rows, key=lambda row: -row["score"]), {}
+
+
+def jina(path: str, body: dict[str, Any]) -> Answer:
+    if path != "/v1/rerank" or "documents" not in body:
+        return 422, {"detail": "field required: documents"}, {}
+    rows = [{"index": at, "relevance_score": len(text) / 10} for at, text in enumerate(body["documents"])]
+    return 200, {"model": body["model"], "results": sorted(rows, key=lambda row: -row["relevance_score"])}, {}
+
+
+def reranker(server: Server, **fields: Any) -> EndpointReranker:
+    return EndpointReranker(server.url, **{"timeout_s": 5.0, "sleep": lambda _: None, **fields})
+
+
+@pytest.mark.parametrize("form", [tei, jina])
+def test_scores_come_back_in_the_order_of_the_texts_from_either_form(server: Server, form: Callable[[str, dict[str, Any]], Answer]) -> None:
+    server.answer = form
+    asked = reranker(server, model_name="m", api_key="key")
+    assert asked.scores("q", ["a", "aaa", "aa"]) == pytest.approx([0.1, 0.3, 0.2])
+    tries = len(server.asked)
+    assert asked.scores("q", ["aa"]) == pytest.approx([0.2])
+    assert len(server.asked) == tries + 1, "the form is found out once"
+    assert {key for _, _, key in server.asked} == {"Bearer key"}
+
+
+@pytest.mark.parametrize(
+    ("end", "form", "path"), [("/v1", jina, "/v1/rerank"), ("/v1/", jina, "/v1/rerank"), ("/rerank", tei, "/rerank"), ("/", tei, "/rerank")]
+)
+def test_the_address_may_name_the_path(server: Server, end: str, form: Callable[[str, dict[str, Any]], Answer], path: str) -> None:
+    server.answer = form
+    assert EndpointReranker(server.url + end).scores("q", ["aa"]) == pytest.approx([0.2])
+    assert server.asked[-1][0] == path
+
+
+def test_many_texts_are_asked_in_batches(server: Server) -> None:
+    server.answer = tei
+    texts = ["a" * at for at in range(BATCH * 2 + 3)]
+    assert reranker(server).scores("q", texts) == pytest.approx([at / 10 for at in range(len(texts))])
+    assert [len(body["texts"]) for _, body, _ in server.asked] == [BATCH, BATCH, 3]
+    assert reranker(server).scores("q", []) == []
+
+
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(server: Server) -> None:
+    waits: list[float] = []
+    server.answer = lambda path, body: tei(path, body) if waits else (429, {}, {"Retry-After": "2"})
+    assert reranker(server, sleep=waits.append).scores("q", ["aa"]) == pytest.approx([0.2])
+    assert waits == [2.0]
+
+
+def test_a_server_that_stays_busy_or_asks_for_too_long_is_given_up(server: Server) -> None:
+    waits: list[float] = []
+    server.answer = lambda _, __: (429, {}, {"Retry-After": "1"})
+    with pytest.raises(ModelUnavailable, match="429"):
+        reranker(server, sleep=waits.append).scores("q", ["a"])
+    assert waits == [1.0, 1.0]
+    server.answer = lambda _, __: (429, {}, {"Retry-After": "3600"})
+    with pytest.raises(ModelUnavailable, match="too many requests"):
+        reranker(server, sleep=waits.append).scores("q", ["a"])
+    assert waits == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "words"),
+    [
+        (401, {"error": "bad key sekret"}, "reranker.api_key"),
+        (404, {"error": "no such path"}, "no rerank endpoint"),
+        (500, {"error": "backend died"}, "HTTP 500 .*backend died"),
+        (200, b"<html>hello</html>", "something else than JSON"),
+    ],
+)
+def test_what_a_server_refuses_is_one_line_without_the_key(server: Server, status: int, said: Any, words: str) -> None:
+    server.answer = lambda _, __: (status, said, {})
+    with pytest.raises(ModelUnavailable, match=words) as raised:
+        reranker(server, api_key="sekret").scores("q", ["a"])
+    assert "sekret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "sekret" not in repr(reranker(server, api_key="sekret"))
+
+
+@pytest.mark.parametrize("before", [0, 195])
+def test_a_server_that_echoes_the_key_gives_no_part_of_it(server: Server, before: int) -> None:
+    server.answer = lambda _, __: (500, ("x" * before + "sekret").encode(), {})
+    with pytest.raises(ModelUnavailable, match="HTTP 500") as raised:
+        reranker(server, api_key="sekret").scores("q", ["a"])
+    assert "sek" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"index": 0, "score": 1.0}],
+        [{"index": 0, "score": 1.0}, {"index": 0, "score": 2.0}],
+        [{"index": 0, "score": 1.0}, {"index": 2, "score": 2.0}],
+        [{"index": 0, "score": 1.0}, {"index": 1, "score": None}],
+        [{"index": 0, "score": 1.0}, {"index": 1, "score": float("nan")}],
+        [{"index": 0, "score": 1.0}, {"index": 1, "score": "2"}],
+        [{"index": 0, "score": 1.0}, 7],
+        {"results": None},
+    ],
+)
+def test_scores_that_are_missing_doubled_or_no_numbers_are_refused(server: Server, rows: Any) -> None:
+    server.answer = lambda _, __: (200, rows, {})
+    with pytest.raises(BadVectors, match="of 2"):
+        reranker(server).scores("q", ["a", "b"])
+
+
+def test_a_slow_server_is_left_after_the_time_limit(server: Server) -> None:
+    def slow(path: str, body: dict[str, Any]) -> Answer:
+        time.sleep(0.5)
+        return tei(path, body)
+
+    server.answer = slow
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"0\.1 s"):
+        reranker(server, timeout_s=0.1).scores("q", ["a"])
+    assert time.monotonic() - started < 0.45
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://127.0.0.1:9", "reached"),
+        ("localhost:8080", "no address"),
+        ("http://", "no address"),
+        ("gopher://x", "no address"),
+        ("http://x\n", "no address"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_named(address: str, words: str) -> None:
+    with pytest.raises(ModelUnavailable, match=words):
+        EndpointReranker(address, timeout_s=5).scores("q", ["a"])
+
+
+def test_a_password_in_the_address_is_not_shown() -> None:
+    asked = EndpointReranker("http://user:hush@127.0.0.1:9", "m")
+    with pytest.raises(ModelUnavailable) as raised:
+        asked.scores("q", ["a"])
+    assert "hush" not in str(raised.value) + asked.name

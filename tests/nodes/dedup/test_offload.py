@@ -1,0 +1,79 @@
+"""Works that a worker process found are those that are found here, made of the same records."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.nodes.dedup import offload as module
+from outrider.nodes.dedup.cluster import Found, found_in
+from outrider.nodes.dedup.offload import MODULES, answered, found_beside
+from outrider.state.decisions import NO_DECISIONS, Decisions
+from outrider.state.hits import Candidate
+from outrider.state.records import Identifiers, Record
+from support.duplicate_records import LOGS, MANY, candidates, decided
+from support.fakes import paper
+from support.worker_tasks import Counted, ready
+
+TWICE = [
+    paper("a", "Aspirin harms the liver", source="crossref", identifiers=Identifiers(doi="10.1000/a")),
+    paper("b", "Aspirin harms the liver", source="openalex", identifiers=Identifiers(doi="10.1000/a"), abstract="Some."),
+    paper("c", "Rust"),
+]
+
+
+def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Found:
+    """As a worker does it, in this process."""
+    answer = answered(pickle.dumps((given_, stands, fold)))
+    works, grey = module._Reader(answer, given_).load()
+    return Found(works, grey, module.Judging(stands))
+
+
+@given(MANY, LOGS, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_what_comes_back_is_what_is_found_here(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
+    given_, stands = candidates(many), decided(*log)
+    here, found = found_in(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
+    assert (found.works, found.grey) == (here.works, here.grey)
+    assert there(here.works, stands, fold=fold).works == here.works
+
+
+def test_only_what_was_made_is_carried_back() -> None:
+    given_ = candidates([*TWICE, *(paper(f"d{at}", f"Another topic{at}", abstract="Long. " * 1_000) for at in range(20))])
+    assert len(answered(pickle.dumps((given_, NO_DECISIONS, True)))) < 20_000
+    sent = {id(one.record) for one in given_}
+    found = there(given_, NO_DECISIONS, fold=True)
+    assert [id(work.record) in sent for work in found.works].count(False) == 1
+    assert all(id(one) in sent for work in found.works for one in work.members)
+
+
+async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:
+    busy = True
+    workers.start(1, MODULES, lambda: busy)
+    await ready(workers)
+    given_ = candidates(TWICE)
+    here = found_in(given_)
+    assert (await found_beside(workers, given_, NO_DECISIONS)).works == here.works
+    assert workers.runs == 1
+    busy = False
+    assert (await found_beside(workers, given_, NO_DECISIONS)).works == here.works
+    assert (await found_beside(None, given_, NO_DECISIONS)).works == here.works
+    assert workers.runs == 1
+
+
+async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers.start(1, MODULES, lambda: True)
+    await ready(workers)
+    monkeypatch.setattr(module, "answered", pickle.loads)
+    given_ = candidates(TWICE)
+    with pytest.raises(Exception, match="bytes"):  # a mistake of ours is no worker that is gone
+        await found_beside(workers, given_, NO_DECISIONS)
+    monkeypatch.undo()
+    for process in workers._pool._processes.values():  # type: ignore[union-attr]
+        process.kill()
+    assert (await found_beside(workers, given_, NO_DECISIONS)).works == found_in(given_).works
+    assert workers.runs == 2

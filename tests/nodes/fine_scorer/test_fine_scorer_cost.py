@@ -1,0 +1,83 @@
+"""What scoring costs at the price of the default model.
+
+Characters a token are those of o200k_base, the tokens of OpenAI's models before this one, measured on these very questions and answers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.models.chat.cost import PRICES
+from outrider.models.chat.provider import KNOWN
+from outrider.state.records import Record, Repository
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import candidate, paper
+from support.scorer_over_server import result, scored
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
+PRICE = PRICES[KNOWN["api.openai.com"].default_model]
+PAPERS, REPOSITORIES = (4.39, 3.69), (4.10, 3.66)
+"""Characters a token, of questions and of answers."""
+REASON = "the same drug in healthy adults"
+REPOSITORY = {"language": "TypeScript", "licence": "MIT", "updated_at": "2026-09-01T00:00:00Z", "stars": 5_000, "forks": 200}
+TREE = ["src", "docs", "README.md", "LICENSE", "tests", "package.json"]
+
+pytestmark = pytest.mark.skipif(not SCIFACT.exists(), reason=f"{SCIFACT} is not here; set OUTRIDER_DATA")
+
+
+def rows() -> list[dict[str, str]]:
+    with gzip.open(SCIFACT, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line, _ in zip(lines, range(100), strict=False)]
+
+
+async def cost_usd(records: Sequence[Record], answer: Any, chars_a_token: tuple[float, float]) -> float:
+    """Of all of them read, with the schema in each question and answers without blanks, as strict providers write them."""
+    said: list[int] = []
+
+    def counted(asked: Asked) -> Reply:
+        content = answer(asked.data)
+        said.append(len(json.dumps(content, separators=(",", ":"))))
+        return Reply(content)
+
+    _, server = await scored(counted, [candidate(record) for record in records], score_all=True, timeout_s=20.0)
+    sent, answered = asked_chars(server) / chars_a_token[0], sum(said) / chars_a_token[1]
+    return (sent * PRICE.input + answered * PRICE.output) / 1e6
+
+
+def asked_chars(server: ChatServer) -> int:
+    texts = (message["content"] for one in server.requests for message in one.body["messages"])
+    schemas = (json.dumps(one.body["response_format"]["json_schema"]["schema"], separators=(",", ":")) for one in server.requests)
+    return sum(map(len, (*texts, *schemas)))
+
+
+@pytest.mark.parametrize(("worth_a_reason", "usd"), [(0, 0.0024), (5, 0.0027), (10, 0.0030)])
+async def test_a_hundred_papers_cost_at_most_three_tenths_of_a_cent(worth_a_reason: int, usd: float) -> None:
+    """By how many of ten score so high that they get a reason, of six words, and a tag."""
+
+    def answer(data: Any) -> Any:
+        worth, rest = data["papers"][:worth_a_reason], data["papers"][worth_a_reason:]
+        return {"results": [*(result(one["id"], 0.7, REASON) for one in worth), *(result(one["id"], 0.1, "", ()) for one in rest)]}
+
+    records = [paper(row["id"], row["title"], abstract=row["text"], year=2010, venue="The Journal of Biology") for row in rows()]
+    cost = await cost_usd(records, answer, PAPERS)
+    assert cost <= 0.003
+    assert round(cost, 4) == usd
+
+
+async def test_a_hundred_repositories_cost_a_cent() -> None:
+    """A call each, with 500 characters of its README: more than three times what papers cost."""
+    said: dict[str, Any] = {"relevance": 0.7, "documentation": 6, "ease_of_use": 5}
+    said |= {f"{name}_reason": REASON for name in said}
+    records = [
+        Repository(doc_id=f"r{at}", title=f"o/p{at}", description=row["title"], text=row["text"], metadata={"tree": [*TREE]}, **REPOSITORY)
+        for at, row in enumerate(rows())
+    ]
+    assert round(await cost_usd(records, lambda _: said, REPOSITORIES), 4) == 0.0098

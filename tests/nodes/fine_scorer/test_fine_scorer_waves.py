@@ -1,0 +1,107 @@
+"""How far works are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from outrider.nodes.fine_scorer.adaptive_stopping import BATCH
+from outrider.nodes.fine_scorer.fine_scorer import NOT_READ
+from outrider.nodes.fine_scorer.waves import Settled
+from outrider.state.chat import Budget
+from outrider.state.response import Scoring
+from support.chat_server import Asked, ChatServer, Reply
+from support.scorer_over_server import QUESTION, by_title, scorer, works
+
+
+@dataclass
+class Plan:
+    """Waves of these sizes, then no more."""
+
+    sizes: Iterator[int]
+    seen: list[list[float | None]] = field(default_factory=list)
+
+    max_risk: float = 0.05
+
+    def wave(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int, first: int) -> int:
+        assert list(rules) == sorted(rules, reverse=True)
+        self.seen.append(list(judged))
+        return next(self.sizes, 0)
+
+    def risk(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int) -> float:
+        return 0.0123
+
+
+async def test_works_are_read_in_waves_until_the_rest_hardly_matters() -> None:
+    plan = Plan(iter([20, 10]))
+    with ChatServer(by_title) as server:
+        made = await scorer(server, plan).score(works(*[0.9] * 12, *[0.2] * 38), QUESTION, 10, Budget(), 20.0)
+    assert (made.scoring, len(server.requests)) == (Scoring(read=30, of=50, risk=0.0123, max_risk=0.05), 3)
+    assert [len(judged) for judged in plan.seen] == [0, 20, 30]
+    unread = [one for one in made.candidates if one.scored_by == "unscored"]
+    assert [one.record.doc_id for one in unread] == [f"w{at}" for at in range(30, 50)]
+    assert all(one.reason == f"{NOT_READ}; title has: work" for one in unread)
+    assert [one.unread for one in made.candidates] == [one.scored_by == "unscored" for one in made.candidates]
+    assert all(one.scored_by == "model" for one in made.candidates[:10])
+    assert made.failures == ()
+
+
+async def test_what_was_left_unread_stands_behind_all_that_was_read() -> None:
+    """However few of those are relevant."""
+    with ChatServer(by_title) as server:
+        made = await scorer(server, Plan(iter([30]))).score(works(*[0.9] * 3, *[0.0] * 47), QUESTION, 10, Budget(), 20.0)
+    assert [one.record.doc_id for one in made.candidates] == [f"w{at}" for at in range(50)]
+    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
+    assert [one.score for one in made.candidates] == sorted((one.score for one in made.candidates), reverse=True)
+
+
+async def test_works_that_were_lost_make_the_risk_unknown() -> None:
+    """Also where the reading stopped by itself."""
+
+    def answer(asked: Asked) -> Reply:
+        return Reply("down", status=500) if "work 10 " in asked.user else by_title(asked)
+
+    with ChatServer(answer) as server:
+        made = await scorer(server, Plan(iter([30]))).score(works(*[0.5] * 50), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring == Scoring(read=20, of=50, risk=None, max_risk=0.05)
+    assert [one.unread for one in made.candidates] == [False] * 30 + [True] * 20
+
+
+async def test_score_all_reads_all() -> None:
+    with ChatServer(by_title) as server:
+        made = await scorer(server, Plan(iter([10])), score_all=True).score(works(*[0.5] * 30), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring == Scoring(read=30, of=30)
+
+
+async def test_a_model_that_is_down_is_not_asked_for_ever() -> None:
+    with ChatServer(lambda _: Reply("down", status=500)) as server:
+        node = scorer(server, Plan(iter([10] * 20)))
+        made = await node.score(works(*[0.5] * 200), QUESTION, 10, Budget(), 20.0)
+        asked = {one["title"] for one in (work for sent in server.requests for work in sent.data["papers"])}
+    assert (made.candidates, made.scoring) == ((), None)
+    assert len(asked) == 2 * BATCH
+    assert made.failures[0].message.startswith("200 of 200 works")
+
+
+async def test_a_wave_with_one_score_is_not_in_vain() -> None:
+    """However many of its calls failed, and whichever of them ended last."""
+
+    def answer(asked: Asked) -> Reply:
+        good = any(one["title"].split()[1] in {"0", "30"} for one in asked.data["papers"])
+        return by_title(asked) if good else Reply("down", status=500, delay_s=0.05)
+
+    with ChatServer(answer) as server:
+        made = await scorer(server, Plan(iter([30, 30]))).score(works(*[0.5] * 60), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring == Scoring(read=20, of=60, risk=None)
+    assert sum(one.scored_by == "model" for one in made.candidates) == 20
+
+
+async def test_the_rule_that_was_fitted_stops_the_reading() -> None:
+    """Ten perfect works at the top can be beaten by none."""
+    with ChatServer(by_title) as server:
+        made = await scorer(server, Settled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
+    assert made.scoring is not None
+    assert made.scoring.read < 60
+    assert made.scoring.risk is not None
+    assert made.scoring.risk <= 0.05
+    assert [one.record.doc_id for one in made.candidates[:10]] == [f"w{at}" for at in range(10)]

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from outrider.runtime.background_loop import in_background, run_in_background, run_isolated
+
+
+async def _name() -> str:
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+def test_work_runs_on_one_loop_of_its_own() -> None:
+    assert run_in_background(_name()) == run_in_background(_name()) == "outrider-background"
+
+
+def test_it_works_inside_a_running_loop() -> None:
+    async def inside() -> str:
+        return run_in_background(_name())
+
+    assert asyncio.run(inside()) == "outrider-background"
+
+
+def test_errors_come_back() -> None:
+    async def fails() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        run_in_background(fails())
+
+
+WHO: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+async def test_another_loop_waits_without_being_held_up_and_lends_its_context() -> None:
+    WHO.set("caller")
+
+    async def told() -> tuple[str, str]:
+        await asyncio.sleep(0.05)
+        return WHO.get(), await _name()
+
+    ticks = 0
+    task = asyncio.create_task(in_background(told()))
+    while not task.done():
+        await asyncio.sleep(0.005)
+        ticks += 1
+    assert await task == ("caller", "outrider-background")
+    assert ticks > 3
+
+
+async def test_errors_and_cancelling_reach_the_other_loop() -> None:
+    ended = threading.Event()
+
+    async def fails() -> None:
+        raise KeyError("x")
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyError):
+        await in_background(fails())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await in_background(waits())
+    assert ended.is_set()  # before the caller goes on
+
+
+def test_on_its_own_loop_nothing_is_handed_over() -> None:
+    async def inside() -> str:
+        return await in_background(_name())
+
+    assert run_in_background(inside()) == "outrider-background"
+
+
+# --- cancelling --------------------------------------------------------------------------------------------------------------------------
+
+Call = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Coroutine[Any, Any, Any]]
+CALLS: list[Call] = [lambda work: in_background(work()), lambda work: run_isolated("tested", work, 30.0)]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("way", ["cancel", "timeout"])
+async def test_cancelled_work_completes_its_cleanup(call: Call, way: str) -> None:
+    """Its `finally` may await: a lock is released, a page is written to its end. A scope of anyio would cancel each of these again."""
+    steps: list[int] = []
+    begun, ended = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    async def work() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            for step in range(3):
+                await asyncio.sleep(0.01)
+                steps.append(step)
+            ended.set()
+
+    task = asyncio.create_task(call(work))
+    await begun.wait()
+    if way == "cancel":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(task, 0.01)
+    assert await asyncio.to_thread(ended.wait, 5)
+    assert steps == [0, 1, 2]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_work_that_was_cancelled_before_it_began_never_begins(call: Call) -> None:
+    """Neither is it reported as never awaited."""
+    held, free, done = threading.Event(), threading.Event(), threading.Event()
+    began = []
+
+    async def holding() -> None:
+        held.set()
+        free.wait(30)
+
+    async def work() -> None:
+        began.append("work")
+
+    async def last() -> None:
+        done.set()
+
+    holder = asyncio.create_task(call(holding))
+    assert await asyncio.to_thread(held.wait, 5)
+    waiting = asyncio.create_task(call(work))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    threading.Timer(0.05, free.set).start()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.gather(holder, call(last))
+    assert done.is_set()
+    assert not began
+
+
+async def test_work_that_cancels_itself_does_not_cancel_the_caller_of_an_isolated_loop() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError("mine")
+
+    done = await run_isolated("tested", work, 5.0)
+    assert repr(done.exception()) == "CancelledError('mine')"
+    with pytest.raises(asyncio.CancelledError):
+        await in_background(work())
+
+
+def test_work_that_cancels_itself_is_an_ordinary_error_of_a_synchronous_call() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(Exception) as caught:
+        run_in_background(work())
+    assert type(caught.value).__name__ == "CancelledError"
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+async def test_no_error_ends_the_loop_for_its_other_callers(error: type[BaseException]) -> None:
+    async def work() -> None:
+        raise error("leaving")
+
+    other = asyncio.create_task(in_background(asyncio.sleep(0.1, "other")))
+    with pytest.raises(error):
+        await in_background(work())
+    with pytest.raises(error):
+        run_in_background(work())
+    assert isinstance((await run_isolated("tested", work, 5.0)).exception(), error)
+    assert await other == "other"
+    assert await in_background(_name()) == "outrider-background"
+    assert (await run_isolated("tested", _name, 5.0)).result() == "outrider-tested"
+
+
+async def test_an_isolated_loop_runs_in_the_callers_context() -> None:
+    WHO.set("caller")
+
+    async def who() -> str:
+        await asyncio.sleep(0)
+        return WHO.get()
+
+    assert (await run_isolated("tested", who, 5.0)).result() == "caller"
+
+
+def test_a_synchronous_caller_lends_its_context_too() -> None:
+    token = WHO.set("caller")
+
+    async def who() -> str:
+        await asyncio.sleep(0)
+        return WHO.get()
+
+    try:
+        assert run_in_background(who()) == "caller"
+    finally:
+        WHO.reset(token)
+
+
+def test_a_callers_loop_may_end_before_its_work() -> None:
+    ended = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.2)
+            ended.set()
+            raise
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(in_background(work()))
+    loop.run_until_complete(asyncio.sleep(0.05))
+    task.cancel()
+    loop.run_until_complete(asyncio.sleep(0.05))  # in the time that the caller gives the work to clean up
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+    loop.close()
+    assert ended.wait(5)
+
+
+# --- the end of a process ----------------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import asyncio, sys, time
+from outrider.runtime.background_loop import in_background, run_in_background, run_isolated
+from outrider.runtime.threads import run_in_thread
+
+async def waits():
+    try:
+        print("begun", flush=True)
+        await asyncio.sleep(60)
+    finally:
+        print("cleaned up", flush=True)
+
+async def blocks():
+    print("begun", flush=True)
+    time.sleep(60)
+
+async def leaves(work, within_s=0.3):
+    try:
+        async with asyncio.timeout(within_s):
+            await work
+    except TimeoutError:
+        print("left", flush=True)
+"""
+
+
+def _program(last: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM + last], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    "last", ["run_in_background(waits())", "asyncio.run(in_background(waits()))", "asyncio.run(run_isolated('x', waits, 60.0))"]
+)
+def test_an_interrupt_cancels_the_work(last: str) -> None:
+    process = _program(f"try:\n    {last}\nfinally:\n    time.sleep(0.5)")
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=30)
+    assert said == "cleaned up\n"
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "asyncio.run(leaves(run_isolated('x', blocks, 60.0)))",
+        "asyncio.run(leaves(in_background(blocks())))",
+        "asyncio.run(leaves(run_in_thread(lambda: (print('begun', flush=True), time.sleep(60)))))",
+    ],
+)
+def test_the_end_of_a_process_does_not_wait_for_work_that_blocks(last: str) -> None:
+    started = time.monotonic()
+    process = _program(last)
+    said, errors = process.communicate(timeout=30)
+    assert (said, errors, process.returncode) == ("begun\nleft\n", "", 0)
+    assert time.monotonic() - started < 20

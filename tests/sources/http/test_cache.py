@@ -1,0 +1,369 @@
+"""Answers that are kept: on disk for all processes of a machine, in Redis for several; whatever is wrong with them costs time only."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import diskcache
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.runtime.background_loop import in_background
+from outrider.sources.http import disk_cache as module
+from outrider.sources.http.cache import Answers, Kept, NoAnswers, _packed, _unpacked, put_beside
+from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.sources.http.redis_cache import RedisAnswers
+from outrider.state.errors import MissingExtra, SettingsError
+from support.http_server import take_no_more
+
+HEADERS = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[DiskAnswers]:
+    made = DiskAnswers(tmp_path / "answers")
+    yield made
+    made.close()
+
+
+@given(st.binary(), st.dictionaries(st.text(), st.text()), st.integers(0, 10_000))
+def test_what_is_kept_comes_back_as_it_was(body: bytes, headers: dict[str, str], age: int) -> None:
+    assert _unpacked(_packed(body, headers, 1_000_000), 1_000_000 + age) == (body, headers, age)
+
+
+@given(st.binary(max_size=200), st.data())
+def test_what_is_damaged_is_as_good_as_nothing(body: bytes, data: st.DataObject) -> None:
+    """Cut short anywhere, or one byte of the body changed: never another body than the one that was kept."""
+    value = _packed(body, HEADERS, 0.0)
+    cut = _unpacked(value[: data.draw(st.integers(0, len(value) - 1))], 0.0)
+    assert cut is None or cut.body == body
+    at = data.draw(st.integers(0, len(value) - 1))
+    changed = _unpacked(value[:at] + bytes([value[at] ^ data.draw(st.integers(1, 255))]) + value[at + 1 :], 0.0)
+    assert changed is None or changed.body == body
+
+
+@given(st.binary() | st.text() | st.none() | st.integers())
+def test_what_somebody_else_wrote_is_as_good_as_nothing(value: object) -> None:
+    assert _unpacked(value, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    "value", [b"{}\n", b"[]\nx", b"null\nx", b'{"at": 0, "sum": 0, "headers": []}\n', b'{"at": {}, "sum": 0, "headers": {}}\n']
+)
+def test_json_of_another_shape_is_as_good_as_nothing(value: bytes) -> None:
+    assert _unpacked(value, 0.0) is None
+
+
+def test_a_clock_that_was_put_back_makes_no_answer_younger_than_now() -> None:
+    kept = _unpacked(_packed(b"x", {}, 1_000.0), 900.0)
+    assert kept is not None
+    assert kept.age_s == 0
+
+
+async def test_without_a_cache_nothing_is_kept() -> None:
+    none = NoAnswers()
+    await none.put("key", b"x", {})
+    assert await none.get("key") is None
+
+
+async def test_on_disk_it_says_how_old_it_is(tmp_path: Path) -> None:
+    at = 1_000.0
+    disk = DiskAnswers(tmp_path / "new" / "answers", clock=lambda: at)
+    assert await disk.get("key") is None
+    await disk.put("key", b"body", HEADERS)
+    at = 4_600.0
+    assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
+    assert await disk.get("another") is None
+    disk.close()
+
+
+async def test_two_processes_share_the_folder(disk: DiskAnswers) -> None:
+    await disk.put("ours", b"ours", {})
+    script = (
+        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.disk_cache import DiskAnswers\n"
+        "async def main():\n"
+        "    disk = DiskAnswers(Path(sys.argv[1]))\n"
+        "    print((await disk.get('ours')).body.decode())\n"
+        "    await disk.put('theirs', b'theirs' * 20_000, {})\n"
+        "    disk.close()\n"
+        "asyncio.run(main())"
+    )
+    said = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert said.stdout == "ours\n", said.stderr
+    theirs = await disk.get("theirs")
+    assert theirs is not None
+    assert theirs.body == b"theirs" * 20_000
+
+
+async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_written(
+    disk: DiskAnswers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Twenty-five repositories bring two hundred answers at once: none of it may look like a cache that fails."""
+    writing, released = threading.Event(), threading.Event()
+
+    def held_up(_: object) -> None:
+        writing.set()
+        released.wait(30)
+
+    async def search() -> tuple[Kept | None, Kept | None]:
+        slow = asyncio.create_task(disk._writing.done(held_up))
+        await asyncio.to_thread(writing.wait, 30)
+        put_beside(disk, "key", b"body", HEADERS)
+        await asyncio.sleep(0)
+        try:
+            return await disk.get("key"), await disk.get("another")
+        finally:
+            released.set()
+            await slow
+
+    found, missing = await in_background(search())
+    assert found
+    assert (found.body, missing) == (b"body", None)
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(("each_s", "said"), [(0.05, 0), (0.6, 1)])
+async def test_many_who_ask_at_once_are_no_fault_of_the_cache_and_one_read_that_hangs_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each_s: float, said: int
+) -> None:
+    """Twenty wait longer than the patience either way."""
+    disk = DiskAnswers(tmp_path / "answers", patience_s=0.3)
+    await disk.put("key", b"body", {})
+    monkeypatch.setattr(diskcache.Cache, "get", lambda *_: time.sleep(each_s))
+    assert await asyncio.gather(*(disk.get("key") for _ in range(20))) == [None] * 20
+    assert caplog.text.count("cannot be used") == said
+    disk.close()
+
+
+async def test_what_comes_together_is_put_together(disk: DiskAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    kept = module._set_all
+
+    def counted(at: object, values: dict[str, bytes]) -> None:
+        sizes.append(sum(key.startswith("together") for key in values))
+        kept(at, values)
+
+    monkeypatch.setattr(module, "_set_all", counted)
+    await in_background(_all(disk.put(f"together{number}", b"body", {}) for number in range(20)))
+    assert list(filter(None, sizes)) == [20]
+    assert all(await asyncio.gather(*(disk.get(f"together{number}") for number in range(20))))
+
+
+async def _all(work: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*work)
+
+
+QUICK = """
+import sys
+from pathlib import Path
+from outrider.sources.http.cache import put_beside
+from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.runtime.background_loop import run_in_background
+
+async def put():
+    put_beside(DiskAnswers(Path(sys.argv[1])), "key", b"body", {})
+
+run_in_background(put())
+"""
+
+
+async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: DiskAnswers) -> None:
+    ran = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", QUICK, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = await disk.get("key")
+    assert found
+    assert found.body == b"body"
+
+
+async def test_the_folder_is_the_users_own(disk: DiskAnswers) -> None:
+    await disk.put("key", b"x", {})
+    assert disk.folder.stat().st_mode & 0o077 == 0
+
+
+async def test_a_damaged_file_costs_time_only_and_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "cache.db").write_bytes(b"no database" * 1_000)
+    await costs_time_only(DiskAnswers(tmp_path))
+    assert caplog.text.count("cannot be used") == 1
+
+
+async def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    await costs_time_only(DiskAnswers(tmp_path / "file" / "answers"))
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        (tmp_path / "x").touch()
+    except OSError:
+        asyncio.run(costs_time_only(DiskAnswers(tmp_path / "answers")))
+    else:
+        pytest.skip("this user may write anywhere")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+async def test_a_file_that_is_spoilt_later_costs_time_only(disk: DiskAnswers) -> None:
+    await disk.put("key", b"x" * 100_000, {})
+    for value in disk.folder.rglob("*.val"):
+        value.write_bytes(b"{}")
+    assert await disk.get("key") is None
+    await disk.put("key", b"again", {})
+    assert (await disk.get("key") or ()) == (b"again", {}, pytest.approx(0, abs=60))
+
+
+async def test_a_pickle_in_the_folder_is_not_read(disk: DiskAnswers) -> None:
+    import diskcache
+
+    class Runs:
+        """Whoever can write there could run code: reading this makes a file."""
+
+        def __reduce__(self) -> tuple[object, tuple[Path]]:
+            return Path.touch, (disk.folder / "it-ran",)
+
+    with diskcache.Cache(str(disk.folder)) as foreign:
+        foreign.set("key", Runs())
+    assert await disk.get("key") is None
+    assert not [path for path in disk.folder.iterdir() if path.name == "it-ran"]
+
+
+async def costs_time_only(answers: Answers) -> None:
+    await answers.put("key", b"x", {})
+    assert await answers.get("key") is None
+
+
+class Resp:
+    """Enough of Redis (RESP2, redis.io/docs/latest/develop/reference/protocol-spec) for GET and SET with EX."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, bytes] = {}
+        self.asked: list[list[bytes]] = []
+        self.connections = 0
+
+    async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while (head := await reader.readline()).startswith(b"*"):
+            parts = []
+            for _ in range(int(head[1:])):
+                size = int((await reader.readline())[1:])
+                parts.append((await reader.readexactly(size + 2))[:-2])
+            self.asked.append(parts)
+            writer.write(self.answer(parts))
+            await writer.drain()
+        writer.close()
+
+    def answer(self, parts: list[bytes]) -> bytes:
+        match parts[0].upper(), parts[1:]:
+            case b"GET", [key]:
+                value = self.held.get(key)
+                return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+            case b"SET", [key, value, *_]:
+                self.held[key] = value
+                return b"+OK\r\n"
+        return b"-ERR unknown command\r\n"
+
+
+@asynccontextmanager
+async def listening(met: object) -> AsyncIterator[str]:
+    server = await asyncio.start_server(met, "127.0.0.1", 0)  # type: ignore[arg-type]
+    try:
+        yield f"redis://:secret-word@127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    finally:
+        await take_no_more(server)
+        server.close()
+
+
+async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
+    redis = Resp()
+    async with listening(redis.met) as url:
+        one, two = RedisAnswers(url.replace(":secret-word@", "")), RedisAnswers(url.replace(":secret-word@", ""))
+        assert await in_background(one.get("key")) is None
+        await in_background(one.put("key", b"bo\r\ndy\xff", HEADERS))
+        kept = await in_background(two.get("key"))
+        assert kept is not None
+        assert kept[:2] == (b"bo\r\ndy\xff", HEADERS)
+        assert [asked[3:] for asked in redis.asked if asked[0] == b"SET"] == [[b"EX", b"2592000"]]
+        await asyncio.to_thread(one.close)
+        await asyncio.to_thread(two.close)
+
+
+async def test_a_redis_that_refuses_costs_time_only_and_is_left_alone_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    redis = Resp()
+    async with listening(redis.met) as url:  # it knows no AUTH
+        answers = RedisAnswers(url)
+        for _ in range(3):
+            await in_background(costs_time_only(answers))
+        assert redis.connections <= 2  # the client itself tries twice
+        await asyncio.to_thread(answers.close)
+    assert "secret-word" not in caplog.text + repr(answers) + str(answers)
+
+
+async def test_a_redis_that_is_not_there_costs_time_only() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        answers = RedisAnswers(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
+        await in_background(costs_time_only(answers))
+
+
+async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with listening(silent) as url:
+        answers = RedisAnswers(url, patience_s=0.2)
+        begun = time.monotonic()
+        for _ in range(5):
+            await in_background(costs_time_only(answers))
+        assert time.monotonic() - begun < 1
+        await asyncio.to_thread(answers.close)
+
+
+def test_an_address_that_is_none_is_told_without_what_it_says() -> None:
+    with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as told:
+        RedisAnswers("http://:secret-word@host")
+    assert "secret-word" not in str(told.value)
+
+
+def test_without_its_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    with pytest.raises(MissingExtra, match=r"outrider\[redis\]"):
+        RedisAnswers("redis://localhost")
+
+
+@pytest.fixture
+def real_redis(tmp_path: Path) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("no redis-server is installed")
+    unix = tmp_path / "redis.sock"
+    with subprocess.Popen([program, "--port", "0", "--unixsocket", unix, "--dir", tmp_path], stdout=subprocess.DEVNULL) as server:
+        for _ in range(500):
+            if unix.exists():
+                break
+            time.sleep(0.02)
+        yield f"unix://{unix}"
+        server.terminate()
+
+
+async def test_with_a_real_redis(real_redis: str) -> None:
+    answers = RedisAnswers(real_redis)
+    await in_background(answers.put("key", b"body", HEADERS))
+    kept = await in_background(answers.get("key"))
+    assert kept is not None
+    assert kept[:2] == (b"body", HEADERS)
+    await asyncio.to_thread(answers.close)

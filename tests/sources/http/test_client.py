@@ -1,0 +1,738 @@
+"""Asking a service over real connections: what is sent, what is tried again, what is kept, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import diskcache
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.sources.http import connection_pool as clients
+from outrider.sources.http.cache import put_all
+from outrider.sources.http.client import LONGEST_PAUSE_S, Caller
+from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.sources.http.rate_limit import FAILURES, LONGEST_S, renewed_in_s, retry_after_s, turn_of
+from outrider.sources.http.service import Reply, Service
+from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
+from support.http_server import (
+    FAULTS,
+    MEBIBYTE,
+    NEVER,
+    RESET,
+    Answer,
+    Asked,
+    as_bytes,
+    as_json,
+    as_text,
+    cut,
+    dripping,
+    huge,
+    refusal,
+    serving,
+)
+
+KEY = "sk-a+very/secret=key\"of'ours"
+CALLER = Caller(jitter=lambda: 0.0)
+"""Tries again without a pause."""
+
+
+def service(server: serving, **changed: Any) -> Service:
+    given = Service("openalex", server.base_url, 1_000, 1.0, timeout_s=5.0)
+    return replace(given, **changed)
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Iterator[Caller]:
+    answers = DiskAnswers(tmp_path / "answers")
+    yield Caller(answers, jitter=lambda: 0.0)
+    put_all()
+    answers.close()
+
+
+def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
+    """One after the other; the last one for all that follow."""
+    left = list(answers)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+async def until(so: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not so():  # noqa: ASYNC110 - what is waited for happens in another thread
+            await asyncio.sleep(0.01)
+
+
+# What is sent
+
+
+async def test_a_get_sends_parameters_headers_and_who_asks() -> None:
+    async with serving(lambda _: as_json({"total": 1}, headers={"Link": "<x>"})) as server:
+        asked = service(server, headers={"Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
+        reply = await Caller(contact="mé@example.org\r\n").get(
+            asked, "/works", {"search": "ä b", "per-page": 25}, within_s=5, headers={"Accept": "application/json"}
+        )
+    assert (reply.status, reply.json(), reply.headers["link"], reply.age_s, reply.stale) == (200, {"total": 1}, "<x>", 0.0, False)
+    (seen,) = server.requests
+    assert (seen.method, seen.path) == ("GET", "/works")
+    assert seen.query == {"search": "ä b", "per-page": "25", "api_key": KEY}
+    assert seen.headers["user-agent"].startswith("Outrider/")
+    assert seen.headers["user-agent"].endswith("; mailto:m@example.org)")
+    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert (seen.headers["accept"], seen.headers["accept-encoding"]) == ("application/json", "gzip")
+    assert KEY not in reply.url
+    assert "api_key" not in reply.url
+
+
+async def test_a_post_sends_json_and_a_query_in_the_path_is_kept() -> None:
+    async with serving(lambda _: as_json([])) as server:
+        await CALLER.post(service(server, params={"key": "k"}), "/batch?fields=title", {"ids": ["ä"]}, {"page": 2}, within_s=5)
+    (seen,) = server.requests
+    assert (seen.method, seen.json, seen.headers["content-type"]) == ("POST", {"ids": ["ä"]}, "application/json")
+    assert seen.query == {"fields": "title", "page": "2", "key": "k"}
+
+
+async def test_a_connection_is_kept_and_cookies_are_not() -> None:
+    async with serving(lambda _: as_json([], headers={"Set-Cookie": "who=you; Path=/"})) as server:
+        for at in range(3):
+            await CALLER.get(service(server), f"/{at}", within_s=5)
+    assert {asked.connection for asked in server.requests} == {1}
+    assert all("cookie" not in asked.headers for asked in server.requests)
+
+
+async def test_a_redirect_is_left_to_who_asks() -> None:
+    async with serving(lambda _: Answer(status=301, headers={"Location": "/elsewhere"})) as server:
+        moved = await CALLER.get(service(server), "/", within_s=5, accept=frozenset({200, 301}))
+        assert (moved.status, moved.headers["location"]) == (301, "/elsewhere")
+        with pytest.raises(SourceUnavailable, match="answered 301"):
+            await CALLER.get(service(server), "/", within_s=5)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("query", ["\ud800", "x" * 70_000])
+async def test_what_no_address_can_hold_is_told(query: str) -> None:
+    async with serving(lambda _: as_json([])) as server:
+        with pytest.raises(SourceUnavailable, match="openalex cannot be asked this"):
+            await CALLER.get(service(server), "/", {"q": query}, within_s=5)
+    assert not server.requests
+
+
+# What is tried again
+
+
+@pytest.mark.parametrize("fault", [refusal(500), refusal(503), refusal(429), RESET, cut(as_text("x" * 100)), Answer(status=520)])
+async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
+    async with serving(in_turn(fault, fault, as_json("there"))) as server:
+        reply = await CALLER.get(service(server), "/", within_s=5)
+    assert reply.json() == "there"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        (refusal(401, "bad key"), Unauthorized, "openalex answered 401 to http.*bad key.*check the key of openalex"),
+        (refusal(403, "not yours"), Forbidden, "answered 403.*not yours.*whether the key of openalex allows it"),
+        (refusal(404, "no such work"), SourceUnavailable, "answered 404 to http.*no such work"),
+        (refusal(400, "bad\x1b[31m query"), SourceUnavailable, r"answered 400.*bad \[31m query|bad.*u001b"),
+    ],
+)
+async def test_a_refusal_is_told_and_not_tried_again(answer: Answer, kind: type[SourceError], says: str) -> None:
+    async with serving(lambda _: answer) as server:
+        with pytest.raises(kind, match=says) as told:
+            await CALLER.get(service(server), "/works", within_s=5)
+        assert type(told.value) is kind
+        assert "\x1b" not in str(told.value)
+    assert len(server.requests) == 1
+
+
+async def test_another_status_is_an_answer_where_it_is_expected() -> None:
+    async with serving(lambda _: refusal(404)) as server:
+        reply = await CALLER.get(service(server), "/", within_s=5, accept=frozenset({200, 404}))
+    assert reply.status == 404
+
+
+async def test_it_gives_up_after_three_tries_and_says_what_was_asked_and_what_to_do() -> None:
+    async with serving(lambda _: refusal(500, "out of order")) as server:
+        with pytest.raises(SourceUnavailable, match=r"openalex answered 500 to http://[^?]*/works: .*out of order.*; try again later"):
+            await CALLER.get(service(server), "/works", {"q": "x"}, within_s=5)
+    assert len(server.requests) == 3
+
+
+async def test_nothing_is_tried_again_where_the_pause_would_last_beyond_the_time() -> None:
+    async with serving(lambda _: refusal(500)) as server:
+        begun = time.monotonic()
+        with pytest.raises(SourceUnavailable):
+            await Caller(jitter=lambda: 1.0).get(service(server), "/", within_s=0.9)
+        assert time.monotonic() - begun < 0.8
+    assert len(server.requests) == 1
+
+
+@given(st.floats(0, 1), st.integers(1, 50))
+def test_pauses_grow_up_to_a_bound(part: float, attempt: int) -> None:
+    pause_s, next_s = (Caller(jitter=lambda: part)._pause_s(one) for one in (attempt, attempt + 1))
+    assert 0 <= pause_s <= next_s <= LONGEST_PAUSE_S
+
+
+# Limits
+
+
+async def test_retry_after_is_waited_for_where_there_is_time() -> None:
+    async with serving(in_turn(refusal(429, headers={"Retry-After": "0.3"}), as_json(1))) as server:
+        await CALLER.get(service(server), "/", within_s=5)
+    first, second = server.requests
+    assert second.at - first.at >= 0.3
+
+
+async def test_retry_after_closes_the_service_for_everybody_and_says_until_when() -> None:
+    async with serving(lambda _: refusal(429, headers={"Retry-After": "7200"})) as server:
+        for _ in range(3):
+            begun = time.monotonic()
+            with pytest.raises(RateLimited, match=r"7,200 s|7,199 s") as told:
+                await CALLER.get(service(server), "/", within_s=5)
+            assert time.monotonic() - begun < 2
+            assert told.value.retry_at == pytest.approx(time.time() + 7_200, abs=60)
+    assert len(server.requests) == 1
+
+
+async def test_a_service_under_maintenance_is_not_asked_before_its_time() -> None:
+    async with serving(lambda _: refusal(503, "back at noon", {"Retry-After": "7200"})) as server:
+        with pytest.raises(SourceUnavailable, match=r"answered 503.*back at noon.*try again in 7,200 s"):
+            await CALLER.get(service(server), "/", within_s=5)
+        with pytest.raises(RateLimited, match="asked not to be asked for another 7,"):
+            await CALLER.get(service(server), "/", within_s=5)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("said", ["99999999999999", "1e400", "nan", "-5", "soon", "Wed, 21 Oct 2099 07:28:00 GMT", "", "9" * 400, "inf"])
+async def test_no_retry_after_makes_it_wait_beyond_its_time(said: str) -> None:
+    async with serving(lambda _: refusal(429, headers={"Retry-After": said})) as server:
+        begun = time.monotonic()
+        with pytest.raises(RateLimited) as told:
+            await CALLER.get(service(server), "/", within_s=0.5)
+        assert time.monotonic() - begun < 1.5
+        assert told.value.retry_at is None or -1 <= told.value.retry_at - time.time() <= LONGEST_S
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"Retry-After": "30"}, 30),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "{at}"}, 40),
+        ({"X-RateLimit-Remaining": "4000", "X-RateLimit-Reset": "{at}"}, 60),
+        ({}, 60),
+    ],
+)
+async def test_githubs_403_is_a_limit(headers: dict[str, str], wait_s: float) -> None:
+    """ "Rate limits for the REST API": Retry-After, else the reset of a budget that is used up, else a minute."""
+    said = {name: value.format(at=int(time.time()) + 40) for name, value in headers.items()}
+    async with serving(lambda _: refusal(403, "You have exceeded a secondary rate limit.", said)) as server:
+        for _ in range(2):
+            with pytest.raises(RateLimited) as told:
+                await CALLER.get(service(server), "/", within_s=5)
+            assert told.value.retry_at == pytest.approx(time.time() + wait_s, abs=10)
+    assert len(server.requests) == 1
+
+
+async def test_a_budget_that_is_used_up_is_not_asked_of_before_it_is_renewed() -> None:
+    said = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"}
+    async with serving(lambda _: as_json(1, headers=said)) as server:
+        assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+        begun = time.monotonic()
+        with pytest.raises(RateLimited, match=r"asked not to be asked for another 3,[56]"):
+            await Caller(jitter=lambda: 1.0).get(service(server), "/", within_s=5)
+        assert time.monotonic() - begun < 2.5  # told at once: no pauses
+    assert len(server.requests) == 1
+
+
+async def test_one_that_is_renewed_soon_is_waited_for() -> None:
+    used_up = as_json(1, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "0.3"})
+    async with serving(in_turn(used_up, as_json(2))) as server:
+        for _ in range(2):
+            await CALLER.get(service(server), "/", within_s=5)
+    first, second = server.requests
+    assert second.at - first.at >= 0.29
+
+
+@settings(deadline=None)
+@given(st.text() | st.floats().map(str) | st.integers().map(str) | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT")))
+def test_whatever_a_header_says_the_pause_is_bounded(said: str) -> None:
+    for pause_s in (
+        retry_after_s({"retry-after": said}, 1e9),
+        renewed_in_s({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 1e9),
+        renewed_in_s({"x-ratelimit-remaining": said, "x-ratelimit-reset": "1"}, 1e9),
+    ):
+        assert pause_s is None or 0 <= pause_s <= LONGEST_S
+
+
+@pytest.mark.parametrize("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00", "Wednesday, 21-Oct-15 07:28:00 GMT"])
+def test_retry_after_may_be_a_date(date: str) -> None:
+    assert retry_after_s({"retry-after": date}, 1445412480 - 90) == 90
+
+
+@pytest.mark.parametrize(
+    "date", ["Mon, 01 Jan 99999 00:00:00 GMT", "Mon, 01 Jan 2020 00:00:00 +99999999999999999999", ",", "1 2 3 4 5 6 7"]
+)
+def test_a_date_that_is_none_says_nothing(date: str) -> None:
+    assert retry_after_s({"retry-after": date}, 0) is None
+
+
+@pytest.mark.parametrize("said", ["nan", "inf", "-inf", "1e400", "-5", "soon", ""])
+def test_a_number_that_is_none_says_nothing(said: str) -> None:
+    assert retry_after_s({"retry-after": said}, 0) is None
+    assert renewed_in_s({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "9"}, 0) is None
+    assert renewed_in_s({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 0) == (0 if said == "-5" else None)
+
+
+async def test_fifty_searches_on_three_loops_keep_the_limit_as_the_server_counts() -> None:
+    per_s, most, at_once = 0.3, 10, 4
+
+    async def searches(asked: Service, count: int) -> list[Reply]:
+        return await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=60) for at in range(count)))
+
+    async with serving(lambda _: as_json(1, after_s=0.02)) as server:
+        asked = service(server, requests=most, per_s=per_s, at_once=at_once)
+        found = await asyncio.gather(*(asyncio.to_thread(asyncio.run, searches(asked, count)) for count in (20, 20, 10)))
+    assert sum(map(len, found)) == len(server.requests) == 50
+    came = sorted(asked.at for asked in server.requests)
+    assert all(later - earlier >= per_s for earlier, later in zip(came, came[most:], strict=False))
+    assert server.most <= at_once
+
+
+async def test_with_a_real_limit_those_who_can_have_no_turn_are_told_at_once() -> None:
+    async with serving(lambda _: as_json(1)) as server:
+        asked = service(server, requests=10, per_s=60.0)
+        begun = time.monotonic()
+        found = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=20) for at in range(50)), return_exceptions=True)
+    assert time.monotonic() - begun < 10
+    assert len(server.requests) == 10
+    assert sum(isinstance(one, RateLimited) and "its limit of 10 requests in 60 s is used up" in str(one) for one in found) == 40
+
+
+async def test_a_search_that_gives_up_frees_its_turn_and_its_connection() -> None:
+    async with serving(in_turn(NEVER, as_json(1))) as server:
+        asked = service(server, at_once=1)
+        hanging = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
+        await until(lambda: server.now)
+        waiting = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
+        given_up = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
+        await asyncio.sleep(0.05)
+        given_up.cancel()
+        hanging.cancel()
+        assert (await waiting).json() == 1
+        await until(lambda: not server.now)
+    assert len(server.requests) == 2
+
+
+async def test_a_service_that_fails_again_and_again_is_left_alone() -> None:
+    async with serving(lambda _: refusal(500, "out of order")) as server:
+        for _ in range(4):
+            with pytest.raises(SourceUnavailable) as told:
+                await CALLER.get(service(server), "/", within_s=5)
+    assert len(server.requests) == FAILURES
+    assert "failed 5 times in a row and is left alone" in str(told.value)
+    assert "out of order" in str(told.value)
+    assert told.value.retry_at is not None
+
+
+async def test_a_service_that_is_there_is_not_left_alone_whatever_it_answers() -> None:
+    async with serving(lambda _: refusal(404)) as server:
+        for _ in range(FAILURES + 2):
+            with pytest.raises(SourceUnavailable, match="404"):
+                await CALLER.get(service(server), "/", within_s=5)
+    assert len(server.requests) == FAILURES + 2
+
+
+async def test_failures_that_are_not_in_a_row_are_let_be() -> None:
+    def answer(_: Asked) -> Answer:
+        return refusal(500) if len(server.requests) % 3 else as_json(1)
+
+    async with serving(answer) as server:
+        for _ in range(FAILURES):
+            assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+
+
+async def test_searches_with_no_time_left_say_nothing_against_a_service() -> None:
+    async with serving(lambda _: as_json(1, after_s=0.2)) as server:
+        asked = service(server)
+        for _ in range(FAILURES):
+            with pytest.raises(SourceTimeout):
+                await CALLER.get(asked, "/", within_s=0.02)
+        assert (await CALLER.get(asked, "/", within_s=5)).json() == 1
+
+
+# When it ends
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_no_fault_lasts_beyond_the_time_or_raises_anything_else(fault: str) -> None:
+    async with serving(lambda _: FAULTS[fault]) as server:
+        begun = time.monotonic()
+        (found,) = await asyncio.gather(Caller().get(service(server), "/", within_s=0.6), return_exceptions=True)
+        assert time.monotonic() - begun < 1.6
+        assert isinstance(found, SourceError) != (fault in {"HTML", "wrong JSON", "JSON of another shape", "empty"}), found
+        if isinstance(found, SourceError):
+            assert f"{server.base_url}/" in str(found)
+        elif fault != "JSON of another shape":
+            with pytest.raises(Malformed, match="something else than JSON"):
+                found.json()
+
+
+@pytest.mark.parametrize("answer", [NEVER, dripping(as_json("x" * 1_000), 0.05)])
+async def test_what_hangs_or_drips_ends_at_the_time(answer: Answer) -> None:
+    async with serving(lambda _: answer) as server:
+        begun = time.monotonic()
+        with pytest.raises(SourceTimeout, match=r"openalex did not answer http://.* within 0\.\d+ s; try again later"):
+            await CALLER.get(service(server), "/", within_s=0.3)
+        assert 0.25 < time.monotonic() - begun < 1.3
+
+
+async def test_one_try_has_its_own_time() -> None:
+    async with serving(in_turn(NEVER, as_json(1))) as server:
+        reply = await CALLER.get(service(server, timeout_s=0.3), "/", within_s=5)
+    assert reply.json() == 1
+
+
+async def test_50_mb_are_cut() -> None:
+    async with serving(lambda _: huge()) as server:
+        with pytest.raises(Malformed, match=r"openalex answered http://.* with more than 1,048,576 bytes, which is all that is read"):
+            await CALLER.get(service(server, most_bytes=MEBIBYTE), "/", within_s=30)
+    assert server.sent < 40 * MEBIBYTE
+    assert len(server.requests) == 1
+
+
+async def test_what_is_packed_is_unpacked() -> None:
+    packed = gzip.compress(json.dumps(["ä"] * 10_000).encode())
+    async with serving(lambda _: as_bytes(packed, "application/json", headers={"Content-Encoding": "gzip"})) as server:
+        assert (await CALLER.get(service(server), "/", within_s=5)).json() == ["ä"] * 10_000
+
+
+def packed_bomb(levels: int) -> bytes:
+    body = bytes(100 * MEBIBYTE)
+    for _ in range(levels):
+        body = gzip.compress(body)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "packing", "says"),
+    [
+        (packed_bomb(1), "gzip", "more than 1,048,576 bytes"),
+        (packed_bomb(2), "gzip, gzip", "packed with gzip, gzip, which was not asked for"),
+        (zlib.compress(bytes(MEBIBYTE)), "deflate", "packed with deflate"),
+        (b"x", "br", "packed with br"),
+        (b"no gzip", "gzip", "cannot be unpacked"),
+    ],
+)
+async def test_no_bomb_is_unpacked(body: bytes, packing: str, says: str) -> None:
+    async with serving(lambda _: as_bytes(body, "application/json", headers={"Content-Encoding": packing})) as server:
+        tracemalloc.start()
+        try:
+            with pytest.raises(Malformed, match=says):
+                await CALLER.get(service(server, most_bytes=MEBIBYTE), "/", within_s=30)
+            assert tracemalloc.get_traced_memory()[1] < 8 * MEBIBYTE
+        finally:
+            tracemalloc.stop()
+
+
+async def test_what_is_packed_and_ends_too_soon_is_tried_again() -> None:
+    short = gzip.compress(b"[" + b"1," * 5_000 + b"1]")[:-12]
+    async with serving(in_turn(as_bytes(short, headers={"Content-Encoding": "gzip"}), as_json(1))) as server:
+        assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
+    assert len(server.requests) == 2
+
+
+# What is kept
+
+
+async def test_what_is_fresh_is_not_asked_again(cached: Caller) -> None:
+    async with serving(lambda _: as_json({"a": 1}, headers={"Link": "<next>", "Set-Cookie": "x=y"})) as server:
+        asked = service(server)
+        now = await cached.get(asked, "/", {"q": "x"}, within_s=5)
+        later = await cached.get(asked, "/", {"q": "x"}, within_s=5)
+        assert len(server.requests) == 1
+        assert (later.json(), later.url, later.stale) == (now.json(), now.url, False)
+        assert later.age_s > 0
+        assert later.headers["link"] == "<next>"
+        assert "set-cookie" not in later.headers
+        await cached.get(asked, "/", {"q": "y"}, within_s=5)
+        await cached.get(asked, "/", {"q": "x"}, within_s=5, headers={"Accept": "text/plain"})
+        await cached.post(asked, "/", [], {"q": "x"}, within_s=5)
+        assert len(server.requests) == 4
+        await cached.get(asked, "/", {"q": "x"}, within_s=5, fresh_s=0)
+        assert len(server.requests) == 5
+        await replace(cached, fresh_s=0).get(asked, "/", {"q": "x"}, within_s=5)
+        assert len(server.requests) == 6
+
+
+async def test_an_answer_of_this_very_moment_is_not_fresh_where_nothing_is(tmp_path: Path) -> None:
+    answers = DiskAnswers(tmp_path, clock=lambda: 1_000.0)
+    async with serving(lambda _: as_json(1)) as server:
+        for _ in range(2):
+            await Caller(answers, fresh_s=0).get(service(server), "/", within_s=5)
+    answers.close()
+    assert len(server.requests) == 2
+
+
+async def test_what_one_key_may_see_is_not_shown_to_another_or_to_none(cached: Caller) -> None:
+    """A token's private repositories, a subscriber's abstracts."""
+    async with serving(lambda _: as_json(len(server.requests))) as server:
+        url, keys = server.base_url, ("one-key-of-somebody", "another-key-of-somebody")
+        seen = [service(server)]
+        seen += [service(server, params={"api_key": key}) for key in keys]
+        seen += [service(server, headers={"Authorization": key}) for key in keys]
+        seen += [service(server, base_url=url.replace("://", f"://me:{key}@")) for key in keys]
+        first = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
+        again = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
+    assert first == again == list(range(1, len(seen) + 1))
+
+
+@dataclass
+class Slow:
+    """A cache that takes its time."""
+
+    get_s: float = 0.0
+    put_s: float = 0.0
+    put_in: list[bytes] = field(default_factory=list)
+
+    async def get(self, key: str) -> None:
+        await asyncio.sleep(self.get_s)
+
+    async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
+        await asyncio.sleep(self.put_s)
+        self.put_in.append(body)
+
+
+async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
+    answers = Slow(put_s=0.5)
+    async with serving(lambda _: as_json(1)) as server:
+        assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
+        assert not answers.put_in
+        await asyncio.to_thread(put_all)
+    assert answers.put_in == [b"1"]
+
+
+async def test_a_slow_cache_takes_no_longer_than_there_is_time() -> None:
+    async with serving(lambda _: as_json(1)) as server:
+        begun = time.monotonic()
+        with pytest.raises(SourceError):
+            await Caller(Slow(get_s=5.0)).get(service(server), "/", within_s=0.2)
+        assert time.monotonic() - begun < 1.5
+
+
+@pytest.mark.parametrize("fault", [refusal(429, headers={"Retry-After": "900"}), refusal(429), refusal(500), RESET, NEVER])
+async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marked(cached: Caller, fault: Answer) -> None:
+    async with serving(in_turn(as_json({"a": 1}), fault)) as server:
+        asked = service(server)
+        await cached.get(asked, "/", within_s=5)
+        await asyncio.sleep(0.01)
+        for _ in range(3):
+            old = await cached.get(asked, "/", within_s=0.4, fresh_s=0)
+            assert (old.json(), old.stale) == ({"a": 1}, True)
+            assert str(old.why).startswith("openalex ")
+            assert old.age_s >= 0.01
+
+
+async def test_the_cache_alone_is_asked_where_nothing_is_to_be_tried(cached: Caller) -> None:
+    async with serving(lambda _: as_json({"a": 1})) as server:
+        kept = service(server, tries=0)
+        with pytest.raises(SourceUnavailable, match="was not asked"):
+            await cached.get(kept, "/", within_s=5)
+        await cached.get(service(server), "/", within_s=5)
+        await asyncio.sleep(0.01)
+        fresh, old = await cached.get(kept, "/", within_s=5), await cached.get(kept, "/", within_s=5, fresh_s=0)
+    assert (fresh.json(), fresh.stale, old.json(), old.stale) == ({"a": 1}, False, {"a": 1}, True)
+    assert len(server.requests) == 1
+
+
+async def test_where_there_is_no_turn_too(cached: Caller) -> None:
+    async with serving(lambda _: as_json({"a": 1})) as server:
+        asked = service(server, requests=1, per_s=60)
+        await cached.get(asked, "/", within_s=5)
+        old = await cached.get(asked, "/", within_s=5, fresh_s=0)
+        assert old.stale
+        assert isinstance(old.why, RateLimited)
+        assert old.why.retry_at == pytest.approx(time.time() + 60, abs=10)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [refusal(404), refusal(401), refusal(400), as_bytes(b"x", headers={"Content-Encoding": "br"})])
+async def test_where_the_service_has_answered_no_older_answer_is_used(cached: Caller, fault: Answer) -> None:
+    async with serving(in_turn(as_json({"a": 1}), fault)) as server:
+        await cached.get(service(server), "/", within_s=5)
+        with pytest.raises(SourceError):
+            await cached.get(service(server), "/", within_s=5, fresh_s=0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [FAULTS["HTML"], FAULTS["wrong JSON"], FAULTS["empty"], as_json({"error": "try again"}), as_json({"you said": "a-key-of-somebody"})],
+)
+async def test_what_is_no_answer_is_not_kept(cached: Caller, answer: Answer) -> None:
+    async with serving(lambda _: answer) as server:
+        asked = service(server, params={"api_key": "a-key-of-somebody"}, keeps=keeps_no_error)
+        for _ in range(2):
+            await cached.get(asked, "/", within_s=5)
+    assert len(server.requests) == 2
+
+
+def keeps_no_error(reply: Reply) -> bool:
+    from outrider.sources.http.service import is_whole
+
+    return is_whole(reply) and b"error" not in reply.body
+
+
+async def test_a_cache_that_cannot_be_used_loses_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    async with serving(lambda _: as_json(1)) as server:
+        for _ in range(2):
+            assert (await Caller(DiskAnswers(tmp_path / "file")).get(service(server), "/", within_s=5)).json() == 1
+    assert len(server.requests) == 2
+
+
+# What is secret
+
+
+async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+    faults = iter([Answer(), refusal(401), refusal(400), refusal(429), refusal(500), RESET, NEVER, Answer(status=200)])
+
+    def echo(asked: Asked) -> Answer:
+        fault = next(faults, refusal(418))
+        return replace(fault, body=f"{asked.target} {asked.headers} {dict(asked.query)} {json.dumps(dict(asked.query))}".encode())
+
+    async with serving(echo) as server:
+        asked = service(server, headers={"X-Api-Key": KEY, "Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
+        for at in range(12):
+            try:
+                reply = await cached.get(asked, "/works", {"q": at}, within_s=0.3)
+                said += [repr(reply), reply.url]
+            except SourceError as error:
+                said += ["".join(traceback.format_exception(error)), repr(error), str(error.__context__)]
+        broken = replace(asked, headers={"X-Api-Key": f"{KEY}\n"})
+        with pytest.raises(SourceUnavailable) as told:
+            await CALLER.get(broken, "/", within_s=2)
+        said += ["".join(traceback.format_exception(told.value))]
+    said += [repr(asked), str(asked), repr(turn_of(asked)), caplog.text]
+    assert "/works" in caplog.text
+    await asyncio.to_thread(put_all)
+    files = await asyncio.to_thread(lambda: [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*.*")])
+    secrets = [KEY, *asked.secrets()]
+    for text in [*said, *files]:
+        assert not [secret for secret in secrets if secret in text], text
+
+
+async def test_a_password_in_the_address_is_not_shown() -> None:
+    async with serving(lambda _: refusal(404)) as server:
+        asked = service(server, base_url=server.base_url.replace("://", "://me:pass-word@"))
+        with pytest.raises(SourceUnavailable) as told:
+            await CALLER.get(asked, "/", within_s=5)
+        reply = await CALLER.get(asked, "/", within_s=5, accept=frozenset({404}))
+    assert "pass-word" not in f"{told.value} {reply!r} {asked!r}"
+    assert server.requests[0].headers["authorization"].startswith("Basic ")
+
+
+async def test_what_others_log_of_their_own_requests_is_let_be(caplog: pytest.LogCaptureFixture) -> None:
+    import httpx
+
+    caplog.set_level(logging.INFO, logger="httpx")
+    async with serving(lambda _: as_json(1)) as server:
+        await CALLER.get(service(server), "/ours", within_s=5)
+        async with httpx.AsyncClient() as theirs:
+            await theirs.get(f"{server.base_url}/theirs")
+    assert "/theirs" in caplog.text
+    assert "/ours" not in caplog.text
+
+
+# The connection
+
+
+@pytest.fixture
+async def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """A server that speaks nothing but HTTP/2 over TLS, and is believed."""
+    from support.http2_server import speaking_http2
+
+    async with speaking_http2(tmp_path) as (base_url, certificate):
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        clients._believed.cache_clear()
+        yield base_url
+        await asyncio.to_thread(clients.close_all)
+        clients._believed.cache_clear()
+
+
+async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    asked = Service("github", secure, 100, 1.0, headers={"X-Api-Key": KEY}, params={"api_key": KEY})
+    replies = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=10) for at in range(5)))
+    assert [reply.json()["path"].split("?")[0] for reply in replies] == [f"/{at}" for at in range(5)]
+    assert {reply.json()["key"] for reply in replies} == {KEY}
+    assert {reply.json()["connection"] for reply in replies} == {1}
+    assert KEY not in caplog.text
+
+
+async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are_given_back() -> None:
+    await asyncio.to_thread(clients.close_all)
+    let = threading.Event()
+
+    async def answered(asked: Asked) -> Answer:
+        while asked.path == "/slow" and not let.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.01)
+        return as_json(1)
+
+    async with serving(answered) as server:
+        for name in ("openalex", "crossref", "openalex", "crossref"):
+            await CALLER.get(service(server, name=name), "/", within_s=5)
+        first, second = (asked.connection for asked in server.requests[:2])
+        assert [asked.connection for asked in server.requests] == [first, second, first, second]
+        slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=5))
+        await until(lambda: server.now)
+        for number in range(clients.MOST):
+            await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=5)
+        assert len(clients._held) == clients.MOST
+        assert {name for name, _ in clients._held} > {"slow", f"of others {clients.MOST - 1}"}
+        let.set()
+        assert (await slow).json() == 1
+        await CALLER.get(service(server, name="openalex"), "/", within_s=5)
+        assert server.requests[-1].connection not in {first, second}
+
+
+def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> None:
+    """A connection that is kept open, and a cache, which has the answer though nobody waited for that."""
+    script = (
+        "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
+        "from support.http_server import as_json, serving\n"
+        "from outrider.sources.http.disk_cache import DiskAnswers\n"
+        "from outrider.sources.http.client import Caller\n"
+        "from outrider.sources.http.service import Service\n"
+        "async def main():\n"
+        "    with serving(lambda _: as_json(1)) as server:\n"
+        "        caller = Caller(DiskAnswers(Path(sys.argv[2])))\n"
+        "        print((await caller.get(Service('x', server.base_url, 9, 1), '/', within_s=9)).json())\n"
+        "asyncio.run(main())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script, str(Path(__file__).parents[2]), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    slow = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]  # -X dev tells of a busy machine
+    assert (ended.stdout, slow, ended.returncode) == ("1\n", [], 0)
+    with diskcache.Cache(str(tmp_path)) as kept:
+        assert len(kept) == 1

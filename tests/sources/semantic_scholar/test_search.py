@@ -1,0 +1,597 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
+from outrider.settings.sources import SemanticScholarSettings
+from outrider.sources.http.client import Caller
+from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.sources.semantic_scholar.parse import NAME, page_of, paper_of
+from outrider.sources.semantic_scholar.search import MOST, SemanticScholar, paper_id, searched_words, year_range
+from outrider.state.errors import Malformed, RateLimited, SearchError, SourceError, SourceUnavailable, Unauthorized
+from outrider.state.intent import Constraints, NumberRange
+from outrider.state.ports import Source, SourceQuery
+from outrider.state.records import Paper
+from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[4] / "shared" / "data"))
+RECORDED = DATA / "recorded" / "s2_cassettes"
+recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded answers in ../shared/data (OUTRIDER_DATA)")
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+PAPER: dict[str, Any] = {
+    "paperId": SHA,
+    "externalIds": {
+        "DOI": "10.1000/ABC.1",
+        "ArXiv": "2101.00001",
+        "PubMed": "12345",
+        "PubMedCentral": "678",
+        "CorpusId": 4321,
+        "DBLP": "conf/x/Y",
+    },
+    "url": f"https://www.semanticscholar.org/paper/{SHA}",
+    "title": "Water, H<sub>2</sub>O, &amp; <i>\u00dcber</i> ice",
+    "abstract": "<p>When a<b and c>d hold.</p><p>Second.</p>",
+    "tldr": {"model": "tldr@v2.0.0", "text": "Ice floats."},
+    "year": 2021,
+    "publicationDate": "2021-02-03",
+    "venue": "Ice J.",
+    "publicationVenue": {"id": "v", "name": "Journal of Ice"},
+    "journal": {"name": "J. Ice", "volume": "12", "pages": "\n   1-9 "},
+    "authors": [{"authorId": "1", "name": "A. Frost"}, {"authorId": None, "name": None}, {"name": "B. Snow"}],
+    "citationCount": 7,
+    "openAccessPdf": {"url": "https://example.org/ice.pdf", "status": "GREEN"},
+    "publicationTypes": ["JournalArticle"],
+    "fieldsOfStudy": ["Physics", "Physics"],
+}
+
+
+def source(base_url: str, key: str = "", caller: Caller | None = None, **limits: Any) -> SemanticScholar:
+    asked = {"requests": 1_000.0, "timeout_s": 5.0, **limits}
+    return SemanticScholar.of(SemanticScholarSettings(base_url=base_url, api_key=SecretStr(key), **asked), caller or Caller())
+
+
+def query(text: str = "floating ice", limit: int = 100, **fields: Any) -> SourceQuery:
+    return SourceQuery(text, "relevance", None, limit, **{"within_s": 5.0, **fields})
+
+
+def papers(start: int, count: int) -> list[dict[str, Any]]:
+    return [{"paperId": f"{number:040x}", "title": f"Paper {number}"} for number in range(start, start + count)]
+
+
+def shelf(held: int, asked: Asked) -> Answer:
+    """As the service pages through so many papers."""
+    offset, limit = int(asked.query["offset"]), int(asked.query["limit"])
+    data = papers(offset, min(limit, held - offset))
+    following = {"next": offset + limit} if offset + limit < held else {}
+    return as_json({"total": held, "offset": offset, "data": data, **following})
+
+
+# what it says of a paper
+
+
+def test_a_paper_becomes_a_record_of_what_was_said():
+    paper = paper_of(PAPER)
+    assert paper == Paper(
+        doc_id=f"{NAME}:{SHA}",
+        source=NAME,
+        title="Water, H2O, & Über ice",
+        abstract="When a<b and c>d hold.\nSecond.",
+        url=f"https://www.semanticscholar.org/paper/{SHA}",
+        identifiers={"doi": "10.1000/abc.1", "arxiv": "2101.00001", "pmid": "12345", "pmcid": "PMC678", "s2": SHA},
+        authors=("A. Frost", "B. Snow"),
+        year=2021,
+        venue="Journal of Ice",
+        citations=7,
+        tags=("Physics",),
+        volume="12",
+        pages="1-9",
+        metadata={
+            "published": "2021-02-03",
+            "tldr": "Ice floats.",
+            "pdf_url": "https://example.org/ice.pdf",
+            "publication_types": ["JournalArticle"],
+            "corpus_id": "4321",
+        },
+    )
+
+
+def test_what_was_not_said_stays_empty():
+    paper = paper_of({"paperId": SHA})
+    assert paper == Paper(doc_id=f"{NAME}:{SHA}", source=NAME, identifiers={"s2": SHA})
+
+
+def test_a_paper_with_a_number_only_is_named_by_it_and_one_without_any_is_none():
+    numbered = paper_of({"paperId": None, "title": "T", "externalIds": {"CorpusId": 12}})
+    assert numbered is not None
+    assert (numbered.doc_id, numbered.identifiers.s2) == (f"{NAME}:CorpusId:12", "CorpusId:12")
+    assert paper_of({"paperId": None, "title": "T", "externalIds": {"DOI": "10.1000/x"}}) is None
+    assert paper_of(None) is None
+    assert paper_of([PAPER]) is None
+
+
+def test_a_number_on_arxiv_is_no_volume():
+    paper = paper_of({**PAPER, "journal": {"name": "ArXiv", "volume": "abs/2101.00001"}})
+    assert paper is not None
+    assert paper.volume is None
+
+
+@pytest.mark.parametrize("answer", [None, [], "x", 3, {}, {"message": "Internal error"}, {"data": {}}, {"data": "x", "total": 1}])
+def test_another_shape_is_malformed(answer: Any):
+    with pytest.raises(Malformed):
+        page_of(answer)
+
+
+@pytest.mark.parametrize("answer", [{"total": 0, "offset": 0}, {"offset": 0, "data": None}, {"total": 0, "token": None, "data": []}])
+def test_an_empty_list_is_no_failure(answer: Any):
+    assert page_of(answer).papers == ()
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from paths(value[name], (*at, name))
+
+
+JUNK = st.sampled_from(
+    [
+        None,
+        0,
+        -1,
+        True,
+        1.5,
+        float("nan"),
+        10**30,
+        "",
+        "x",
+        "\ud800",
+        "\x00\u202e",
+        "10.1/x",
+        [],
+        {},
+        [None],
+        [[]],
+        {"name": 1},
+        {"a": None},
+    ]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """An answer of which parts are gone, null, or of another type."""
+    answer = copy.deepcopy({"total": 2, "offset": 0, "next": 2, "data": [PAPER, {**PAPER, "paperId": "f" * 40}]})
+    for _ in range(draw(st.integers(1, 8))):
+        path = draw(st.sampled_from([path for path in paths(answer) if path]))
+        holder: Any = answer
+        for step in path[:-1]:
+            holder = holder[step]
+        if draw(st.booleans()):
+            del holder[path[-1]]
+        else:
+            holder[path[-1]] = copy.deepcopy(draw(JUNK))
+        if not any(paths(answer)):
+            break
+    return answer
+
+
+def scalars(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from scalars(one)
+    else:
+        yield str(value)
+
+
+def named_in(answer: Any) -> set[str]:
+    """Everything that the answer could name, in normal form."""
+    every = set(scalars(answer))
+    normal = {form(one) for form in (normal_doi, normal_arxiv, normal_pmid) for one in every}
+    return every | {one for one in normal if one} | {f"PMC{one}" for one in every} | {f"CorpusId:{one}" for one in every}
+
+
+def links_and_identifiers(paper: Paper) -> set[str]:
+    named = {value for _, value in paper.identifiers.pairs()} | {paper.doc_id.removeprefix(f"{NAME}:")}
+    return named | {link for link in (paper.url, paper.metadata.get("pdf_url")) if isinstance(link, str)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(damaged())
+def test_every_link_and_identifier_stands_in_the_answer_it_came_from(answer: Any):
+    try:
+        found = page_of(answer).papers
+    except Malformed:
+        return
+    for paper in found:
+        assert links_and_identifiers(paper) <= named_in(answer)
+        paper.content_hash()  # can be written down
+
+
+# the recorded answers
+
+
+@cache
+def cassettes() -> dict[str, list[tuple[str, str, int, Any]]]:
+    """Method, address, status and JSON of every recorded exchange, by file."""
+    read: dict[str, list[tuple[str, str, int, Any]]] = {}
+    for path in sorted(RECORDED.glob("*.yaml")):
+        for one in yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["interactions"]:
+            asked, gave = one["request"], one["response"]
+            status = gave["status"]["code"] if "status" in gave else gave["status_code"]
+            body = json.loads(gave["body"]["string"] if "body" in gave else gave["content"])
+            read.setdefault(path.stem, []).append((asked["method"], asked["uri"], status, body))
+    for path in sorted(RECORDED.glob("*.json")):
+        read[path.stem] = [("", "", 200, json.loads(path.read_text(encoding="utf-8")))]
+    return read
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects(one)
+
+
+@recorded
+def test_every_recorded_answer_can_be_read():
+    exchanges = [exchange for one in cassettes().values() for exchange in one]
+    assert len(exchanges) >= 90
+    made = 0
+    for method, address, status, answer in exchanges:
+        path = urlsplit(address).path
+        if status == 200 and method == "GET" and path.endswith(("/search", "/bulk", "/references", "/citations")) and "/paper/" in path:
+            within = {"references": "citedPaper", "citations": "citingPaper"}.get(path.rsplit("/")[-1], "")
+            page = page_of(answer, within)
+            assert page.seen == len(answer.get("data", [])), path
+            assert len(page.papers) == sum(bool((one[within] if within else one)["paperId"]) for one in answer.get("data", [])), path
+        for one in objects(answer):  # also authors, errors and snippets: no shape is too odd
+            paper = paper_of(one)
+            if paper:
+                made += 1
+                assert links_and_identifiers(paper) <= named_in(one)
+    assert made > 20_000
+
+
+@recorded
+def test_a_recorded_paper_has_its_real_values():
+    turing = paper_of(cassettes()["Paper"][0][3])
+    assert turing is not None
+    assert turing.title == "Computing Machinery and Intelligence"
+    assert turing.identifiers.pairs() == (("doi", "10.1093/mind/lix.236.433"), ("s2", "2d5673caa9e6af3a7b82a43f19ee920992db07ad"))
+    assert (turing.year, turing.citations, turing.volume, turing.pages) == (1950, 10_059, "LIX", "433-460")
+    assert (turing.venue, turing.authors, turing.tags) == (
+        "The Philosophy of Artificial Intelligence",
+        ("A. Turing",),
+        ("Computer Science", "Sociology"),
+    )
+    assert turing.metadata["published"] == "1950-10-01"
+    assert str(turing.metadata["tldr"]).startswith("If the meaning of the words \u201cmachine\u201d")
+    assert turing.url == "https://www.semanticscholar.org/paper/2d5673caa9e6af3a7b82a43f19ee920992db07ad"
+
+
+@recorded
+def test_a_recorded_paper_of_nulls_keeps_its_id_and_a_snippet_has_none():
+    nulls = paper_of(cassettes()["PaperWithNullValues"][0][3])
+    assert nulls is not None
+    assert nulls.authors == ()
+    assert page_of({"data": cassettes()["test_search_snippet"][0][3]["data"]}).papers == ()
+
+
+def replay(name: str) -> serving:
+    """Answers as recorded: by path, offset or token, and status."""
+    exchanges = [(urlsplit(address), status, answer) for _, address, status, answer in cassettes()[name]]
+
+    def handler(asked: Asked) -> Answer:
+        for address, status, answer in exchanges:
+            said = dict(parse_qsl(address.query))
+            here = said.get("token", "") == asked.query.get("token", "") and (
+                "token" in said or asked.query.get("offset", "0") == said.get("offset", "0") or address.path.endswith("/bulk")
+            )
+            if address.path == asked.path.replace("DOI:", "") and here:  # recorded without, which is allowed too
+                return as_json(answer, status)
+        return as_json({"error": f"not recorded: {asked.target}"}, 500)
+
+    return serving(handler)
+
+
+@recorded
+async def test_a_recorded_search_is_read_page_by_page():
+    async with replay("test_search_paper_next_page") as server:
+        answer = await source(server.base_url).search(query("turing", 200))
+    assert (len(answer.results), answer.total, answer.status) == (200, 70_498, "")
+    assert [asked.query["offset"] for asked in server.requests] == ["0", "100"]
+    assert [one.score for one in answer.results] == [1 / rank for rank in range(1, 201)]
+    assert {one.record.source for one in answer.results} == {NAME}
+
+
+@recorded
+async def test_a_recorded_search_without_a_result_is_empty():
+    async with replay("test_empty_paginated_results") as server:
+        answer = await source(server.base_url).search(query("n0 r3sult s3arch t3rm"))
+    assert (answer.results, answer.total, answer.status, answer.message) == ((), 0, "", "")
+
+
+@recorded
+async def test_recorded_citations_and_references_are_read_to_their_end():
+    async with replay("test_get_paper_citations") as server:
+        # recorded with 100 a page; `next` leads on, whatever the page was asked to hold
+        cited = await source(server.base_url).citations("s2", "CorpusID:14514057", 5.0)
+    assert (len(cited.results), len(server.requests), cited.message) == (1_873, 19, "8 without a title")
+    async with replay("test_get_paper_references") as server:
+        refers = await source(server.base_url).references("doi", "https://doi.org/10.2139/ssrn.2250500", 5.0)
+    assert len(server.requests) == 2
+    assert server.requests[0].target.startswith("/graph/v1/paper/DOI%3A10.2139%2Fssrn.2250500/references?")
+    assert len(refers.results) + int(refers.message.split()[0]) == 67
+    assert refers.message.endswith("without a title")
+
+
+@recorded
+async def test_a_recorded_bulk_search_is_led_on_by_its_tokens():
+    ids: list[str] = []
+    async with replay("test_search_paper_bulk_retrieval_traversing_results") as server:
+        page = await source(server.base_url).bulk("kubernetes", 5.0)
+        ids += [one.doc_id for one in page.papers]
+        while page.token:
+            page = await source(server.base_url).bulk("kubernetes", 5.0, page.token)
+            ids += [one.doc_id for one in page.papers]
+    assert page.total == 2_674 == len(ids)
+    assert server.requests[0].query["sort"] == "paperId:asc"
+
+
+@recorded
+async def test_recorded_papers_by_id_come_in_the_order_they_were_asked_for():
+    async with replay("test_get_papers_not_found_warning") as server:
+        asked = [
+            ("s2", "CorpusId:211530585"),
+            ("s2", "CorpusId:470667"),
+            ("doi", "10.2139/SSRN.2250500"),
+            ("s2", "0f40b1f08821e22e859c6050916cec3667778613"),
+        ]
+        found = await source(server.base_url).batch([("isbn", "1"), *asked], 5.0)
+    assert server.requests[0].json == {
+        "ids": ["CorpusId:211530585", "CorpusId:470667", "DOI:10.2139/ssrn.2250500", "0f40b1f08821e22e859c6050916cec3667778613"]
+    }
+    assert [one and one.title for one in found[:3]] == [None, None, "How Much Should We Trust Differences-in-Differences Estimates?"]
+    trust = found[2]
+    assert trust is not None
+    assert trust.metadata["pdf_url"] == "http://papers.nber.org/papers/w8841.pdf"
+
+
+@recorded
+async def test_a_recorded_404_is_nothing_and_a_recorded_403_a_wrong_key():
+    not_found = cassettes()["test_not_found"][0]
+    async with serving(lambda _: as_json(not_found[3], not_found[2])) as server:
+        assert await source(server.base_url).get("pmid", "1", 5.0) is None
+        assert (await source(server.base_url).citations("pmid", "1", 5.0)).results == ()
+    forbidden = cassettes()["test_debug"][0]
+    async with serving(lambda _: as_json(forbidden[3], forbidden[2])) as server:
+        with pytest.raises(Unauthorized, match="check the key"):
+            await source(server.base_url, key="F@k3K3y").batch([("pmid", "1")], 5.0)
+
+
+# what it is asked
+
+
+async def test_a_search_asks_for_what_is_read_and_for_the_years():
+    async with serving(lambda asked: shelf(3, asked)) as server:
+        asked = query(
+            "the state-of-the-art in \u201cgraph neural\u2011networks\u201d?", 20, constraints=Constraints(years=NumberRange(min=2022))
+        )
+        answer = await source(server.base_url).search(asked)
+    (sent,) = server.requests
+    assert (sent.method, sent.path) == ("GET", "/graph/v1/paper/search")
+    assert sent.query["query"] == "state art graph neural networks"
+    assert (sent.query["year"], sent.query["limit"], sent.query["offset"]) == ("2022-", "20", "0")
+    assert {"title", "abstract", "externalIds", "tldr"} <= set(sent.query["fields"].split(","))
+    assert "x-api-key" not in sent.headers
+    assert (len(answer.results), answer.total, answer.status, answer.message) == (3, 3, "", "")
+
+
+@pytest.mark.parametrize(("key", "queries"), [("", 1), ("secret-key", 2)])
+async def test_the_key_goes_into_its_header_and_nowhere_else(key: str, queries: int):
+    async with serving(lambda _: refusal(500)) as server:
+        asked = source(server.base_url, key)
+        with pytest.raises(SourceUnavailable) as error:
+            await asked.search(query(within_s=0.2))
+    assert asked.capabilities.queries == queries
+    assert all(one.headers.get("x-api-key", "") == key and not (key and key in one.target) for one in server.requests)
+    assert "secret" not in f"{error.value}{asked!r}"
+
+
+async def test_without_a_word_nobody_is_asked():
+    async with serving(lambda asked: shelf(3, asked)) as server:
+        for text in ("", "   ", "?!", "--"):
+            assert (await source(server.base_url).search(query(text))).results == ()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("a library for C++ that is fast", "library C++ fast"),
+        ("to be or not to be", "to be or not"),
+        ("COVID-19 (long-term)", "COVID 19 long term"),
+        ("\u6df1\u5ea6\u5b66\u4e60 \u56fe\u50cf", "\u6df1\u5ea6\u5b66\u4e60 \u56fe\u50cf"),
+        ("one two three four five six seven eight nine ten eleven", "two three four five six seven eight nine"),
+    ],
+)
+def test_few_content_words_are_searched_without_hyphens(text: str, asked: str):
+    assert searched_words(query(text)) == asked
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "asked"),
+    [(None, None, None), (2019, 2019, "2019"), (2016, 2020, "2016-2020"), (2010, None, "2010-"), (None, 2015, "-2015")],
+)
+def test_years_are_asked_for_as_documented(low: int | None, high: int | None, asked: str | None):
+    assert year_range(NumberRange(min=low, max=high)).get("year") == asked
+
+
+@pytest.mark.parametrize(
+    ("scheme", "value", "asked"),
+    [
+        ("doi", "https://doi.org/10.1000/ABC", "DOI:10.1000/abc"),
+        ("arxiv", "arXiv:2101.00001v3", "ARXIV:2101.00001"),
+        ("pmid", "123", "PMID:123"),
+        ("pmcid", "PMC123", "PMCID:123"),
+        ("s2", SHA, SHA),
+        ("s2", "CorpusId:12", "CorpusId:12"),
+        ("s2", "../author/1", None),
+        ("doi", "no doi", None),
+        ("isbn", "9780306406157", None),
+    ],
+)
+def test_identifiers_are_written_as_the_service_does(scheme: str, value: str, asked: str | None):
+    assert paper_id(scheme, value) == asked
+
+
+async def test_a_paper_is_got_by_an_identifier_that_cannot_leave_its_place_in_the_path():
+    async with serving(lambda _: as_json(PAPER)) as server:
+        asked = source(server.base_url)
+        found = await asked.get("doi", "10.1000/a/../../b?c=d#e", 5.0)
+        assert await asked.get("isbn", "9780306406157", 5.0) is None
+    assert found == paper_of(PAPER)
+    assert [one.target.split("?")[0] for one in server.requests] == ["/graph/v1/paper/DOI%3A10.1000%2Fa%2F..%2F..%2Fb%3Fc%3Dd%23e"]
+
+
+async def test_a_batch_is_cut_to_what_the_service_takes():
+    async with serving(lambda asked: as_json([{"paperId": f"{int(one[5:]):040x}"} for one in asked.json["ids"]])) as server:
+        found = await source(server.base_url).batch([("pmid", str(number)) for number in range(1, 1_002)], 5.0)
+    assert [len(one.json["ids"]) for one in server.requests] == [500, 500, 1]
+    assert {one.headers["content-type"] for one in server.requests} == {"application/json"}
+    assert [one.identifiers.s2 for one in found if one] == [f"{number:040x}" for number in range(1, 1_002)]
+
+
+async def test_many_by_identifier():
+    async with serving(
+        lambda asked: as_json([None if one == "PMID:2" else {"paperId": f"{7:040x}"} for one in asked.json["ids"]])
+    ) as server:
+        found = await source(server.base_url).get_many("pmid", ["1", "2", "no number"], 5.0)
+    assert {asked: paper.identifiers.s2 for asked, paper in found.items()} == {"1": f"{7:040x}"}
+
+
+async def test_a_batch_that_does_not_answer_each_id_is_malformed():
+    async with serving(lambda _: as_json([None])) as server:
+        with pytest.raises(Malformed, match="one paper for each of 2 ids"):
+            await source(server.base_url).batch([("pmid", "1"), ("pmid", "2")], 5.0)
+
+
+async def test_no_more_is_asked_for_than_is_wanted_or_given():
+    async with serving(lambda asked: shelf(100_000, asked)) as server:
+        answer = await source(server.base_url).search(query(limit=150))
+        assert [(one.query["offset"], one.query["limit"]) for one in server.requests] == [("0", "100"), ("100", "50")]
+        assert len(answer.results) == 150
+        everything = await source(server.base_url).search(query(limit=10_000))
+    assert max(int(one.query["offset"]) + int(one.query["limit"]) for one in server.requests) == MOST == len(everything.results)
+
+
+# what can go wrong
+
+
+async def test_pages_that_came_are_kept_when_a_later_one_fails():
+    def handler(asked: Asked) -> Answer:
+        return shelf(500, asked) if asked.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
+
+    async with serving(handler) as server:
+        answer = await source(server.base_url).search(query(limit=300, within_s=1.0))
+    assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
+    assert answer.message.startswith("only the first 100 came: semantic_scholar answered 429")
+    assert answer.retry_at is not None
+    assert 3_000 < answer.retry_at - time.time() < 3_700
+
+
+async def test_pages_that_came_are_handed_over_before_the_time_is_up():
+    async def handler(asked: Asked) -> Answer:
+        if asked.query["offset"] != "0":
+            await asyncio.sleep(5)
+        return shelf(500, asked)
+
+    async with serving(handler) as server:
+        async with asyncio.timeout(2.5):
+            answer = await source(server.base_url).search(query(limit=300, within_s=0.6))
+    assert (len(answer.results), answer.status) == (100, "partial")
+
+
+async def test_a_total_that_disagrees_with_the_pages_is_said():
+    async with serving(lambda _: as_json({"total": 50, "offset": 0, "data": papers(0, 3)})) as server:
+        fewer = await source(server.base_url).search(query())
+    assert (len(fewer.results), fewer.total, fewer.status) == (3, 50, "partial")
+    assert fewer.message == "it says that there are 50 and gave 3"
+    async with serving(lambda _: as_json({"total": 1, "offset": 0, "data": papers(0, 3)})) as server:
+        more = await source(server.base_url).search(query(limit=2))
+    assert (len(more.results), more.status) == (2, "")
+
+
+async def test_pages_that_lead_nowhere_or_repeat_themselves_end():
+    async with serving(
+        lambda asked: as_json({"total": 999, "offset": 0, "next": int(asked.query["offset"]), "data": papers(0, 3)})
+    ) as server:
+        await source(server.base_url).search(query())
+    assert len(server.requests) == 1
+    async with serving(lambda asked: as_json({"total": 6, "next": int(asked.query["offset"]) + 3, "data": papers(0, 3)})) as server:
+        again = await source(server.base_url).search(query(limit=6))
+    assert (len(again.results), len(server.requests)) == (3, 2)
+
+
+async def test_what_nobody_could_judge_is_counted():
+    async with serving(lambda _: as_json({"total": 3, "offset": 0, "data": [PAPER, None, {"title": "no id"}]})) as server:
+        answer = await source(server.base_url).search(query())
+    assert (len(answer.results), answer.message) == (1, "2 without a title")
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
+    started = time.monotonic()
+    async with serving(lambda _: FAULTS[fault]) as server:
+        asked = source(server.base_url)
+        with pytest.raises(SourceError) as error:
+            await asked.search(query(within_s=0.4))
+        with pytest.raises(SearchError):
+            await asked.get("doi", "10.1000/x", 0.3)
+    assert time.monotonic() - started < 3.0
+    assert str(error.value)
+
+
+async def test_the_pool_of_all_anonymous_users_being_used_up_is_a_rate_limit():
+    async with serving(lambda _: refusal(429, "Too Many Requests. Please wait and try again or apply for a key")) as server:
+        with pytest.raises(RateLimited, match="apply for a key"):
+            await source(server.base_url).search(query(within_s=0.2))
+
+
+async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
+    now = [1_000_000.0]
+    caller = Caller(DiskAnswers(tmp_path, clock=lambda: now[0]))
+    up = [True]
+    async with serving(lambda asked: shelf(2, asked) if up[0] else refusal(429)) as server:
+        asked = source(server.base_url, caller=caller)
+        assert (await asked.search(query())).status == ""
+        now[0] += 600
+        cached = await asked.search(query())
+        up[0], now[0] = False, now[0] + 7_200
+        stale = await asked.search(query(within_s=0.3))
+    assert (cached.status, len(cached.results)) == ("cached", 2)
+    assert "10 min" in cached.message
+    assert (stale.status, len(stale.results)) == ("stale", 2)
+    assert "2 h" in stale.message
+
+
+def test_it_is_a_source():
+    asked: Source = source("http://127.0.0.1:1")
+    assert (asked.name, asked.strategies) == (NAME, ("relevance",))
+    assert asked.capabilities.identifiers == {"doi", "arxiv", "pmid", "pmcid", "s2"}
+    assert asked.capabilities.most == MOST

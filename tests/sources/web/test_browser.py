@@ -1,0 +1,433 @@
+"""The browser and its gate, on servers of our own: what it lets through, how it is started, kept ready, and left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from outrider.runtime.background_loop import in_background
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.sources.web import browser as module
+from outrider.sources.web.browser import Chromium, found_chromium, why_off
+from outrider.sources.web.browser_proxy import Gate
+from outrider.sources.web.browser_tab import Tab
+from outrider.sources.web.fetch import Pages
+from outrider.sources.web.result_pages import DUCKDUCKGO
+from outrider.sources.web.search import Web
+from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
+from outrider.state.ports import SourceQuery
+from support.http_server import NEVER, Answer, Asked, as_text, refusal, serving
+
+
+def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OUTRIDER_CHROMIUM", str(tmp_path / "none"))
+    assert "OUTRIDER_CHROMIUM" in why_off()
+    monkeypatch.delenv("OUTRIDER_CHROMIUM")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    assert "no Chromium" in why_off()
+    own = tmp_path / "chromium-1200/chrome-linux64/chrome"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    assert (found_chromium(), why_off()) == (own, "")
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert "outrider[browser]" in why_off()
+
+
+async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
+    with serving(lambda asked: as_text("ok")) as server:
+        host, port = server.base_url.removeprefix("http://").split(":")
+        guard = Guard(frozenset({f"{host}:{port}"}))
+        assert await _through(guard, None, host, int(port)) == (0, b"ok")
+        assert await _through(guard, frozenset({"engine.example"}), host, int(port)) == (2, b"")
+        assert await _through(Guard(), None, host, int(port)) == (4, b"")
+        assert await _through(guard, None, "localhost", int(port)) == (4, b"")
+        assert await _through(guard, None, host, int(port), command=2) == (7, b"")
+    assert len(server.requests) == 1
+
+
+async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: int, command: int = 1) -> tuple[int, bytes]:
+    """What a gate replies to one question, and the body that comes through it."""
+    async with Gate(guard, hosts) as gate:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
+        name = host.encode()
+        writer.write(b"\x05\x01\x00" + bytes((5, command, 0, 3, len(name))) + name + port.to_bytes(2, "big"))
+        assert await reader.readexactly(2) == b"\x05\x00"
+        said = (await reader.readexactly(10))[1]
+        body = b""
+        if said == 0:
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            body = (await reader.readuntil(b"ok"))[-2:]
+        writer.close()
+        return said, body
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
+)
+async def test_a_gate_survives_nonsense(sent: bytes) -> None:
+    async with Gate(Guard()) as gate:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
+        writer.write(sent)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+
+needs_chromium = pytest.mark.skipif(bool(why_off()), reason=why_off() or "a browser is there")
+
+SCRIPTED = """<html><body><div id="root"></div><script>
+fetch("{elsewhere}/stolen").catch(() => 0);
+new Image().src = "{elsewhere}/image";
+try {{ new WebSocket("{socket}/socket") }} catch (e) {{}}
+document.getElementById("root").innerHTML =
+'<div class="result"><a class="result__a" href="https://example.org/">Made by scripts</a></div>';
+</script><link rel="prefetch" href="{elsewhere}/prefetched"><iframe src="{elsewhere}/frame"></iframe></body></html>"""
+
+
+Make = Callable[..., Chromium]
+
+
+@pytest.fixture
+async def chromium_for() -> AsyncIterator[Make]:
+    """Browsers by the hosts that are allowed, closed in the end."""
+    made: list[Chromium] = []
+
+    def make(*base_urls: str) -> Chromium:
+        made.append(Chromium(Guard(frozenset(url.removeprefix("http://") for url in base_urls))))
+        return made[-1]
+
+    yield make
+    for chromium in made:
+        await chromium.close()
+
+
+@needs_chromium
+async def test_an_engine_in_the_browser(chromium_for: Make) -> None:
+    """Its scripts run; what its page wants of other hosts is not asked, whichever way it tries."""
+    with serving(lambda asked: as_text("secret")) as other:
+        elsewhere = other.base_url.replace("127.0.0.1", "localhost")
+
+        def engine_page(asked: Asked) -> Answer:
+            return as_text(SCRIPTED.format(elsewhere=elsewhere, socket=elsewhere.replace("http", "ws")), "text/html")
+
+        with serving(engine_page) as server:
+            one = replace(DUCKDUCKGO, address=f"{server.base_url}/html/?q={{query}}")
+            chromium = chromium_for(server.base_url, elsewhere)
+            answer = await Web(chromium, (one,), gap_s=0.0, timeout_s=60.0).search(
+                SourceQuery("phage", "duckduckgo", None, 10, within_s=60.0)
+            )
+            await asyncio.sleep(0.3)
+            assert other.requests == []
+            assert [hit.record.title for hit in answer.results] == ["Made by scripts"]
+            assert server.requests[0].query == {"q": "phage"}
+            await chromium.opened(f"{server.base_url}/html/", 60.0)
+            assert {"/stolen", "/frame"} <= {asked.path for asked in other.requests}, "what was kept from it above"
+
+
+@needs_chromium
+@pytest.mark.parametrize("forced", ["", "1"])
+async def test_a_redirect_leads_the_browser_nowhere_else(chromium_for: Make, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
+    monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)
+    with serving(lambda asked: as_text("<p>secret</p>", "text/html")) as inside:
+        for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
+            with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
+                chromium = chromium_for(server.base_url)
+                with pytest.raises(Forbidden, match="may not be asked"):
+                    await chromium.opened(server.base_url, 60.0)
+                await chromium.close()
+        with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
+            chromium = chromium_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost"))
+            with pytest.raises(Forbidden):
+                await chromium.opened(server.base_url, 60.0, frozenset({"127.0.0.1"}))
+    assert inside.requests == []
+
+
+@needs_chromium
+async def test_tabs_time_and_errors(chromium_for: Make) -> None:
+    """Two tabs at a time; a page that never comes costs its time; a link that may not be asked starts no browser."""
+    answers = {"/slow": NEVER, "/gone": refusal(404)}
+    with serving(lambda asked: answers.get(asked.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
+        chromium = chromium_for(server.base_url)
+        with pytest.raises(Forbidden):
+            await chromium.opened("http://127.0.0.1:1/", 60.0)
+        assert chromium._running is None
+        opened = await asyncio.gather(*(chromium.opened(f"{server.base_url}/{number}", 60.0) for number in range(5)))
+        assert all("here" in one.html for one in opened)
+        assert server.most <= 2
+        with pytest.raises(SourceUnavailable, match="404"):
+            await chromium.rendered(f"{server.base_url}/gone", 60.0)
+        began = time.monotonic()
+        with pytest.raises(SourceTimeout):
+            await chromium.opened(f"{server.base_url}/slow", 1.0)
+        assert time.monotonic() - began < 3.0
+        assert (await chromium.opened(f"{server.base_url}/again", 60.0)).status == 200
+
+
+@needs_chromium
+async def test_a_page_that_its_scripts_make_is_fetched(chromium_for: Make) -> None:
+    text = "Sentence about the lysis of bacteria that a script has written into the page. " * 10
+    page = f"<html><head><title>App</title></head><body><div id=r></div><script>r.innerHTML='<p>{text}</p>'</script></body></html>"
+    with serving(lambda asked: refusal(404) if asked.path == "/robots.txt" else as_text(page, "text/html")) as server:
+        guard = Guard(frozenset({server.base_url.removeprefix("http://")}))
+        pages = Pages(guard, browser=chromium_for(server.base_url))
+        found = await pages.fetch(f"{server.base_url}/app", 60.0)
+        await pages.close()
+    assert "lysis of bacteria" in found.page.text
+
+
+class Made:
+    """Counts the tabs that a browser makes, and those that are open."""
+
+    def __init__(self, chromium: Chromium, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.chromium, self.count = chromium, 0
+        make, own = Tab.of, self
+
+        async def counted(running: object, guard: Guard) -> Tab:
+            own.count += 1
+            return await make(running, guard)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(module.Tab, "of", counted)
+
+    @property
+    def open(self) -> int:
+        return len(self.chromium._running.contexts) if self.chromium._running else 0
+
+    async def ready(self) -> Tab:
+        """The tab of whoever comes next."""
+        tidying = [task for task in self.chromium._tasks if task is not self.chromium._next]
+        await in_background(_all(tidying))
+        assert self.chromium._next
+        return await in_background(_one(self.chromium._next))
+
+
+async def _all(tasks: list[asyncio.Task[object]]) -> None:
+    await asyncio.gather(*tasks)
+
+
+async def _one(making: asyncio.Task[Tab]) -> Tab:
+    return await asyncio.shield(making)
+
+
+RESULT = '<div class="result">found</div>'
+PAGES = {
+    "/late": "<div id=r></div><script>setTimeout(() => { r.className = 'result' }, 300)</script>",
+    "/rewritten": """<script>setTimeout(() => {
+document.open(); document.write('<p class=result>anew</p>'); document.close() }, 100)</script>""",
+    "/onwards": "<script>location = '/there'</script>",
+    "/there": RESULT,
+    "/forged": """<script>for (const name of Object.getOwnPropertyNames(window)) if (/outrider/i.test(name)) window[name]('forged');
+window.outriderTell?.('forged')</script>"""
+    + RESULT,
+    "/within": "<iframe srcdoc='<p class=result>a frame</p>'></iframe><p>outside</p>",
+    "/heavy": """<link rel=stylesheet href="/style"><style>@font-face{font-family:x;src:url(/font)}
+p{font-family:x;background:url(/image)}</style><img src="/image"><video src="/video" autoplay></video><p class=result>light</p>""",
+    "/nothing": "<p>no results</p>",
+}
+
+
+@needs_chromium
+async def test_what_is_waited_for(chromium_for: Make) -> None:
+    """Results that come late, on a page that is written anew, or on the next one; not those of a frame, nor what the page says itself."""
+    with serving(lambda asked: as_text(f"<!DOCTYPE html><body>{PAGES.get(asked.path, '')}</body>", "text/html")) as server:
+        chromium = chromium_for(server.base_url)
+
+        async def html(path: str, within_s: float = 60.0) -> str:
+            return (await chromium.opened(server.base_url + path, within_s, ready=".result, .none")).html
+
+        assert 'class="result"' in await html("/late")
+        assert "anew" in await html("/rewritten")
+        assert "found" in await html("/onwards")
+        assert "forged" not in (await html("/forged")).replace("('forged')", "")
+        assert "light" in await html("/heavy")
+        assert (await html("/there")).startswith("<!DOCTYPE html><html>")
+        began = time.monotonic()
+        nothing, outside = await asyncio.gather(html("/nothing", 6.0), html("/within", 6.0))
+        assert ("no results" in nothing, "outside" in outside) == (True, True)
+        assert time.monotonic() - began >= 6.0 * 0.7
+        asked_for = {asked.path for asked in server.requests}
+    assert asked_for == {"/late", "/rewritten", "/onwards", "/there", "/forged", "/heavy", "/nothing", "/within"}
+
+
+@needs_chromium
+@pytest.mark.parametrize("status", [202, 403, 500])
+async def test_a_page_that_failed_is_not_waited_for(chromium_for: Make, status: int) -> None:
+    with serving(lambda asked: as_text("<p>no</p>", "text/html", status)) as server:
+        chromium = chromium_for(server.base_url)
+        began = time.monotonic()
+        opened = await chromium.opened(server.base_url, 60.0, ready=".result")
+        assert (opened.status, "no" in opened.html) == (status, True)
+        assert time.monotonic() - began < 30.0
+
+
+@needs_chromium
+async def test_a_tab_is_ready_before_it_is_asked_for(chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepared, then made anew after each use, never more than there may be; it may ask nobody before it is used, and it knows nobody."""
+    remembers = """<div class=result></div><script>
+document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.cookie + localStorage.length)</script>"""
+    cookie = {"Set-Cookie": "theirs=1; Path=/"}
+    with serving(lambda asked: as_text(remembers, "text/html", headers=cookie)) as server:
+        chromium = chromium_for(server.base_url)
+        made = Made(chromium, monkeypatch)
+        await asyncio.gather(chromium.prepare(), chromium.prepare())
+        tab = await made.ready()
+        assert (made.count, made.open) == (1, 1)
+        with pytest.raises(Forbidden):
+            await in_background(tab.show(server.base_url, time.monotonic() + 20.0, frozenset(), ""))
+        assert server.requests == []
+        for count in (2, 3, 4):
+            await chromium.opened(f"{server.base_url}/{count}", 60.0, ready=".result")
+            assert made.count <= count
+            await made.ready()
+            assert (made.count, made.open) == (count, 1)
+        await asyncio.gather(*(chromium.opened(f"{server.base_url}/x{number}", 60.0) for number in range(5)))
+        await made.ready()
+        assert made.open <= chromium.tabs
+        asked = [one for one in server.requests if one.path != "/said"]
+        assert not any("cookie" in one.headers for one in asked)
+        assert {one.target for one in server.requests if one.path == "/said"} <= {
+            "/said?mine=1;%20theirs=1" + "1",
+            "/said?theirs=1;%20mine=11",
+        }
+
+
+@needs_chromium
+async def test_who_gives_up_leaves_the_tab_to_the_next(chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda asked: as_text(RESULT, "text/html")) as server:
+        chromium = chromium_for(server.base_url)
+        made = Made(chromium, monkeypatch)
+        with pytest.raises(SourceTimeout):
+            await chromium.opened(server.base_url, 0.01)
+        assert server.requests == []
+        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        await made.ready()
+        assert (made.count, made.open) == (2, 1)
+
+
+@needs_chromium
+async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether it dies with a tab that is ready or with a page that is loading; who waits for that one is told at once."""
+    pids = _noting(monkeypatch, tmp_path)
+    with serving(lambda asked: NEVER if asked.path == "/slow" else as_text("<p>here</p>", "text/html")) as server:
+        chromium = chromium_for(server.base_url)
+        made = Made(chromium, monkeypatch)
+        await chromium.prepare()
+        tab = await made.ready()
+        os.kill(_read(pids)[-1], signal.SIGKILL)
+        await _until(lambda: not tab.usable)
+        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        await made.ready()
+        for ready in (".result", ""):
+            asking = asyncio.create_task(chromium.opened(f"{server.base_url}/{'' if ready else 'slow'}", 60.0, ready=ready))
+            count = len(server.requests)
+            await _until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
+            await asyncio.sleep(0.2)
+            began = time.monotonic()
+            os.kill(_read(pids)[-1], signal.SIGKILL)
+            with pytest.raises(SourceUnavailable):
+                await asking
+            assert time.monotonic() - began < 20.0
+            await made.ready()
+        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+    assert len(_read(pids)) == 4
+
+
+@needs_chromium
+async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After a while without use, with the tab that was ready; also one that was prepared and never used."""
+    pids = _noting(monkeypatch, tmp_path)
+    monkeypatch.setattr(module, "IDLE_S", 0.2)
+    with serving(lambda asked: as_text("<p>here</p>", "text/html")) as server:
+        chromium = chromium_for(server.base_url)
+        await chromium.opened(server.base_url, 60.0)
+        await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
+        assert chromium._next is None
+        await chromium.prepare()
+        await _until(lambda: len(_read(pids)) == 2)
+        await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
+        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+
+
+LEAVING = """
+import asyncio, sys
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.sources.web.browser import Chromium
+async def main():
+    chromium = Chromium(Guard(frozenset({sys.argv[1]})))
+    await chromium.prepare()
+    await chromium.opened(f"http://{sys.argv[1]}/", 60.0)
+    print("answered", flush=True)
+    await asyncio.sleep(float(sys.argv[2]))
+asyncio.run(main())
+"""
+
+
+@needs_chromium
+@pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
+@pytest.mark.parametrize(("pause_s", "sent"), [(0.0, None), (60.0, signal.SIGINT), (60.0, signal.SIGKILL)])
+async def test_nothing_is_left_when_the_process_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, pause_s: float, sent: signal.Signals | None
+) -> None:
+    """By itself, by Ctrl-C, which the whole group gets, or killed: no Chromium, and no folder of its profile."""
+    pids, rooms = _noting(monkeypatch, tmp_path), tmp_path_factory.mktemp("o")
+    monkeypatch.setenv("TMPDIR", str(rooms))
+    with serving(lambda asked: as_text("<p>here</p>", "text/html")) as server:
+        ran = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-c", LEAVING, server.base_url.removeprefix("http://"), str(pause_s)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert ran.stdout
+        first = await ran.stdout.readline()
+        if sent is signal.SIGINT:
+            os.killpg(ran.pid, sent)
+        elif sent:
+            ran.send_signal(sent)
+        _, said = await ran.communicate()
+    assert first == b"answered\n", said
+    if sent is None:
+        assert (ran.returncode, said) == (0, b"")
+    await _until(lambda: not any(map(_lives, _read(pids))))
+    await _until(lambda: not list(rooms.iterdir()))
+
+
+def _noting(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Where the ids of the Chromiums that are started are written."""
+    pids, script = folder / "pids", folder / "chromium"
+    script.write_text(f'#!/bin/sh\necho $$ >> "{pids}"\nexec "{found_chromium()}" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("OUTRIDER_CHROMIUM", str(script))
+    return pids
+
+
+def _read(pids: Path) -> list[int]:
+    return [int(line) for line in pids.read_text().split()]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def _until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)

@@ -1,0 +1,155 @@
+"""Where a page of the browser may go: by the rules that hold for a redirect of a page that is fetched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from outrider.sources.http.ssrf_guard import Guard
+from outrider.sources.web.browser import Chromium, why_off
+from outrider.sources.web.browser_tab import SETTLED_S
+from outrider.sources.web.fetch import Pages
+from outrider.state.errors import Forbidden, SourceUnavailable
+from support.http_server import Answer, Asked, as_text, refusal, serving
+
+pytestmark = pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")
+
+TEXT = "<article>" + "<p>Text of the page that the first one leads to, long enough to be taken for it.</p>" * 9 + "</article>"
+WAYS = {
+    "script": "<script>location.href = '{to}'</script>",
+    "later": "<script>setTimeout(() => {{ location.href = '{to}' }}, 200)</script>",
+    "refresh": "<meta http-equiv=refresh content='0; url={to}'><script></script>",
+    "form": "<form id=f method=post action='{to}'></form><script>f.submit()</script>",
+    "frame": """<iframe srcdoc="<script>top.location = '{to}'</script>"></iframe><script></script>""",
+    "redirect": "<script>location.href = '/moved'</script>",
+    "twice": "<script>location.href = '/again'</script>",
+    "window": "<script>open('{to}')</script>",
+}
+AGAIN = "<p>It reloads itself.<script>setTimeout(() => location.reload(), 50)</script>"
+
+
+class World:
+    """A host whose pages lead, in every way there is, to another one."""
+
+    def __init__(self, robots: str = "User-agent: *\nDisallow: /forbidden") -> None:
+        self.robots = robots
+        self.to = ""
+        self.after_s = 0.0
+
+    async def __aenter__(self) -> World:
+        self.here = serving(self._first).__enter__()
+        self.there = serving(self._second).__enter__()
+        self.other = self.there.base_url.replace("127.0.0.1", "localhost")
+        guard = Guard(frozenset({self.here.base_url[7:], self.other[7:]}))
+        self.chromium = Chromium(guard)
+        self.pages = Pages(guard, per_s=0.001, browser=self.chromium)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.chromium.close()
+        await self.pages.close()
+        self.here.__exit__()
+        self.there.__exit__()
+
+    def _first(self, asked: Asked) -> Answer:
+        if asked.path == "/robots.txt":
+            return refusal(404)
+        if asked.path == "/again":
+            return Answer(status=307, headers={"Location": "/moved"})
+        if asked.path == "/moved":
+            return Answer(status=302, headers={"Location": self.other + self.to})
+        if asked.path == "/itself":
+            return as_text(f"<title>x</title>{AGAIN}", "text/html")
+        return as_text("<title>x</title>" + WAYS[asked.path[1:]].format(to=self.other + self.to), "text/html")
+
+    def _second(self, asked: Asked) -> Answer:
+        if asked.path == "/robots.txt":
+            return as_text(self.robots)
+        if asked.path == "/dead":
+            return Answer(reset=True, after_s=self.after_s)
+        return as_text(f"<title>y</title>{TEXT}", "text/html", after_s=self.after_s)
+
+    def asked(self) -> list[str]:
+        return [asked.path for asked in self.there.requests if asked.path not in {"/robots.txt", "/favicon.ico"}]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with World() as made:
+        yield made
+
+
+async def test_a_page_may_lead_to_what_may_be_fetched(world: World) -> None:
+    for way in sorted(WAYS.keys() - {"window"}):
+        world.to = f"/open-{way}"
+        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
+        assert (found.kind, found.url, "the first one leads to" in found.page.text) == ("html", world.other + world.to, True), way
+
+
+async def test_where_a_page_leads_may_be_slow_to_answer(world: World) -> None:
+    world.to, world.after_s = "/slow", SETTLED_S * 1.25
+    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
+    assert (found.url, found.page.title) == (world.other + world.to, "y")
+
+
+async def test_a_page_that_comes_too_late_is_not_waited_for(world: World) -> None:
+    world.to, world.after_s = "/too-slow", 60.0
+    found = await world.chromium.rendered(f"{world.here.base_url}/later", 12.0)
+    assert (found[0], "<title>x</title>" in found[1]) == (f"{world.here.base_url}/later", True)
+
+
+@pytest.mark.parametrize("after_s", [0.0, SETTLED_S * 1.25])
+async def test_where_nobody_answers_the_first_page_is_kept(world: World, after_s: float) -> None:
+    """And not what Chromium shows in its place."""
+    world.to, world.after_s = "/dead", after_s
+    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
+    assert (found.url, found.page.title) == (f"{world.here.base_url}/later", "x")
+    with pytest.raises(SourceUnavailable):
+        await world.chromium.rendered(f"{world.here.base_url}/later", 60.0)
+
+
+async def test_a_page_that_reloads_itself_for_ever_is_read(world: World) -> None:
+    found = await world.pages.fetch(f"{world.here.base_url}/itself", 60.0)
+    assert (found.page.title, found.page.text) == ("x", "It reloads itself.")
+
+
+async def test_a_page_leads_nowhere_that_robots_forbid(world: World) -> None:
+    world.to = "/forbidden/page"
+    for way in WAYS:
+        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
+        assert (found.url, found.page.title) == (f"{world.here.base_url}/{way}", "x"), way
+    assert world.asked() == []
+
+
+@pytest.mark.parametrize(("to", "kind"), [("/doi/10.1000/secret", "doi"), ("/paper.pdf?x=1", "pdf")])
+async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(world: World, to: str, kind: str) -> None:
+    world.to = to
+    for way in sorted(WAYS.keys() - {"window"}):
+        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
+        assert (found.kind, found.url) == (kind, world.other + to), way
+    assert world.asked() == []
+
+
+async def test_a_host_that_a_page_leads_to_has_its_turns() -> None:
+    async with World("User-agent: *\nCrawl-delay: 600") as world:
+        world.to = "/a"
+        assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.other}/a"
+        assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.here.base_url}/script"
+        assert world.asked() == ["/a"]
+
+
+async def test_who_refuses_is_believed_and_frames_are_not_asked_about(world: World) -> None:
+    asked: list[str] = []
+
+    async def may(url: str) -> None:
+        asked.append(url)
+        await asyncio.sleep(0)
+        if url.startswith(world.other):
+            raise Forbidden("not there")
+
+    world.to = "/a"
+    with pytest.raises(Forbidden, match="not there"):
+        await world.chromium.rendered(f"{world.here.base_url}/twice", 60.0, may)
+    assert asked == [f"{world.here.base_url}{path}" for path in ("/twice", "/again", "/moved")] + [f"{world.other}/a"]

@@ -1,0 +1,314 @@
+"""Web search: engines' pages, where their links lead, how an engine is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.sources.adapter import SPARE
+from outrider.sources.http.cache import Kept, put_all
+from outrider.sources.web.browser_tab import Opened
+from outrider.sources.web.result_pages import BING, DUCKDUCKGO, ENGINES, GOOGLE, Engine, Found, ResultPage, read, target_of
+from outrider.sources.web.search import Web
+from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
+from outrider.state.ports import SourceQuery
+
+DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "web/serp_google"
+
+PAPER, BLOG = "https://arxiv.org/abs/2101.00001v2", "https://example.org/phages?a=1&b=ü"
+PACKED = base64.urlsafe_b64encode(BLOG.encode()).decode().rstrip("=")
+PAGES = {
+    "duckduckgo": f"""<div class="results"><div class="result results_links result--ad"><h2><a class="result__a"
+ href="https://duckduckgo.com/y.js?ad_domain=shop.example&u3=https%3A%2F%2Fshop.example">Buy phages</a></h2></div>
+<div class="result results_links results_links_deep web-result"><h2 class="result__title"><a rel="nofollow" class="result__a"
+ href="{PAPER}">Phage   <b>lysis</b></a></h2><a class="result__snippet" href="{PAPER}">How <b>phages</b> lyse.</a></div>
+<div class="result web-result"><h2><a class="result__a"
+ href="//duckduckgo.com/l/?uddg={quote(BLOG, safe="")}&amp;rut=1">A blog</a></h2></div>
+<div class="result web-result"><h2><a class="result__a" href="{PAPER}">Again</a></h2></div></div>""",
+    "bing": f"""<ol id="b_results"><li class="b_ad"><ul><li class="b_algo"><h2><a href="https://www.bing.com/aclick?ld=1">Buy</a></h2></li></ul></li>
+<li class="b_algo"><h2><a href="{PAPER}">Phage <strong>lysis</strong></a></h2><div class="b_caption"><p>How phages lyse.</p></div></li>
+<li class="b_algo"><h2><a href="https://www.bing.com/ck/a?!&amp;&amp;p=1&amp;u=a1{PACKED}&amp;ntb=1">A blog</a></h2></li>
+<li class="b_algo"><h2><a href="/images/search?q=x">Images</a></h2></li></ol>""",
+    "google": f"""<div id="tads"><div class="tF2Cxc"><a href="https://shop.example"><h3>Buy</h3></a></div></div>
+<div class="g"><div class="tF2Cxc"><a href="{PAPER}"><h3>Phage lysis</h3></a><div class="VwiC3b">How phages lyse.</div></div></div>
+<div class="g"><div class="tF2Cxc"><a href="/url?q={quote(BLOG, safe="")}&amp;sa=U"><h3>A blog</h3></a></div></div>
+<div class="g"><div class="tF2Cxc"><a href="/search?q=more"><h3>More</h3></a></div></div>""",
+}
+NOTHING = {
+    "duckduckgo": '<div class="no-results">No results.</div>',
+    "bing": '<ol id="b_results"><li class="b_no"><h1>There are no results for <strong>x</strong></h1></li></ol>',
+    "google": "<div><p>Your search - <em>x</em> - did not match any documents.</p></div>",
+}
+CHALLENGE = {
+    "duckduckgo": '<div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div>',
+    "bing": '<div class="captcha"><div class="captcha_header">One last step</div><p>Please solve the challenge below to continue</p></div>',
+    "google": '<form id="captcha-form"></form><div>Our systems have detected unusual traffic from your computer network.</div>',
+}
+
+
+def whole(body: str) -> str:
+    return f"<html><head><title>x</title></head><body>{body}</body></html>"
+
+
+@pytest.mark.parametrize("name", list(ENGINES))
+def test_results_without_what_is_paid_for_each_link_once(name: str) -> None:
+    found = read(ENGINES[name], whole(PAGES[name]))
+    assert found == ResultPage("results", (Found(PAPER, "Phage lysis", "How phages lyse."), Found(BLOG, "A blog", "")))
+
+
+@pytest.mark.parametrize("name", list(ENGINES))
+def test_nothing_a_challenge_and_another_page_are_told_apart(name: str) -> None:
+    engine = ENGINES[name]
+    assert read(engine, whole(NOTHING[name])) == ResultPage("nothing")
+    assert read(engine, whole(CHALLENGE[name])) == ResultPage("challenge")
+    for other in (whole("<p>Something else</p>"), "", "{}", whole("<script>did not match any documents; unusual traffic</script>")):
+        with pytest.raises(Malformed, match=name):
+            read(engine, other)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+def test_google_s_saved_pages() -> None:
+    """Every link of a result stands on the page that it came from."""
+    counts = {}
+    for path in sorted(DATA.glob("*.html")):
+        html = path.read_text(encoding="utf-8", errors="replace")
+        page = read(GOOGLE, html)
+        counts[path.stem] = (page.kind, len(page.results))
+        for found in page.results:
+            assert found.url in unquote(html.replace("&amp;", "&"))
+            assert found.title
+            assert urlsplit(found.url).hostname
+            assert "google.com/url" not in found.url
+    assert counts == {
+        "coffee-nojs": ("results", 10),
+        "domain-nojs": ("results", 9),
+        "google-nojs": ("results", 10),
+        "google100-nojs": ("results", 99),
+        "hotels-nojs": ("results", 9),
+        "matrix-nojs": ("results", 10),
+        "no-results-nojs": ("nothing", 0),
+    }
+    first = read(GOOGLE, (DATA / "coffee-nojs.html").read_text(encoding="utf-8", errors="replace")).results[0]
+    assert (first.url, first.title) == ("https://en.wikipedia.org/wiki/Coffee", "Coffee - Wikipedia")
+    assert first.snippet.startswith("Coffee is a beverage prepared from roasted coffee beans.")
+
+
+@pytest.mark.parametrize(
+    ("href", "target"),
+    [
+        ("https://example.org/a", "https://example.org/a"),
+        ("//duckduckgo.com/l/?uddg=https%3A%2F%2Fexample.org%2Fa%3Fb%3D1%26c%3D2&rut=x", "https://example.org/a?b=1&c=2"),
+        ("https://duckduckgo.com/y.js?ad_domain=x&uddg=https%3A%2F%2Fx.com", None),
+        ("https://www.google.com/url?q=https://example.org/a%3Fb%3D1&sa=U", "https://example.org/a?b=1"),
+        ("https://www.google.de/url?sa=t&url=https%3A%2F%2Fexample.org%2F", "https://example.org/"),
+        ("https://www.bing.com/ck/a?u=a1aHR0cHM6Ly9leGFtcGxlLm9yZy9h", "https://example.org/a"),
+        ("https://www.bing.com/ck/a?u=a1%%%", None),
+        ("https://www.bing.com/ck/a?u=a0aHR0cHM6Ly9leGFtcGxlLm9yZy9h", None),
+        ("https://www.bing.com/aclick?ld=x", None),
+        ("//duckduckgo.com/l/?uddg=javascript%3Aalert(1)", None),
+        ("javascript:void(0)", None),
+        ("/settings", None),
+        ("http://[broken", None),
+        ("", None),
+    ],
+)
+def test_where_a_result_s_link_leads(href: str, target: str | None) -> None:
+    assert target_of(href, DUCKDUCKGO.address) == target
+
+
+@given(st.text(max_size=80), st.sampled_from(["", "//duckduckgo.com/l/?uddg=", "https://www.bing.com/ck/a?u=a1", "/url?q="]))
+def test_any_link_is_read(text: str, before: str) -> None:
+    target = target_of(before + text, GOOGLE.address)
+    assert target is None or target.lower().startswith(("http://", "https://"))
+
+
+@given(st.text(max_size=200), st.sampled_from([DUCKDUCKGO, BING, GOOGLE]))
+def test_any_page_is_read(text: str, engine: Engine) -> None:
+    with suppress(Malformed):
+        read(engine, text)
+
+
+def test_words_are_quoted_and_cut() -> None:
+    assert DUCKDUCKGO.asked('c++ & "a b" {query} ü') == "https://html.duckduckgo.com/html/?q=c%2B%2B+%26+%22a+b%22+%7Bquery%7D+%C3%BC"
+    assert len(BING.asked("x" * 9_999)) < 500
+
+
+@dataclass
+class Shown:
+    """A browser that shows a page, or fails."""
+
+    answer: Opened | SourceError
+    asked: list[tuple[str, frozenset[str] | None]] = field(default_factory=list)
+    within_s: list[float] = field(default_factory=list)
+
+    async def opened(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> Opened:
+        self.asked.append((url, hosts))
+        self.within_s.append(within_s)
+        if isinstance(self.answer, SourceError):
+            raise self.answer
+        return self.answer
+
+
+@dataclass
+class Remembered:
+    kept: Kept | None = None
+    put_in: list[bytes] = field(default_factory=list)
+    get_s: float = 0.0
+    put_s: float = 0.0
+
+    async def get(self, key: str) -> Kept | None:
+        await asyncio.sleep(self.get_s)
+        return self.kept
+
+    async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
+        await asyncio.sleep(self.put_s)
+        self.put_in.append(body)
+
+
+HOSTS = iter(range(10_000))
+
+
+def engine(like: Engine = DUCKDUCKGO) -> Engine:
+    """One that nobody has asked yet: what is known of an engine holds for the process."""
+    return replace(like, address=f"https://e{next(HOSTS)}.example.com/?q={{query}}")
+
+
+def shown(name: str = "duckduckgo", status: int = 200) -> Shown:
+    return Shown(Opened("https://x", status, whole(PAGES[name])))
+
+
+def query(text: str = "phage lysis", limit: int = 10, strategy: str = "duckduckgo", within_s: float = 5.0) -> SourceQuery:
+    return SourceQuery(text, strategy, None, limit, within_s=within_s)
+
+
+async def test_an_answer_s_records() -> None:
+    browser, one = shown(), engine()
+    answer = await Web(browser, (one,), gap_s=0.0).search(query())
+    assert [(hit.record.doc_id, hit.record.title, hit.score) for hit in answer.results] == [
+        (f"web:{PAPER}", "Phage lysis", 1.0),
+        (f"web:{BLOG}", "A blog", 0.5),
+    ]
+    first = answer.results[0].record
+    assert (first.kind, first.source, first.url, first.identifiers.arxiv, first.description) == (
+        "page",
+        "web",
+        PAPER,
+        "2101.00001",
+        "How phages lyse.",
+    )
+    assert (answer.total, answer.status) == (None, "")
+    assert browser.asked == [(one.asked("phage lysis"), frozenset({one.host}))]
+
+
+async def test_a_source_with_a_strategy_an_engine() -> None:
+    web = Web(shown("bing"), (engine(), engine(BING)), gap_s=0.0)
+    assert (web.name, web.strategies, web.capabilities.queries, web.capabilities.kinds) == ("web", ("duckduckgo", "bing"), 1, {"page"})
+    assert len((await web.search(query(strategy="bing", limit=1))).results) == 1
+    assert await web.get("doi", "10.1000/x", 1.0) is None
+
+
+async def test_no_words_no_question() -> None:
+    browser = shown()
+    assert (await Web(browser, (engine(),)).search(query(" "))).results == ()
+    assert browser.asked == []
+
+
+async def test_nothing_found_is_an_empty_answer() -> None:
+    answer = await Web(Shown(Opened("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
+    assert (answer.results, answer.status) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("status", "html"), [(202, CHALLENGE["duckduckgo"]), (200, CHALLENGE["duckduckgo"]), (429, ""), (403, "<p>no</p>"), (202, "<p>x</p>")]
+)
+async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, html: str) -> None:
+    """By every `Web` of the process, until the pause is over."""
+    browser, one = Shown(Opened("", status, whole(html))), engine()
+    for web in (Web(browser, (one,), gap_s=0.0), Web(browser, (one,), gap_s=0.0)):
+        with pytest.raises(RateLimited) as limited:
+            await web.search(query())
+        assert limited.value.retry_at
+        assert 890 < limited.value.retry_at - time.time() <= 900
+    assert len(browser.asked) == 1
+
+
+async def test_one_question_in_a_while() -> None:
+    """Who asks at once waits; who has no time to wait is told."""
+    browser, one = shown(), engine()
+    web = Web(browser, (one,), gap_s=0.3)
+    began = time.monotonic()
+    await asyncio.gather(web.search(query("a")), web.search(query("b")))
+    assert time.monotonic() - began >= 0.3
+    with pytest.raises(RateLimited):
+        await web.search(query("c", within_s=0.1))
+    assert len(browser.asked) == 2
+
+
+@pytest.mark.parametrize("error", [SourceTimeout("late"), SourceUnavailable("crashed"), Forbidden("elsewhere")])
+async def test_the_browser_s_errors_pass(error: SourceError) -> None:
+    with pytest.raises(type(error)):
+        await Web(Shown(error), (engine(),)).search(query())
+
+
+@pytest.mark.parametrize(("status", "error"), [(500, SourceUnavailable), (404, SourceUnavailable)])
+async def test_an_engine_that_fails(status: int, error: type[SourceError]) -> None:
+    with pytest.raises(error, match=str(status)):
+        await Web(shown(status=status), (engine(),)).search(query())
+
+
+async def test_what_was_answered_lately_is_not_asked_again() -> None:
+    html = whole(PAGES["duckduckgo"]).encode()
+    browser, answers = shown(), Remembered()
+    await Web(browser, (engine(),), answers=answers).search(query())
+    await asyncio.to_thread(put_all)
+    assert answers.put_in == [html]
+    answer = await Web(browser, (engine(),), answers=Remembered(Kept(html, {}, 600.0))).search(query())
+    assert (len(answer.results), answer.status, len(browser.asked)) == (2, "cached", 1)
+    assert "10 min" in answer.message
+
+
+async def test_an_old_answer_is_better_than_none() -> None:
+    html = whole(PAGES["duckduckgo"]).encode()
+    web = Web(Shown(Opened("", 429, "")), (engine(),), answers=Remembered(Kept(html, {}, 7_200.0)))
+    answer = await web.search(query())
+    assert (len(answer.results), answer.status) == (2, "stale")
+    assert "2 h" in answer.message
+    assert answer.retry_at
+
+
+async def test_the_browser_is_left_time_to_hand_over_an_old_answer() -> None:
+    """Who asks stops listening when the time is up."""
+    browser = shown()
+    await Web(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
+    await Web(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
+    assert max(browser.within_s) <= 5.0 * (1 - SPARE)
+
+
+async def test_an_answer_of_an_engine_does_not_wait_for_the_cache() -> None:
+    answers = Remembered(put_s=0.5)
+    assert (await Web(shown(), (engine(),), answers=answers).search(query())).results
+    assert not answers.put_in
+    await asyncio.to_thread(put_all)
+    assert answers.put_in
+    began = time.monotonic()
+    with pytest.raises(RateLimited):
+        await Web(shown(), (engine(),), answers=Remembered(get_s=5.0)).search(query(within_s=0.2))
+    assert time.monotonic() - began < 1.5
+
+
+async def test_challenges_and_broken_pages_are_not_kept() -> None:
+    answers = Remembered()
+    for html in (CHALLENGE["duckduckgo"], "<p>x</p>"):
+        with pytest.raises(SourceError):
+            await Web(Shown(Opened("", 200, whole(html))), (engine(),), answers=answers).search(query())
+    assert answers.put_in == []

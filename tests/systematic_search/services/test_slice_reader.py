@@ -1,0 +1,278 @@
+"""Services read to the last hit, over their real caps: every record once, and every count that does not add up told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.boolean.parser import parse
+from outrider.services.systematic import world_sources
+from outrider.sources.http.service import Reply, Service
+from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
+from outrider.state.systematic import Harvest, MatchedPage, SentQuery, WorldSource
+from outrider.systematic_search.services.client import Asker
+from support import paged_services
+from support.fake_services import SERVICES, settings
+from support.http_server import Answer, Asked, refusal, serving
+from support.paged_services import Paged
+
+QUERY = "liver[ti]"
+MATCHES = 25_000
+LIMITS = count(5)
+Answers = Callable[[Asked], Answer]
+
+
+def source(name: str, base_url: str, **fields: Any) -> WorldSource:
+    """One service of that server; no other test shares its limit."""
+    made = world_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
+    for field, value in fields.items():
+        object.__setattr__(made, field, value)
+    return made
+
+
+waits: list[str] = []
+
+
+async def read(made: WorldSource, into: Harvest, query: str = QUERY, after: str = "") -> list[MatchedPage]:
+    return [page async for page in made.harvest(*asked(made, query), into, after)]
+
+
+def asked(made: WorldSource, query: str = QUERY) -> tuple[Any, SentQuery]:
+    tree = parse(query).tree
+    return tree, made.translate(tree, query)
+
+
+def ids(pages: list[MatchedPage]) -> list[str]:
+    return [hit.record.doc_id for page in pages for hit in page.hits]
+
+
+async def test_pubmed_beyond_its_cap_is_sliced_by_the_date_of_entry() -> None:
+    """No search names more than 9,999 numbers; every article comes once; the slices add up to the whole."""
+    service, into = paged_services.Pubmed(MATCHES), Harvest()
+    with serving(service) as server:
+        pages = await read(source("pubmed", server.base_url, today=lambda: date(2026, 11, 22)), into)
+    found = ids(pages)
+    assert len(found) == len(set(found)) == MATCHES
+    assert (into.total, into.fetched, into.matched, into.complete, into.remarks) == (MATCHES, MATCHES, MATCHES, True, [])
+    assert len(into.slices) >= 3
+    assert all(one.total == one.fetched <= 9_999 for one in into.slices)
+    assert sum(one.total for one in into.slices) == MATCHES
+    assert service.most <= 9_999
+    assert {hit.proof for page in pages for hit in page.hits} == {"verified"}
+
+
+async def test_a_day_with_more_than_the_cap_is_told() -> None:
+    service, into = paged_services.Pubmed(140, a_day=100_000, first=date(2020, 5, 5), cap=99), Harvest()
+    with serving(service) as server:
+        pages = await read(source("pubmed", server.base_url, **SMALL), into)
+    assert len(set(ids(pages))) == into.fetched == 99
+    assert not into.complete
+    assert into.remarks[0] == "entered 2020/05/05 to 2020/05/05: 140 records, of which pubmed gives 99"
+    assert any("99 of 140" in remark for remark in into.remarks)
+
+
+SMALL: dict[str, Any] = {"most": 99, "fetched": 20}
+"""Of PubMed, so that a few hundred articles are too many."""
+CURSORS: dict[str, Callable[..., Paged]] = {
+    "openalex": paged_services.openalex,
+    "semantic_scholar": paged_services.semantic_scholar,
+    "crossref": paged_services.crossref,
+}
+
+
+@pytest.mark.parametrize("name", CURSORS)
+async def test_services_with_a_cursor_are_read_to_their_end(name: str) -> None:
+    matches = 5_000 if name == "crossref" else MATCHES
+    service, into = CURSORS[name](matches), Harvest()
+    with serving(service) as server:
+        found = ids(await read(source(name, server.base_url), into))
+    assert len(found) == len(set(found)) == matches
+    assert (into.total, into.fetched, into.matched, into.complete, into.remarks) == (matches, matches, matches, True, [])
+    assert len({one.target for one in service.requests}) == len(service.requests)
+
+
+async def test_github_beyond_its_cap_is_sliced_by_creation() -> None:
+    service, into = paged_services.Github(3_500), Harvest()
+    with serving(service) as server:
+        made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
+        found = ids(await read(made, into))
+    assert len(found) == len(set(found)) == 3_500
+    assert (into.complete, into.remarks, into.total) == (True, [], 3_500)
+    assert max(map(len, service.queries)) <= 256
+    assert all(one.total <= 1_000 for one in into.slices)
+
+
+async def test_a_search_that_github_cut_short_is_not_complete() -> None:
+    into = Harvest()
+    with serving(paged_services.Github(20, cut_short=True)) as server:
+        await read(source("github", server.base_url), into)
+    assert not into.complete
+    assert into.remarks == ["all: GitHub ran out of time before it had searched everything"]
+
+
+@pytest.mark.parametrize("name", CURSORS)
+async def test_a_total_that_changes_between_pages_is_told(name: str) -> None:
+    into = Harvest()
+    with serving(CURSORS[name](2_500, grows_at=3)) as server:
+        found = ids(await read(source(name, server.base_url), into))
+    assert len(set(found)) == 2_500
+    assert not into.complete
+    assert into.remarks == ["all: its total changed from 2,500 to 2,501 meanwhile"]
+
+
+async def test_slices_that_do_not_add_up_are_told() -> None:
+    into = Harvest()
+    with serving(paged_services.Pubmed(240, grows_at=3, cap=99)) as server:
+        await read(source("pubmed", server.base_url, **SMALL), into)
+    assert not into.complete
+    assert into.remarks == ["the slices hold 241 records, the whole 240"]
+
+
+@pytest.mark.parametrize("name", CURSORS)
+async def test_a_record_that_comes_twice_counts_once(name: str) -> None:
+    into = Harvest()
+    with serving(CURSORS[name](1_300, again=7)) as server:
+        found = ids(await read(source(name, server.base_url), into))
+    assert len(found) == len(set(found)) == into.fetched == 1_300
+    assert any("came twice" in remark for remark in into.remarks)
+    assert not into.complete
+
+
+@pytest.mark.parametrize("name", CURSORS)
+async def test_a_record_that_comes_again_behind_a_break_counts_once(name: str) -> None:
+    """As long as whoever goes on says what was seen before."""
+    into, rest = Harvest(), Harvest()
+    with serving(CURSORS[name](1_300, again=7)) as server:
+        made = source(name, server.base_url)
+        async with aclosing(made.harvest(*asked(made), into)) as pages:
+            first = await anext(pages)
+        rest.seen = set(into.seen)
+        found = ids(await read(made, rest, after=first.cursor))
+    assert len(found) == len(set(found)) == rest.fetched == 1_300 - len(first.hits)
+    assert not set(found) & into.seen
+    assert any("came twice" in remark for remark in rest.remarks)
+
+
+async def test_numbers_without_an_article_are_told() -> None:
+    into = Harvest()
+    with serving(paged_services.Pubmed(50, lost=frozenset({3, 49}))) as server:
+        found = ids(await read(source("pubmed", server.base_url, **SMALL), into))
+    assert len(found) == 48
+    assert not into.complete
+    assert into.remarks[0] == "all: 1 of 20 numbers have no record: 3"
+
+
+async def test_what_pubmed_says_of_the_query_is_noted_and_speaks_against_nothing() -> None:
+    into = Harvest()
+    with serving(paged_services.Pubmed(240, warns=True, cap=99)) as server:
+        await read(source("pubmed", server.base_url, **SMALL), into)
+    assert into.remarks == ['note: pubmed: it knows no "liver xx"']
+    assert into.complete
+
+
+async def broken_off(made: WorldSource, into: Harvest) -> tuple[list[MatchedPage], SourceError]:
+    pages: list[MatchedPage] = []
+    try:
+        async for page in made.harvest(*asked(made), into):
+            pages.append(page)  # noqa: PERF401 - it fails midway
+    except SourceError as error:
+        return pages, error
+    raise AssertionError("it did not fail")
+
+
+@pytest.mark.parametrize("name", ["pubmed", *CURSORS])
+async def test_a_service_that_fails_midway_leaves_what_came_and_is_gone_on_with(name: str) -> None:
+    """What both parts gave together is what an undisturbed run gives: the same pages, the same account."""
+    made = partial(paged_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
+    matches, small = (240, SMALL) if name == "pubmed" else (4_500, {})
+    undisturbed, into = Harvest(), Harvest()
+    with serving(made(matches)) as server:
+        whole = await read(source(name, server.base_url, **small), undisturbed)
+    with serving(made(matches, fails_at=4)) as server:
+        first, error = await broken_off(source(name, server.base_url, **small), into)
+    assert isinstance(error, SourceUnavailable)
+    assert f"{into.fetched:,} of {matches:,} records had come" in str(error)
+    assert 0 < into.fetched == len(ids(first)) < matches
+    with serving(made(matches)) as server:
+        rest = await read(source(name, server.base_url, **small), into, after=first[-1].cursor)
+    assert first + rest == whole
+    into.took_s = undisturbed.took_s
+    assert into == undisturbed
+    assert into.complete
+
+
+async def test_going_on_after_any_page_gives_the_rest() -> None:
+    into = Harvest()
+    with serving(paged_services.Github(1_100)) as server:
+        made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
+        pages = await read(made, into)
+        for place in (0, 3, len(pages) - 2):
+            assert await read(made, Harvest(), after=pages[place].cursor) == pages[place + 1 :]
+        assert await read(made, Harvest(), after=pages[-1].cursor) == []
+
+
+@pytest.mark.parametrize("cursor", ["x", "{}", "[]", '[[[1]],"",null,0,false]', "7"])
+async def test_what_is_no_cursor_is_refused(cursor: str) -> None:
+    with serving(paged_services.Pubmed(3)) as server, pytest.raises(BadRequest, match="no cursor"):
+        await read(source("pubmed", server.base_url), Harvest(), after=cursor)
+
+
+async def test_a_wait_that_the_service_wants_is_waited_and_told() -> None:
+    """Of one minute, say; what is longer than anybody's patience ends the run, which is gone on with later."""
+    now, told, slept = 1_000.0, list[str](), list[float]()
+    refusals = [RateLimited("busy", now + 90), RateLimited("pool"), RateLimited("busy", now + 3_600)]
+
+    class Caller:
+        async def get(self, *_: object, **__: object) -> Reply:
+            raise refusals.pop(0)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    asker = Asker(Caller(), Service("openalex", "http://x", 1, 1), told.append, sleep=sleep, clock=lambda: now)  # type: ignore[arg-type]
+    with pytest.raises(RateLimited):
+        await asker.get("/works", {})
+    assert slept == [90, 10]
+    assert told == ["openalex wants to be left alone; going on in 90 s", "openalex wants to be left alone; going on in 10 s"]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, Unauthorized), (404, SourceUnavailable)])
+@pytest.mark.parametrize("name", ["pubmed", "github", *CURSORS])
+async def test_a_refusal_is_an_error_of_ours(name: str, status: int, kind: type[SourceError]) -> None:
+    into = Harvest()
+    with serving(lambda asked: refusal(status)) as server, pytest.raises(kind, match="0 records had come"):
+        await read(source(name, server.base_url), into)
+    assert not into.complete
+
+
+async def test_services_that_vary_are_named_and_not_asked() -> None:
+    with serving(lambda asked: refusal(500)) as server:
+        every = world_sources(settings(server.base_url, Path("unused")))
+        assert [*every] == ["pubmed", "openalex", "semantic_scholar", "crossref", "github", "serpapi_scholar", "serpapi_google", "arxiv"]
+        assert {*SERVICES} <= {*every}
+        for name in ("serpapi_scholar", "serpapi_google", "arxiv"):
+            sent = asked(every[name])[1]
+            assert sent.refused
+            assert sent.reproducible == (name == "arxiv")
+            into = Harvest()
+            with pytest.raises(SourceOff):
+                await read(every[name], into)
+            assert not into.complete
+        assert server.requests == []
+
+
+def test_nobody_is_asked_offline(tmp_path: Path) -> None:
+    made = settings("http://127.0.0.1:9", tmp_path)
+    assert world_sources(made.model_copy(update={"sources": made.sources.model_copy(update={"offline": True})})) == {}
+
+
+def test_a_source_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
+    made = settings("http://127.0.0.1:9", tmp_path, enabled=False)
+    assert world_sources(made) == {}

@@ -1,0 +1,108 @@
+"""A translated query finds at its service at least what the tree means there: random trees, random records, readers of our own."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from outrider.boolean.evaluator import Evaluator
+from outrider.boolean.parser import parse
+from outrider.services.systematic import world_sources
+from outrider.settings.model import Settings
+from outrider.state.boolean import Node
+from outrider.state.records import Paper, Record, Repository
+from outrider.state.systematic import SentQuery
+from outrider.systematic_search.services import crossref as of_crossref
+from outrider.systematic_search.services import github as of_github
+from outrider.systematic_search.services import openalex as of_openalex
+from outrider.systematic_search.services import pubmed as of_pubmed
+from outrider.systematic_search.services import semantic_scholar as of_semantic_scholar
+from outrider.systematic_search.services.verify_hits import Judge, Look
+from support.boolean_queries import plain_of, query_of, record_of, written
+from support.query_language_oracles import crossref, github, openalex, pubmed, semantic_scholar
+
+TREES = int(os.environ.get("OUTRIDER_SUPERSET_TREES", "60"))
+RECORDS = 60
+Plain = Mapping[str, Sequence[str]]
+Finds = Callable[[SentQuery, Plain], bool]
+
+
+def paper(chance: random.Random, number: int, **lacking: Any) -> Record:
+    made = record_of(chance, number)
+    return Paper(**{**made.model_dump(exclude={"kind"}), "text": "", "description": "", **lacking})
+
+
+def of_service(chance: random.Random, number: int) -> Record:
+    """As a service without headings and types tells of a work."""
+    return paper(chance, number, mesh=(), metadata={"publication_types": []}, tags=())
+
+
+def repository(chance: random.Random, number: int) -> Record:
+    made = record_of(chance, number)
+    name = f"owner{number}/{'-'.join(made.title.split()[:2]) or 'x'}"
+    return Repository(doc_id=made.doc_id, title=name, description=made.abstract, tags=made.tags, metadata={"publication_types": []})
+
+
+def without_language(chance: random.Random, number: int) -> Record:
+    return of_service(chance, number).model_copy(update={"language": None})
+
+
+def plain_repository(record: Record) -> dict[str, list[str]]:
+    return {"name": [record.title.split("/")[-1]], "description": [record.description], "topics": list(record.tags)}
+
+
+SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Record], Plain], Look, Finds]] = {
+    "pubmed": (paper, plain_of, of_pubmed.look, lambda sent, document: pubmed(sent.query, document)),
+    "openalex": (of_service, plain_of, of_openalex.look, lambda sent, document: openalex(sent.query, document)),
+    "semantic_scholar": (
+        without_language,
+        plain_of,
+        of_semantic_scholar.look,
+        lambda sent, document: semantic_scholar(sent.query, dict(sent.parameters).get("year", ""), document),
+    ),
+    "crossref": (
+        without_language,
+        plain_of,
+        of_crossref.look,
+        lambda sent, document: crossref(sent.query, dict(sent.parameters).get("filter", ""), document),
+    ),
+    "github": (repository, plain_repository, of_github.look, lambda sent, document: github(sent.query, document)),
+}
+WORLD = world_sources(Settings())
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_that_the_tree_means_is_lost(name: str) -> None:
+    """Also after the evaluator has filtered what came; and enough trees can be said for this to mean something."""
+    make, plain, look, finds = SERVICES[name]
+    chance = random.Random(f"superset {name}")
+    records = [make(chance, number) for number in range(RECORDS)]
+    documents = [plain(record) for record in records]
+    said = found = 0
+    trees = TREES * 5 if name == "crossref" else TREES  # of which it can be asked for few
+    for _ in range(trees):
+        tree = parse(written(query_of(chance, chance.choice([1, 2, 3, 5])), chance)).tree
+        sent = WORLD[name].translate(tree, "a text that is none of PubMed's (")
+        if sent.refused:
+            continue
+        said += 1
+        found += meant(tree, sent, records, documents, look, finds)
+    assert said >= trees * {"crossref": 0.03, "github": 0.2}.get(name, 0.25), said
+    assert found >= said / 2, found
+
+
+def meant(tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: Look, finds: Finds) -> int:
+    """How many records match; each of them must be found and let pass, and verified where nothing of it is unknown."""
+    judge, evaluator, count = Judge(tree, look), Evaluator(tree), 0
+    for record, document in zip(records, documents, strict=True):
+        if evaluator.matches(look(record).record):
+            count += 1
+            assert finds(sent, document), (tree, sent, document)
+            assert judge.proof(record) is not None
+        elif judge.proof(record) == "verified":
+            raise AssertionError((tree, record))
+    return count

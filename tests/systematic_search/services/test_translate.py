@@ -1,0 +1,125 @@
+"""What each service is sent: operators, filters, what is left out and why, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.boolean.parser import parse
+from outrider.services.systematic import world_sources
+from outrider.settings.model import Settings
+from outrider.state.errors import BadRequest
+from outrider.state.systematic import SentQuery
+
+WORLD = world_sources(Settings())
+TOPICS = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "boolean/pubmed_topics.jsonl.gz"
+FLAGSHIP = '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND ("Hepatotoxicity"[MeSH]) NOT Letter[pt]'
+
+OF_2019 = "from_publication_date:2019-01-01,to_publication_date:2019-12-31"
+
+
+def sent(name: str, query: str) -> SentQuery:
+    parsed = parse(query)
+    return WORLD[name].translate(parsed.tree, parsed.text)
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "said"),
+    [
+        ("pubmed", FLAGSHIP, '("Aspirin"[ti] OR "Acetylsalicylic Acid"[tiab]) AND "Hepatotoxicity"[MeSH Terms] NOT "Letter"[pt]'),
+        ("pubmed", "exp Liver/ and hepat$.ti,ab,kw.", '"Liver"[MeSH Terms] AND "hepat*"[tiab]'),
+        ("pubmed", "(hip adj3 pain).ti.", '"hip pain"[ti:~2]'),
+        ("pubmed", "NOT a[ti]", 'all[sb] NOT "a"[ti]'),
+        ("openalex", FLAGSHIP, 'title_and_abstract.search.exact:aspirin OR "acetylsalicylic acid"'),
+        ("openalex", "hepat*[tiab] AND 2019[dp] AND german[la]", f"{OF_2019},language:de,title_and_abstract.search.exact:hepat*"),
+        ("openalex", '"hip pain"[tiab:~2]', 'title_and_abstract.search.exact:"hip pain"~4'),
+        ("openalex", "Crohn's[ti]", 'title_and_abstract.search.exact:"crohn s" OR "crohn\'s"'),
+        ("openalex", "10.1000/x[doi] OR 10.1000/Y[doi]", "doi:10.1000/x|10.1000/y"),
+        ("semantic_scholar", FLAGSHIP, '"aspirin" | "acetylsalicylic acid"'),
+        ("semantic_scholar", "(a1[ti] OR b1[ti]) AND c1[ti]", '("a1" | "b1") + "c1"'),
+        ("crossref", "hepatotoxicity[ti] AND liver[ti]", "hepatotoxicity"),
+        ("github", "liver[ti] AND drug safety[tiab]", 'liver "drug safety" fork:true'),
+        ("github", "liver OR kidney", "liver OR kidney fork:true"),
+    ],
+)  # fmt: skip
+def test_what_is_sent(name: str, query: str, said: str) -> None:
+    assert sent(name, query).query == said
+
+
+@pytest.mark.parametrize("text", [
+    "liver[tiab] AND (heart failure OR Liver[mh:noexp]) NOT letter[pt]", '"hip pain"[tiab:~2] AND 2019/06:2020[dp]', "“liver cancer”[ti]",
+])  # fmt: skip
+def test_pubmeds_own_language_goes_as_it_was_written(text: str) -> None:
+    found = sent("pubmed", text)
+    assert found.native
+    assert found.query == text.replace("“", '"').replace("”", '"')
+    assert not found.widened
+
+
+@pytest.mark.parametrize(
+    "text", ["(a OR b)[ti]", "a[ti,ab]", '("a" ADJ3 "b")[ti]', "a[ab]", '"open[ti] AND b[ti]', "liver.ti,ab.", "a[Body] OR b[ti]"]
+)
+def test_what_pubmed_does_not_read_is_translated(text: str) -> None:
+    found = sent("pubmed", text)
+    assert not found.native
+    assert found.query
+
+
+@pytest.mark.parametrize("name", ["openalex", "semantic_scholar"])
+def test_alternatives_that_cannot_be_said_are_refused_not_lost(name: str) -> None:
+    """An author may have found what the words do not; a heading that no record has finds nothing, and is left out by name."""
+    refused = sent(name, "liver[ti] OR smith j[au]")
+    assert not refused.query
+    assert "cannot be asked for author" in refused.refused
+    without = sent(name, "liver[ti] OR Liver[mh]")
+    assert without.query
+    assert without.lacking == (f'"Liver"[MeSH Terms]: {name} has no headings that can be asked for',)
+    assert "nothing that narrows it" in sent(name, "NOT liver[ti]").refused
+
+
+@pytest.mark.parametrize("name", ["openalex", "semantic_scholar", "github"])
+def test_what_not_takes_away_is_taken_away_here(name: str) -> None:
+    found = sent(name, "liver[ti] NOT heart[ti]")
+    assert "heart" not in found.query
+    assert any("what NOT takes away is taken away here" in note for note in found.widened)
+
+
+def test_a_query_that_is_too_long_loses_its_longest_part_or_is_refused() -> None:
+    many = " OR ".join(f"hepatotoxicity{number}[ti]" for number in range(300))
+    found = sent("openalex", f"({many}) AND liver[ti]")
+    assert found.query == "title_and_abstract.search.exact:liver"
+    assert "longer than openalex takes" in found.widened[-1]
+    assert "longer than" in sent("openalex", many).refused
+    assert len(sent("github", f"({many}) AND liver[ti]").query) <= 256
+
+
+@pytest.mark.skipif(not TOPICS.exists(), reason=f"no topics at {TOPICS}; set OUTRIDER_DATA")
+def test_the_queries_of_librarians() -> None:
+    """PubMed gets all that parse; the others are asked what fits them, or say why not."""
+    with gzip.open(TOPICS, "rt", encoding="utf-8") as lines:
+        queries = [json.loads(line)["query"] for line in lines]
+    for name, source in WORLD.items():
+        for query in queries:
+            parsed = parse(query)
+            found = source.translate(parsed.tree, parsed.text)
+            assert bool(found.query) != bool(found.refused)
+            assert name != "pubmed" or found.query
+            assert name != "openalex" or len(quote(found.query)) <= 3_000
+
+
+@given(st.text(max_size=40))
+def test_any_text_that_parses_is_sent_or_refused(text: str) -> None:
+    try:
+        parsed = parse(text)
+    except BadRequest:
+        return
+    for source in WORLD.values():
+        found = source.translate(parsed.tree, parsed.text)
+        assert bool(found.query or found.parameters) != bool(found.refused), found

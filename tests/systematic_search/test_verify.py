@@ -1,0 +1,135 @@
+"""Whatever is changed in what a run wrote or delivered is found, with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outrider
+from outrider.ingest.export import writer
+from outrider.services.systematic import FORMATS
+from outrider.systematic_search.ledger import GENESIS, linked
+from outrider.systematic_search.verify import Fault, exported
+from support.systematic_runs import Shelves, World, exact_services, papers
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A signed run over a library and a service, with a file in every format."""
+    folder = tmp_path_factory.mktemp("verify")
+    key = _key(folder)
+    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in papers(4)]
+    made = exact_services(folder, Shelves(papers(6)), {"pubmed": World("pubmed", list(abroad))}, signing_key=str(key))
+    list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
+    for suffix, form in FORMATS.items():
+        with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
+            exported(folder / "run" / "ledger.jsonl", writer(form, stream))
+    return folder / "run"
+
+
+def _key(folder: Path) -> Path:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    path = folder / "key.pem"
+    path.write_bytes(private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return path
+
+
+NEWLINE = b"\n"
+RESULTS = ["ledger.jsonl", "manifest.json", *(f"out{suffix}" for suffix in FORMATS)]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_was_not_changed_is_sound(run: Path, name: str) -> None:
+    verdict = outrider.verify(run / "manifest.json", run / name, key=run.parent / "key.pem")
+    assert verdict.faults == ()
+    assert verdict.sound
+    assert len(verdict.signed_by) == 64
+
+
+def test_the_audit_log_tells_of_the_run(run: Path) -> None:
+    log = run.parent / "runs" / "audit.jsonl"
+    assert outrider.verify(run / "manifest.json", log).sound
+    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert [one["event"] for one in entries[:2]] == ["begun", "finished"]
+    assert entries[0]["query"] == "aspirin[ti]"
+    assert entries[0]["snapshot"]["version"]
+    assert entries[1]["total"] == 7 - 1
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_byte_that_is_changed_is_found_with_its_place(run: Path, name: str, data: st.DataObject) -> None:
+    raw = (run / name).read_bytes()
+    at = data.draw(st.integers(0, len(raw) - 1))
+    changed = raw[:at] + bytes([raw[at] ^ data.draw(st.integers(1, 255))]) + raw[at + 1 :]
+    faults = _faults(run, name, changed)
+    assert faults
+    line = raw[:at].count(b"\n") + 1
+    if name == "ledger.jsonl":
+        assert any(fault.place == f"line {line:,}" for fault in faults if fault.file == name), faults
+    elif name.startswith("out"):
+        assert faults[0].place == f"line {line:,}, column {at - raw[:at].rfind(NEWLINE):,}"
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", *(f"out{suffix}" for suffix in FORMATS)])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_line_that_is_taken_out_or_moved_or_doubled_is_found(run: Path, name: str, data: st.DataObject) -> None:
+    lines = (run / name).read_bytes().splitlines(keepends=True)
+    at, to = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.integers(0, len(lines) - 1))
+    what = data.draw(st.sampled_from(["taken out", "moved", "doubled"]))
+    changed = [*lines]
+    line = changed.pop(at)
+    if what == "doubled":
+        changed[at:at] = [line, line]
+    elif what == "moved":
+        changed.insert(to, line)
+    if changed == lines:
+        return
+    assert _faults(run, name, b"".join(changed))
+
+
+def test_a_whole_ledger_made_anew_is_found_by_the_manifest(run: Path) -> None:
+    """Chained as it should be, and every hit of one title taken out."""
+    chain, anew = GENESIS, []
+    for line in (run / "ledger.jsonl").read_bytes().splitlines():
+        said = json.loads(line)
+        said.pop("chain")
+        if "part 4" in line.decode():
+            continue
+        raw, chain = linked(said, chain)
+        anew.append(raw)
+    faults = _faults(run, "ledger.jsonl", b"".join(anew))
+    assert {"hits_chain", "total", "ledger.sha256", "sources[0].hits"} <= {fault.place for fault in faults}
+
+
+def test_a_manifest_that_was_sealed_anew_is_found_by_its_signature(run: Path) -> None:
+    from outrider.systematic_search.manifest import provenance, read, seal_of
+
+    told = read(run / "manifest.json")
+    told = told.model_copy(update={"times": told.times.model_copy(update={"finished_at": "2020-01-01T00:00:00+00:00"})})
+    told = told.model_copy(update={"provenance_hash": provenance(told)})
+    told = told.model_copy(update={"seal": seal_of(told)})
+    assert [fault.place for fault in _faults(run, "manifest.json", told.text().encode())] == ["signature"]
+    unsigned = told.model_copy(update={"signature": None})
+    assert [fault.place for fault in _faults(run, "manifest.json", unsigned.text().encode())] == ["signature"]
+
+
+def _faults(run: Path, name: str, changed: bytes) -> tuple[Fault, ...]:
+    """With the changed file in the place of its own."""
+    place = run.parent / "changed"
+    place.mkdir(exist_ok=True)
+    for path in run.iterdir():
+        if path.name in RESULTS:
+            (place / path.name).write_bytes(path.read_bytes())
+    (place / name).write_bytes(changed)
+    return outrider.verify(place / "manifest.json", place / name, key=run.parent / "key.pem").faults

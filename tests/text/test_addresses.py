@@ -1,0 +1,59 @@
+"""Which addresses can be asked, and what is shown of a server's words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.text.addresses import is_http, told
+
+KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
+
+
+@given(KEYS, st.text(), st.text())
+def test_no_key_stands_in_what_is_told_however_it_is_written(key: str, before: str, after: str) -> None:
+    for said in (key, repr(key), repr(f"Bearer {key}".encode()), json.dumps({"key": key}), repr(f"Bearer {key}\n".encode())):
+        assert "*" * 8 in told(f"{said} {after}", key)
+        shown = told(f"{before} {said} {after}", key)
+        assert key not in shown.replace("*" * 8, "") or key in f"{before} {after}"
+
+
+@pytest.mark.parametrize("before", range(180, 201))
+def test_no_half_of_a_key_stands_where_the_message_is_cut(before: int) -> None:
+    assert "sk-" not in told("x" * before + "sk-a-secret", "sk-a-secret")
+
+
+def test_without_a_key_only_passwords_are_hidden() -> None:
+    assert told("no answer\nfrom http://me:pass@host/v1", "") == "no answer from http://********@host/v1"
+
+
+@pytest.mark.parametrize(
+    ("address", "whether"),
+    [
+        ("http://localhost:8080/v1", True),
+        ("https://me:pass@host", True),
+        ("http://[::1]:8080", True),
+        ("http://my_container:80", True),
+        ("", False),
+        ("http://", False),
+        ("localhost:8080", False),
+        ("gopher://x", False),
+        ("http://[bad", False),
+        ("http://host:0", False),
+        ("http://host:99999", False),
+        ("http://host:port", False),
+        ("http://a host", False),
+        ("http://host\n", False),
+        ("http://\ud800", False),
+        ("http://\u2603", False),
+    ],
+)
+def test_addresses(address: str, whether: bool) -> None:
+    assert is_http(address) is whether
+
+
+def test_what_says_nothing_is_named_by_its_kind_unless_it_is_a_text() -> None:
+    assert (told(TimeoutError(), ""), told("", ""), told(" \n", "")) == ("TimeoutError", "", "")

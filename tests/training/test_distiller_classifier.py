@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from outrider.distiller.classifier import Classifier
+from outrider.distiller.labelled_cases import Labelled
+from outrider.distiller.units import cut
+from outrider.state.distilling import Reading
+from outrider.state.errors import BadRequest, ModelUnavailable
+from outrider.training.distiller_classifier import Recipe, train
+from support.tiny_reranker import FILLER, THINGS, base
+
+pytest.importorskip("transformers")
+RECIPE = Recipe(epochs=6, learning_rate=3e-3, head_rate=3e-3, frozen_layers=1, max_length=64, dropout=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Two wait for each other longer than a model this small takes."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _case(at: int) -> Labelled:
+    """Three sentences, of which the one that says "right" answers."""
+    thing = THINGS[at % len(THINGS)]
+    said = [f"{thing} {FILLER[(at + place) % 15]} wrong." for place in range(3)]
+    said[at % 3] = f"{thing} {FILLER[at % 15]} right."
+    text = " ".join(one.capitalize() for one in said)
+    start = text.index(said[at % 3].capitalize())
+    return Labelled(thing, Reading(str(at), text), ((start, start + len(said[at % 3])),))
+
+
+def test_it_learns_and_is_read_back_as_a_classifier(tmp_path: Path) -> None:
+    seen: list[float] = []
+    cases = [_case(at) for at in range(48)]
+    made = train(base(tmp_path / "base"), cases, tmp_path / "out", RECIPE, lambda _, loss: seen.append(loss))
+    assert (made.cases, len(made.losses), made.steps) == (48, 6, 36)
+    assert seen == list(made.losses)
+    engine = Classifier(str(tmp_path / "out"), "cpu")
+    right = 0
+    for at in range(48, 60):
+        case = _case(at)
+        (scores,) = engine.scores(case.query, [cut(case.reading)])
+        right += scores.index(max(scores)) == at % 3
+    assert right >= 10
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    folder = base(tmp_path / "base")
+    recipe = replace(RECIPE, epochs=1, dropout=0.1)
+    losses = {train(folder, [_case(at) for at in range(20)], tmp_path / name, recipe).losses for name in "ab"}
+    assert len(losses) == 1
+    assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+
+
+def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="too few"):
+        train("nowhere", [_case(0)], tmp_path / "out")
+    with pytest.raises(ModelUnavailable):
+        train("/no/such/folder", [_case(at) for at in range(30)], tmp_path / "out")

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+import torch
+
+from outrider.state.errors import ModelUnavailable
+from outrider.training import cross_encoder as model
+from outrider.training import loop
+from outrider.training.cross_encoder import Scorer
+from outrider.training.loop import Recipe, Trained, fit
+from outrider.training.questions import generator
+from support.tiny_reranker import separable
+
+QUICK = Recipe(epochs=6, max_length=16, learning_rate=3e-3, batch_groups=4, checks_an_epoch=1, patience=10)
+TRAIN, HELD_OUT = separable(40), separable(10, start=100)
+
+
+def trained(base: str, recipe: Recipe = QUICK, stop: Event | None = None) -> tuple[Scorer, Trained]:
+    scorer = model.load(base, recipe.max_length, recipe.seed, "cpu")
+    return scorer, fit(scorer, TRAIN, HELD_OUT, recipe, stop or Event(), lambda done, of, best: None)
+
+
+def test_it_learns_what_tells_right_from_wrong(tiny_base: str) -> None:
+    untouched = model.load(tiny_base, 16, 0, "cpu").encoder.model.get_input_embeddings().weight
+    scorer, done = trained(tiny_base)
+    assert done.checks[-1].loss < 0.5 * done.checks[0].loss
+    assert done.best is not None
+    assert done.best.ndcg == max(check.ndcg for check in done.checks) > 0.99
+    right, wrong = scorer.scores([("zinc lung", "pain right"), ("zinc lung", "pain wrong")])
+    assert right > wrong
+    assert (done.steps, done.planned, done.pairs) == (60, 60, 6 * 160)
+    assert torch.equal(scorer.encoder.model.get_input_embeddings().weight.cpu(), untouched.cpu())
+
+
+def test_the_same_seed_gives_the_same_model(tiny_base: str) -> None:
+    short = Recipe(epochs=1, max_length=16, batch_groups=8, learning_rate=1e-3, seed=4)
+    pairs = [("zinc lung", "pain right"), ("bone", "late wrong")]
+    before = torch.random.get_rng_state()
+    first, second = (trained(tiny_base, short)[0].scores(pairs) for _ in range(2))
+    assert first == second
+    assert torch.equal(before, torch.random.get_rng_state())
+    other = Recipe(epochs=1, max_length=16, batch_groups=8, learning_rate=1e-3, seed=5)
+    assert trained(tiny_base, other)[0].scores(pairs) != first
+
+
+def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = iter((0.3, 0.9, 0.5, 0.5))
+    kept: list[dict[str, torch.Tensor]] = []
+
+    def measured(held_out: object, scores: object) -> float:
+        kept.append({name: weight.clone() for name, weight in scorer.encoder.model.state_dict().items()})
+        return next(figures)
+
+    monkeypatch.setattr(loop, "mean_ndcg", measured)
+    scorer = model.load(tiny_base, 16, 0, "cpu")
+    recipe = Recipe(epochs=50, max_length=16, batch_groups=8, checks_an_epoch=1, patience=2, learning_rate=1e-3)
+    done = fit(scorer, TRAIN, HELD_OUT, recipe, Event(), lambda done, of, best: None)
+    assert (len(done.checks), done.steps, done.best) == (4, 20, done.checks[1])
+    assert "2 checks" in done.ended
+    now = scorer.encoder.model.state_dict()
+    assert all(torch.equal(now[name], kept[1][name]) for name in now)
+    assert any(not torch.equal(now[name], kept[3][name]) for name in now)
+
+
+def test_a_stop_before_the_first_check_has_no_best(tiny_base: str) -> None:
+    stop = Event()
+    stop.set()
+    done = trained(tiny_base, stop=stop)[1]
+    assert (done.ended, done.best, done.steps) == (loop.INTERRUPTED, None, 0)
+
+
+def test_batches_hold_every_group_once() -> None:
+    made = loop.batches(TRAIN, 3, generator(0))
+    assert sorted(group.source for batch in made for group in batch) == sorted(group.source for group in TRAIN)
+    assert max(map(len, made)) == 3
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Scorer.logits
+    sizes: list[int] = []
+
+    def small(self: Scorer, pairs: list[tuple[str, str]]) -> torch.Tensor:
+        if len(pairs) > 8:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        sizes.append(len(pairs))
+        return whole(self, pairs)
+
+    monkeypatch.setattr(Scorer, "logits", small)
+    scorer, done = trained(tiny_base, Recipe(epochs=1, max_length=16, batch_groups=8, learning_rate=1e-3))
+    assert done.steps == 5
+    assert set(sizes) == {8}
+    assert scorer.at_once == 8
+
+
+def test_memory_for_nothing_is_an_error(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Scorer, pairs: object) -> torch.Tensor:
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(Scorer, "logits", full)
+    with pytest.raises(ModelUnavailable, match="--max-length"):
+        trained(tiny_base)
+
+
+def test_another_failure_is_not_taken_for_memory(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Scorer, pairs: object) -> torch.Tensor:
+        raise RuntimeError("size mismatch")
+
+    monkeypatch.setattr(Scorer, "logits", broken)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        trained(tiny_base)
+
+
+def test_batched_scores_stand_in_the_order_of_the_pairs(tiny_base: str) -> None:
+    scorer = model.load(tiny_base, 16, 0, "cpu")
+    pairs = [("zinc", "right " * n) for n in (1, 9, 3, 7, 2)]
+    alone = [scorer.scores([pair])[0] for pair in pairs]
+    scorer.at_once = 2
+    assert scorer.scores(pairs) == pytest.approx(alone, abs=1e-5)
+    assert scorer.scores([]) == []

@@ -1,0 +1,338 @@
+"""Runs on threads: killed for real at every node, resumed, and the same as if nothing had happened; none of their answers is paid twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.graph.pipeline import build
+from outrider.services import Services
+from outrider.services.checkpoints import serializer, state_types
+from outrider.settings.model import Settings, ThreadSettings
+from outrider.state.errors import BadRequest, ThreadError
+from outrider.state.hits import Candidate, FoundBy
+from outrider.state.hits import Path as Path_
+from outrider.state.pipeline import PipelineState, RunContext
+from outrider.state.response import SearchResponse
+from outrider.usecases.threads import Threads, final, threads_of
+from support.chat_client import KEY, chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fake_services import world
+from support.fakes import Shelf, no_reranker, paper
+from support.http_server import serving
+
+NODES = ("translator", "scout", "dedup", "enrich", "coarse_filter", "fine_scorer", "reranker", "organizer", "distiller")
+TIMES = {"timings_ms": True, "execution_time_ms": True, "sources": {"__all__": {"took_ms"}}}
+PLAN = {"topic": "aspirin", "concepts": ["aspirin"], "queries": [{"text": "aspirin liver"}, {"text": "liver injury drugs"}]}
+
+
+def by_kind(asked: Asked) -> Reply:
+    """Tokens by the length of the question, so that each has a price of its own."""
+    usage = len(asked.user), 20
+    if "papers" in asked.data:
+        said = [{"paper_id": one["id"], "relevance_score": round(0.3 + len(one["title"]) / 200, 3)} for one in asked.data["papers"]]
+        return Reply({"results": said}, usage=usage)
+    if "repository" in asked.data:
+        return Reply({"relevance": 0.6, "documentation": 5, "ease_of_use": 5}, usage=usage)
+    if "blocks" in asked.data:
+        return Reply({"groups": [["r1", "r2"]]}, usage=usage)
+    return Reply(PLAN, usage=usage)
+
+
+@dataclass
+class Killer:
+    """Forks of one process, which are killed."""
+
+    process: subprocess.Popen[str]
+    world: str
+    chat: ChatServer
+    folder: Path
+    count: int = 0
+    answer: Callable[[Asked], Reply] = field(default=by_kind)
+
+    def fork(self, uri: str, **case: Any) -> int:
+        """Its exit code, negative where a signal ended it."""
+        case |= {"world": self.world, "chat": self.chat.base_url, "uri": uri, "folder": str(self.folder / f"{self.count}")}
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(json.dumps(case) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def answered(self, uri: str, **case: Any) -> dict[str, Any]:
+        """What it answers, without times."""
+        path = self.folder / f"answer-{self.count}.json"
+        assert self.fork(uri, answer=str(path), **case) == 0
+        answer = SearchResponse.model_validate_json(path.read_bytes()).model_dump(mode="json", exclude=TIMES)
+        for row in answer[
+            "sources"
+        ]:  # how old an answer is, is a time, too: a service that had answered before the kill is not asked again
+            if row["status"] == "cached":
+                row |= {"status": "ok", "message": ""}
+        for usage in (answer["usage"], *answer["usage"]["by_node"].values()):
+            usage["cost_usd"] = round(usage["cost_usd"], 9)  # a sum of floats, in the order in which calls ended
+        return answer
+
+    def fresh(self) -> str:
+        self.count += 1
+        self.chat.requests.clear()
+        return str(self.folder / f"threads-{self.count}.sqlite")
+
+    def paid(self) -> list[str]:
+        """The questions that the model was asked, whole."""
+        return [json.dumps(asked.body, sort_keys=True) for asked in self.chat.requests]
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-um", "support.kill_search"]
+    environ = {**os.environ, "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent / 'src'}"}
+    with serving(world()) as services, ChatServer(by_kind) as chat:
+        folder = tmp_path_factory.mktemp("threads")
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, cwd=folder)
+        try:
+            yield Killer(process, services.base_url, chat, folder)
+        finally:
+            process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(killer: Killer) -> tuple[dict[str, Any], list[str]]:
+    """The answer, and what was paid for it."""
+    answer = killer.answered(killer.fresh())
+    paid = sorted(killer.paid())
+    assert len(paid) == len(set(paid)) >= 5
+    assert {hit["scored_by"] for hit in answer["hits"]} == {"model"}
+    assert {row["source"] for row in answer["sources"]} >= {"library", "openalex", "arxiv"}
+    return answer, paid
+
+
+EVERY = bool(os.environ.get("OUTRIDER_EVERY_NODE"))
+"""Whether runs are killed at every node, which takes longer; else at the first, the one that pays most, and the last."""
+CASES = [(node, ("finished", "started")[at % 2]) for at, node in enumerate(NODES)]
+"""One event a node: what was finished is of the node before what was started."""
+if not EVERY:
+    CASES = [case for case in CASES if case[0] in ("translator", "fine_scorer", "distiller")]
+
+
+@pytest.mark.parametrize(("node", "event"), CASES)
+def test_killed_at_a_node_and_resumed_it_is_the_same_and_nothing_is_paid_twice(
+    killer: Killer, undisturbed: tuple[dict[str, Any], list[str]], node: str, event: str
+) -> None:
+    uri = killer.fresh()
+    assert killer.fork(uri, kill_at=[node, event]) == -9
+    answer = killer.answered(uri, resume=True)
+    assert (answer, sorted(killer.paid())) == undisturbed
+
+
+@pytest.mark.parametrize("answers", [1, 4] if EVERY else [4])
+def test_each_answer_is_written_down_as_it_comes(killer: Killer, undisturbed: tuple[dict[str, Any], list[str]], answers: int) -> None:
+    """Killed as soon as so many are: only those under way, which had not arrived, are asked again."""
+    uri = killer.fresh()
+    assert killer.fork(uri, kill_after_answers=answers) == -9
+    with sqlite3.connect(uri) as kept:
+        (written,) = kept.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()
+    before = killer.paid()
+    answer = killer.answered(uri, resume=True)
+    expected, paid = undisturbed
+    assert answer == expected
+    assert set(killer.paid()) == set(paid)
+    assert len(killer.paid()) - len(paid) == len(before) - written
+    assert written >= answers
+
+
+def made(uri: str, chat: ChatServer | None = None, retention_days: float = 30.0) -> Services:
+    shelf = Shelf(
+        [paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver."), paper("b", "A crate in Rust", language="Rust")]
+    )
+    settings = Settings(threads=ThreadSettings(uri=uri, retention_days=retention_days))
+    return Services(settings, shelf=shelf, sources=(shelf,), reranker=no_reranker, chat=chat_over(chat) if chat else None)
+
+
+async def searched(threads: Threads, query: str = "aspirin", **request: Any) -> SearchResponse:
+    return await final(threads.search("one", {"query": query, **request}))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "threads.sqlite") if request.param == "sqlite" else request.getfixturevalue("postgres")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A server of our own on loopback; it refuses to run as root."""
+    pytest.importorskip("psycopg")
+    initdb, postgres = map(_program, ("initdb", "postgres"))
+    if not (initdb and postgres):
+        pytest.skip("no Postgres server on this machine")
+    user = "nobody" if os.getuid() == 0 else None
+    folder = tempfile.mkdtemp(prefix="outrider-postgres-")
+    if user:
+        shutil.chown(folder, user)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options: dict[str, Any] = {"user": user, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([initdb, "-D", f"{folder}/data", "-U", "me", "--auth=trust", "--no-sync"], check=True, **options)
+    command = [postgres, "-D", f"{folder}/data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
+    server = subprocess.Popen(command, **options)
+    try:
+        address = f"postgresql://me:s3cret@127.0.0.1:{port}/postgres"
+        _reachable(address)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _program(name: str) -> str | None:
+    """Debian's package keeps them off the path."""
+    installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(installed[-1]) if installed else None)
+
+
+def _reachable(address: str) -> None:
+    import psycopg
+
+    for _ in range(300):
+        try:
+            psycopg.connect(address, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("Postgres did not start")
+
+
+async def test_a_thread_remembers_its_searches_lists_shows_and_forgets_them(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The same in SQLite and in Postgres, over several processes' worth of connections, and without a warning."""
+    with caplog.at_level(logging.WARNING):
+        async with threads_of(made(uri)) as threads:
+            first = await searched(threads)
+        async with threads_of(made(uri)) as threads:
+            second = await searched(threads)
+            assert first.strategy
+            assert second.strategy
+            assert second.strategy.queries != first.strategy.queries
+            assert [one.queries[0].text for one in second.strategy.earlier] == [first.strategy.queries[0].text]
+            assert (await threads.last("one"), await final(threads.resume("one"))) == (second, second)
+            assert [(run.thread, run.status) for run in await threads.listed()] == [("one", "ended")]
+            assert len(await threads.runs("one")) == 2
+            assert await threads.delete("one") == 2
+            assert await threads.listed() == ()
+            assert await threads.last("one") is None
+            with pytest.raises(BadRequest, match="no thread 'one'"):
+                await threads.runs("one")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_feedback_on_a_thread_reaches_the_model_with_what_was_searched_before(tmp_path: Path) -> None:
+    def says(asked: Asked) -> Reply:
+        words = asked.data.get("user_feedback")
+        return Reply({**PLAN, "queries": [{"text": "rust crate"}]}) if words == "only Rust" else by_kind(asked)
+
+    with ChatServer(says) as chat:
+        async with threads_of(made(str(tmp_path / "t"), chat)) as threads:
+            await searched(threads)
+            refined = await searched(threads, user_feedback="only Rust")
+        plans = [asked.data for asked in chat.requests if "request" in asked.data and "papers" not in asked.data]
+    assert refined.strategy
+    assert [query.text for query in refined.strategy.queries] == ["rust crate"]
+    assert [hit.doc_id for hit in refined.hits][:1] == ["b"]
+    assert json.dumps(plans[-1]).count("aspirin liver") >= 1
+
+
+async def test_what_nobody_goes_on_with_is_deleted(uri: str) -> None:
+    async with threads_of(made(uri)) as threads:
+        await searched(threads)
+    async with threads_of(made(uri, retention_days=1e-9)) as threads:
+        assert threads.expired == ("one",)
+        assert await threads.listed() == ()
+
+
+async def test_a_thread_that_another_process_goes_on_with_is_refused(tmp_path: Path) -> None:
+    async with threads_of(made(str(tmp_path / "t"))) as threads:
+        parts = threads.search("one", {"query": "aspirin"})
+        await anext(parts)
+        with pytest.raises(BadRequest, match="under way"):
+            await searched(threads)
+        other = Threads(threads.services, threads.store, holder="elsewhere:1")
+        with pytest.raises(BadRequest, match="under way"):
+            await searched(other)
+        await parts.aclose()
+        assert [run.status for run in await threads.runs("one")] == ["failed"]
+        assert (await final(threads.resume("one"))).hits[0].doc_id == "a"
+
+
+@pytest.mark.parametrize("name", ["", " x", "x" * 201, "a\nb", "\x1b[31m"])
+async def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
+    async with threads_of(made(str(tmp_path / "t"))) as threads:
+        with pytest.raises(BadRequest, match="1 to 200 printable"):
+            await final(threads.search(name, {"query": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [("/dev/null/x", "threads.uri"), ("mysql://me:s3cret@host/x", "postgresql"), ("postgresql://me:s3cret@127.0.0.1:1/x", "refused")],
+)
+async def test_a_place_that_cannot_be_one_is_an_error_without_the_password(uri: str, says: str) -> None:
+    with pytest.raises(ThreadError, match=says) as raised:
+        async with threads_of(made(uri)):
+            pass
+    assert "s3cret" not in str(raised.value)
+
+
+async def test_no_secret_is_kept(tmp_path: Path) -> None:
+    with ChatServer(by_kind) as chat:
+        async with threads_of(made(str(tmp_path / "t"), chat)) as threads:
+            parts = threads.search("one", {"query": "aspirin"})
+            async for kind, part in parts:
+                if kind == "custom" and part["event"] == "finished" and part["node"] == "fine_scorer":
+                    break
+            assert threads.store.ledger.connection.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()[0]
+            await parts.aclose()
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
+    assert (tmp_path / "t").stat().st_mode & 0o077 == 0
+
+
+def test_the_serializer_knows_everything_that_a_state_can_hold_and_nothing_else() -> None:
+    from langgraph._internal._serde import collect_allowlist_from_schemas
+
+    held = {one for one in collect_allowlist_from_schemas(schemas=[PipelineState]) if one[0].startswith("outrider.")}
+    named = {(kind.__module__, kind.__name__) for kind in state_types()}
+    assert named - held == {("outrider.state.request", "SearchRequest")}
+    assert not held - named
+
+
+def test_what_is_read_back_is_what_was_written() -> None:
+    """Also where a dataclass holds tuples, and a record lists of its own."""
+    path = Path_(anchor="a", relation="cites")
+    by = FoundBy(source="library", strategy="graph_neighbor", query="q", rank=1, paths=(path, path))
+    record = paper("a", "Aspirin", metadata={"list": [1, [2]]})
+    one = Candidate(record, found_by=(by,), tags=("x",), radar=({"dimension": "activity", "missing": ["stars"]},))
+    assert serializer().loads_typed(serializer().dumps_typed([one])) == [one]
+
+
+def test_a_type_that_no_state_holds_is_not_read_back(caplog: pytest.LogCaptureFixture) -> None:
+    written = serializer().dumps_typed(RunContext(max_calls=1))
+    assert isinstance(serializer().loads_typed(written), dict)
+
+
+def test_without_a_checkpointer_nothing_is_kept() -> None:
+    assert build(made("unused")).checkpointer is None
