@@ -20,12 +20,13 @@ from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
 from outrider.distiller import embedding, lexical, rhetoric
-from outrider.distiller.calibration import Calibration, fitted, write
+from outrider.distiller.calibration import fitted, write
 from outrider.distiller.classifier import Classifier
 from outrider.distiller.embedding import Embedding
 from outrider.distiller.engine import Engine, Weights, fit, logit
 from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
+from outrider.state.calibration import Calibration
 from outrider.training.distiller_classifier import Recipe, train
 
 FITTED_ON = "SciFact: scientific claims and the abstracts that support or refute them, half of the claims"

@@ -1,23 +1,27 @@
-"""One list of folders in five places, a wheel that holds what it should, and imports that stay light."""
+"""Packaging: the links, the lists of folders, wheel and sdist, import paths, and imports that stay light."""
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
+from outrider.moved import MOVED
+
 ROOT = Path(__file__).parents[1]
-LINKS = ROOT / "src" / "outrider"
+PACKAGE = ROOT / "src" / "outrider"
 HEAVY = ("torch", "lancedb", "pyarrow", "transformers", "trafilatura", "pypdf", "openpyxl", "fastapi", "langserve", "numpy")
 
 
@@ -32,22 +36,30 @@ def folders() -> set[str]:
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests", "docs"}
 
 
-def test_every_folder_has_a_link_and_every_link_a_folder(folders: set[str]) -> None:
-    """`src/outrider/graph -> ../../graph`, relative, so that a clone anywhere works."""
-    links = {path.name: str(path.readlink()) for path in LINKS.iterdir() if path.is_symlink()}
+def test_the_four_folders_at_the_top_have_links(folders: set[str]) -> None:
+    """`src/outrider/graph -> ../../graph`, relative, so that a clone anywhere works. Every other package is an ordinary folder."""
+    links = {path.name: str(path.readlink()) for path in PACKAGE.iterdir() if path.is_symlink()}
+    assert folders == {"graph", "nodes", "prompts", "state"}
     assert links == {name: f"../../{name}" for name in folders}
 
 
-def test_the_build_lint_and_layer_lists_name_the_same_folders(project: dict[str, Any], folders: set[str]) -> None:
-    """A folder that is missing in one of them would be left out of the wheel, or escape a rule."""
+def test_build_and_lint_name_the_four_folders(project: dict[str, Any], folders: set[str]) -> None:
+    """A folder that is missing in one of these lists would be left out of the wheel, or importable under its bare name."""
     build = project["tool"]["hatch"]["build"]
-    assert {path.removeprefix("/src/outrider/") for path in build["exclude"]} == folders
+    links = {f"src/outrider/{name}" for name in folders}
+    assert {path.removeprefix("/") for path in build["exclude"]} == links
     assert set(build["targets"]["wheel"]["only-include"]) == {"src/outrider", *folders}
     assert build["targets"]["wheel"]["sources"] == {"src/outrider": "outrider", **{name: f"outrider/{name}" for name in folders}}
+    assert set(project["tool"]["ruff"]["extend-exclude"]) == links
     banned = project["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
     assert {name: rule["msg"] for name, rule in banned.items()} == {name: f"import outrider.{name}" for name in folders}
+
+
+def test_every_package_has_its_layer(project: dict[str, Any]) -> None:
+    """A new folder below `src/outrider` needs its name in the layers and nothing else."""
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    assert sorted(name.strip() for layer in layers for name in layer.split("|")) == sorted(folders)
+    packages = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    assert sorted(name.strip() for layer in layers for name in layer.split("|")) == packages
 
 
 def test_constraints_pin_exact_versions_of_what_is_demanded(project: dict[str, Any]) -> None:
@@ -108,15 +120,64 @@ def _hatch(folder: Path, target: str, out: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_holds_every_module_and_prompt_and_nothing_else(wheel: Path, folders: set[str]) -> None:
+def test_the_wheel_holds_every_module_and_prompt_and_nothing_else(wheel: Path) -> None:
     """Each source file once, under `outrider`; the type marker, the prompts and the page's files with it; no generic top-level name."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"outrider"}
-    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md", ".html", ".css", ".js", ".svg"}]
-    wanted = {f"outrider/{path.relative_to(ROOT)}" for path in files}
-    assert wanted | {"outrider/py.typed", "outrider/__init__.py"} <= set(names)
+    assert {f"outrider/{path.relative_to(PACKAGE)}" for path in _package_files()} | {"outrider/py.typed"} <= set(names)
+
+
+def _package_files() -> list[Path]:
+    """All files of the package that an installation needs; `Path.rglob` would not follow the links."""
+    files = [Path(folder) / name for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in names]
+    return sorted(path for path in files if path.suffix in {".py", ".md", ".json", ".html", ".css", ".js", ".svg"})
+
+
+def test_a_clone_without_symbolic_links_builds_the_same_wheel(wheel: Path, folders: set[str], tmp_path: Path) -> None:
+    """Where git cannot make links it writes files with their targets. `pip install .` works there; an editable install does not."""
+    clone = tmp_path / "clone"
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "site", "tests", "bench", "results")
+    shutil.copytree(ROOT, clone, symlinks=True, ignore=ignored)
+    for name in folders:
+        link = clone / "src" / "outrider" / name
+        link.unlink()
+        link.write_text(f"../../{name}", encoding="utf-8")
+    _hatch(clone, "wheel", tmp_path)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as here, zipfile.ZipFile(wheel) as there:
+        assert sorted(here.namelist()) == sorted(there.namelist())
+
+
+def test_an_editable_install_imports_the_folders_at_the_top(tmp_path: Path, folders: set[str]) -> None:
+    """The links lead every import path to the real files, under one name."""
+    script = f"import importlib; print(*(importlib.import_module('outrider.' + name).__file__ for name in {sorted(folders)!r}))"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [Path(file).resolve() for file in done.stdout.split()] == [(ROOT / name / "__init__.py").resolve() for name in sorted(folders)]
+
+
+def test_langgraph_json_names_what_the_modules_hold() -> None:
+    """By module, since the path form would load a second copy."""
+    named = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+    paths = [named["http"]["app"], *(graph["path"] for graph in named["graphs"].values())]
+    assert paths
+    for path in paths:
+        module, name = path.split(":")
+        assert hasattr(import_module(module), name), path
+
+
+@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not on PATH")
+def test_pyright_resolves_every_import(tmp_path: Path) -> None:
+    """An editor finds every module without running code. Libraries of extras that are not installed do not count."""
+    settings = {"include": [str(PACKAGE)], "extraPaths": [str(ROOT / "src")], "typeCheckingMode": "basic", "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    done = subprocess.run(
+        ["pyright", "-p", tmp_path, "--outputjson", "--pythonpath", sys.executable], capture_output=True, text=True, check=False
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    assert [one["message"] for one in found if one.get("rule") == "reportMissingImports" and "outrider" in one["message"]] == []
 
 
 def test_the_wheel_imports_without_the_repository(wheel: Path, tmp_path: Path) -> None:
@@ -144,9 +205,29 @@ def test_imports_stay_light(module: str, tmp_path: Path) -> None:
     assert done.stdout.split() == []
 
 
-def test_every_public_module_says_what_it_is(folders: set[str]) -> None:
-    """A module without a docstring is a module nobody can find."""
-    files = sorted(file for name in folders for file in (ROOT / name).rglob("*.py"))
-    assert files
-    silent = [str(file.relative_to(ROOT)) for file in files if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
-    assert silent == []
+def test_every_module_has_a_docstring() -> None:
+    """Its first line is what a reader of the folder sees: at most 90 characters."""
+    files = [file for file in _package_files() if file.suffix == ".py"]
+    assert len(files) > 200
+    docstrings = {file: ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "" for file in files}
+    first = {str(file.relative_to(PACKAGE)): docstring.split("\n")[0] for file, docstring in docstrings.items()}
+        str(file.relative_to(PACKAGE)): (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
+        for file in files
+    }
+    assert [name for name, line in first.items() if not line] == []
+
+
+@pytest.mark.parametrize(("former", "today"), sorted(MOVED.items()))
+def test_a_former_import_path_gives_the_module_of_today(former: str, today: str) -> None:
+    """Programs written for the last release go on to work, and are warned once."""
+    for name in [name for name in sys.modules if name == former]:
+        del sys.modules[name]
+    with pytest.warns(DeprecationWarning, match=re.escape(today)):
+        module = import_module(former)
+    assert module is import_module(today)
+
+
+def test_what_never_was_is_not_found() -> None:
+    """Only documented paths have an alias."""
+    with pytest.raises(ModuleNotFoundError):
+        import_module("outrider.serve.nothing")

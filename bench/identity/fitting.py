@@ -1,6 +1,6 @@
-"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `src/outrider/linkage/evidence_weights.py`.
+"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `linkage/evidence_weights.py`.
 
-A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `src/outrider/linkage/evidence.py`: each pair of
+A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `linkage/evidence.py`: each pair of
 candidates is an example, and every set counts alike. Each pair is also shown with fields taken away, as the answers of services lack them,
 so that no weight leans on company that may be missing. Tafenoquine is left out: it only says which records have a duplicate, and so tests
 what was fitted elsewhere.

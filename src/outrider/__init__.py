@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+from outrider.moved import MovedModules
 from outrider.version import __version__ as __version__
 
 __all__ = [
@@ -53,6 +55,8 @@ _HOMES = {
     "SearchRequest": "outrider.state.request",
     "SearchResponse": "outrider.state.response",
 }
+
+sys.meta_path.append(MovedModules())
 
 
 def __getattr__(name: str) -> Any:

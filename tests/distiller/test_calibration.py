@@ -16,10 +16,10 @@ from outrider.distiller.calibration import (
     LOOKS,
     MOST_ABOVE,
     RARE,
-    Calibration,
     calibrate,
     chance_below,
     conformal_threshold,
+    explain_mismatch,
     rank,
     read,
     write,
@@ -27,6 +27,7 @@ from outrider.distiller.calibration import (
 from outrider.distiller.labelled_cases import Labelled, answering, labelled_lines
 from outrider.distiller.lexical import Lexical
 from outrider.distiller.units import cut
+from outrider.state.calibration import Calibration
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest
 from support.distiller_fakes import Fixed
@@ -164,4 +165,4 @@ def test_a_line_that_cannot_be_understood_is_named(line: str) -> None:
 
 def test_a_calibration_of_this_engine_only() -> None:
     found: Calibration = calibrate(Fixed([0.5]), [CASE] * 40, "")
-    assert "not for" in found.why_not(Lexical(), [], [])
+    assert "not for" in explain_mismatch(found, Lexical(), [], [])

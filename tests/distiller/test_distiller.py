@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.distiller.calibration import Calibration, Range
 from outrider.distiller.distiller import MAX_CHARS_READ, Distiller
 from outrider.distiller.engine import Scores
 from outrider.distiller.lexical import Lexical
 from outrider.distiller.selection import NOISE, Keeping
 from outrider.distiller.token_budget import token_bound
 from outrider.distiller.units import Cut, cut
+from outrider.state.calibration import Calibration, Range
 from outrider.state.distilling import Distilled, Reading
 from support.distiller_fakes import ODD, Fixed, texts
 

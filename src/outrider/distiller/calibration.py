@@ -20,17 +20,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from outrider.distiller.context_scores import lifted
 from outrider.distiller.engine import Engine, Scores
 from outrider.distiller.labelled_cases import Labelled, answering
 from outrider.distiller.units import Cut, cut
 from outrider.runtime.threads import stop_if_abandoned
-from outrider.state.distilling import Promise
+from outrider.state.calibration import Calibration, Range, parse_calibration
 from outrider.state.errors import BadRequest
 from outrider.state.ports import OnCount
 from outrider.text.words import STOP_WORDS, words
@@ -100,64 +99,31 @@ SAMPLE_CHARS = 20_000
 NOT_LATIN = re.compile("[^\x00-\u024f]")
 TIMES_LONGER = 4.0
 """A text of more units than so many times the longest one fitted on is another kind of text."""
-FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    low: float
-    high: float
+def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[Cut], scores: Scores) -> str:
+    """Why the promise cannot be given for these texts; empty where it can."""
+    if (engine.name, engine.revision) != (calibration.engine, calibration.revision):
+        return f"the threshold was fitted for {calibration.engine}, not for {engine.name}"
+    for one, own in zip(cuts, scores, strict=True):
+        if why := _explain_difference(calibration, one, own):
+            return f"{one.reading.doc_id} is unlike what the threshold was fitted on ({calibration.fitted_on}): {why}"
+    return ""
 
-    def holds(self, value: float) -> bool:
-        return self.low <= value <= self.high
 
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    engine: str
-    revision: str
-    keep_rate: float
-    threshold: float
-    pairs: int
-    fitted_on: str
-    """What the cases were, for people: the response carries it."""
-    removed: float
-    """Share of those texts' characters that this threshold leaves out."""
-    function_words: Range
-    """Share of English function words among a text's words: tells its language."""
-    latin: Range
-    """Share of Latin letters among a text's letters."""
-    best: Range
-    """The score of a text's best unit."""
-    most_units: int
-    fitted_at: str = ""
-    """ISO 8601, of one that a user made."""
-    version: int = FORMAT
-
-    def promise(self, why_not: str = "") -> Promise:
-        return Promise(self.keep_rate, self.fitted_on, self.pairs, why_not)
-
-    def why_not(self, engine: Engine, cuts: Sequence[Cut], scores: Scores) -> str:
-        """Why the promise cannot be given for these texts; empty where it can."""
-        if (engine.name, engine.revision) != (self.engine, self.revision):
-            return f"the threshold was fitted for {self.engine}, not for {engine.name}"
-        for one, own in zip(cuts, scores, strict=True):
-            if why := self._unlike(one, own):
-                return f"{one.reading.doc_id} is unlike what the threshold was fitted on ({self.fitted_on}): {why}"
-        return ""
-
-    def _unlike(self, one: Cut, own: Sequence[float]) -> str:
-        text = one.reading.text[:SAMPLE_CHARS]
-        if not self.latin.holds(latin_share(text)):
-            return "another script"
-        share = function_word_share(text)
-        if share is not None and not self.function_words.holds(share):
-            return "another language, or no prose"
-        if len(one.units) > TIMES_LONGER * self.most_units:
-            return f"it is far longer, {len(one.units):,} units"
-        if own and max(own) < self.best.low:
-            return "no unit of it seems to answer"
-        return ""
+def _explain_difference(calibration: Calibration, one: Cut, own: Sequence[float]) -> str:
+    """How one text differs from those that the threshold was fitted on; empty where it does not."""
+    text = one.reading.text[:SAMPLE_CHARS]
+    if not calibration.latin.holds(latin_share(text)):
+        return "another script"
+    share = function_word_share(text)
+    if share is not None and not calibration.function_words.holds(share):
+        return "another language, or no prose"
+    if len(one.units) > TIMES_LONGER * calibration.most_units:
+        return f"it is far longer, {len(one.units):,} units"
+    if own and max(own) < calibration.best.low:
+        return "no unit of it seems to answer"
+    return ""
 
 
 def calibrate(
@@ -241,22 +207,6 @@ def write(calibration: Calibration, file: Path) -> None:
 def read(file: Path) -> Calibration:
     """`BadRequest` where the file cannot be read or holds something else."""
     try:
-        return of_json(file.read_text(encoding="utf-8"), str(file))
+        return parse_calibration(file.read_text(encoding="utf-8"), str(file))
     except OSError as error:
         raise BadRequest(f"the calibration {file} cannot be read: {error.strerror or error}") from error
-
-
-def of_json(text: str, where: str) -> Calibration:
-    """`BadRequest` where it is something else, or was written by a newer Outrider."""
-    try:
-        return _of(json.loads(text))
-    except (ValueError, TypeError, KeyError) as error:
-        raise BadRequest(f"{where} is no calibration of this distiller; make one with `outrider library calibrate-distiller`") from error
-
-
-def _of(said: Mapping[str, Any]) -> Calibration:
-    ranges = {name: Range(**said[name]) for name in ("function_words", "latin", "best")}
-    found = Calibration(**{**said, **ranges})
-    if found.version != FORMAT or not 0 <= found.threshold <= 1:
-        raise ValueError(found.version)
-    return found

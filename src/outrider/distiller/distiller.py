@@ -8,10 +8,11 @@ from math import isinf
 from typing import Protocol
 
 from outrider.distiller.bypass import Worth, passed, why_bypass
-from outrider.distiller.calibration import Calibration
+from outrider.distiller.calibration import explain_mismatch
 from outrider.distiller.engine import Engine
 from outrider.distiller.selection import Chosen, Keeping, Shorten, choose, shown
 from outrider.distiller.units import Cut, cut
+from outrider.state.calibration import Calibration
 from outrider.state.distilling import Distilled, Frame, KeptUnit, Reading, unframed
 
 MAX_CHARS_READ = 2_000_000
@@ -65,7 +66,7 @@ class Distiller:
             engine=self.name,
             threshold=keeping.threshold,
             calibrated=fitting is not None,
-            promise=fitting.promise(_room(chosen) or fitting.why_not(self.engine, cuts, scores)) if fitting else None,
+            promise=fitting.promise(_room(chosen) or explain_mismatch(fitting, self.engine, cuts, scores)) if fitting else None,
             chars=sum(len(one.text) for one in readings),
             kept_chars=sum(unit.end - unit.start for unit in chosen.units),
             over_budget=chosen.over_budget,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from outrider.distiller.calibration import Calibration, read
+from outrider.distiller.calibration import read
 from outrider.distiller.classifier import Classifier
 from outrider.distiller.embedding import Embedder, Embedding
 from outrider.distiller.engine import Engine, Ensemble, Weights
@@ -17,6 +17,7 @@ from outrider.distiller.lexical import Lexical
 from outrider.distiller.llmlingua2 import LLMLingua2
 from outrider.distiller.rhetoric import Rhetoric
 from outrider.models.loading import device_for
+from outrider.state.calibration import Calibration
 from outrider.state.errors import BadRequest
 
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from outrider.distiller.calibration import Calibration, of_json
 from outrider.library.open_tables import append_rows, read_rows
+from outrider.state.calibration import Calibration, parse_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,8 @@ async def remember(connection: AsyncConnection, calibrations: Sequence[Calibrati
 async def newest(connection: AsyncConnection) -> tuple[Calibration, ...]:
     """One for each engine and its weights, by name. `BadRequest` where a newer Outrider wrote them."""
     rows = await read_rows(connection, NAME)
-    found = [of_json(row["calibration"], "the library's calibration") for row in sorted(rows, key=lambda row: str(row["fitted_at"]))]
+    found = [
+        parse_calibration(row["calibration"], "the library's calibration") for row in sorted(rows, key=lambda row: str(row["fitted_at"]))
+    ]
     latest = {(one.engine, one.revision): one for one in found}
     return tuple(latest[key] for key in sorted(latest))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from outrider.distiller.bypass import Worth
-from outrider.distiller.calibration import KEEP_RATE, Calibration, calibrate
+from outrider.distiller.calibration import KEEP_RATE, calibrate
 from outrider.distiller.distiller import Distiller as EngineDistiller
 from outrider.distiller.engine import Engine
 from outrider.distiller.labelled_cases import Labelled
@@ -26,6 +26,7 @@ from outrider.nodes.distiller import STEP, Distiller, Frames, context_of, distil
 from outrider.prompts import load
 from outrider.runtime.threads import run_in_thread
 from outrider.settings.model import DistillerSettings
+from outrider.state.calibration import Calibration
 from outrider.state.did_you_mean import did_you_mean
 from outrider.state.distilling import Distilled, Frame, Reading, unframed
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing

@@ -21,10 +21,10 @@ from outrider.state.errors import BadRequest, ModelUnavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from outrider.distiller.calibration import Calibration
     from outrider.distiller.labelled_cases import Labelled
     from outrider.library.library import Library
     from outrider.services import Services
+    from outrider.state.calibration import Calibration
     from outrider.training.loop import Recipe
     from outrider.training.model_card import TrainingReport
 

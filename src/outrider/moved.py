@@ -1,0 +1,47 @@
+"""Former import paths of documented modules, kept for one release with a warning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOVED = {
+    "outrider.retrieval.embed.embedder": "outrider.models.embed.embedder",
+    "outrider.serve.analyzing": "outrider.usecases.analyze",
+    "outrider.serve.cli": "outrider.interfaces.cli",
+    "outrider.serve.distilling": "outrider.usecases.distill",
+    "outrider.serve.files": "outrider.usecases.deduplicate",
+    "outrider.serve.python": "outrider.usecases.search",
+    "outrider.serve.reindexing": "outrider.usecases.reindex",
+    "outrider.serve.studio": "outrider.interfaces.studio",
+    "outrider.serve.systematic": "outrider.usecases.systematic",
+    "outrider.sources.calls.caller": "outrider.sources.http.client",
+    "outrider.sources.calls.service": "outrider.sources.http.service",
+}
+"""Former path -> path of today. The packages above a former path can be imported, too, and are empty."""
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Imports a module under its former path: the same module object, after a `DeprecationWarning`.
+
+    Stands last in `sys.meta_path`, so that it is asked only for what nothing else finds.
+    """
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        is_parent = any(former.startswith(f"{fullname}.") for former in MOVED)
+        return ModuleSpec(fullname, self, is_package=is_parent) if is_parent or fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of today in the place of the one that the import made."""
+        former = module.__name__
+        if (today := MOVED.get(former)) is not None:
+            warnings.warn(f"{former} is now {today}; the former path will go in the next release", DeprecationWarning, stacklevel=2)
+            sys.modules[former] = import_module(today)
