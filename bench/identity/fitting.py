@@ -20,7 +20,7 @@ from outrider.linkage.judge import MANUAL_WEIGHTS
 from outrider.linkage.keys import Keys, make_keys
 
 FITTED_ON = ("asysd", "dblp_acm", "cora")
-WEIGHTS = Path(__file__).parents[2] / "identity" / "weights.py"
+WEIGHTS = Path(__file__).parents[2] / "src" / "outrider" / "linkage" / "evidence_weights.py"
 RIDGE = 0.5
 """Strength of the pull to 0, in examples."""
 STEPS = 30
