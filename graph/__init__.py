@@ -1,1 +1,1 @@
-"""Wiring only: the pipeline on one page, its routes, and the guard around every node."""
+"""The graphs: nodes, routes, and the guard around every node."""

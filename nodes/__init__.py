@@ -1,1 +1,1 @@
-"""The stages of the pipeline, one a file. A node reads the state and returns an update; it knows adapters only as ports."""
+"""The stages of the pipeline: each reads the state and returns an update."""

@@ -1,6 +1,7 @@
-"""Texts for models, one Markdown file each: loaded once, placeholders checked, the version part of every provenance hash.
+"""Prompt texts, one Markdown file each, and the loader that checks their placeholders.
 
-What comes from outside (titles, abstracts, READMEs, feedback) is never part of such a text: it is `fenced` and sent beside it.
+A prompt's version is part of every provenance hash. Text from outside (titles, abstracts, READMEs, feedback) never becomes part of a
+prompt: `fenced` marks it as data, and it is sent beside the prompt.
 """
 
 from __future__ import annotations

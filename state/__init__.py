@@ -1,1 +1,1 @@
-"""What everyone may know: requests, records, hits, failures, ports. Imports nothing else of ours."""
+"""Types and ports that every layer may use; imports nothing else of Outrider."""

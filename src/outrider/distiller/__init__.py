@@ -1,1 +1,1 @@
-"""Only the sentences that answer: units of texts, their relevance to a query, which of them to keep, and a promise about it."""
+"""The sentences that answer: units, scoring engines, calibration, token budget."""

@@ -1,1 +1,1 @@
-"""Files into records, and records back into files."""
+"""Files and identifiers to records, and records back to files."""

@@ -1,1 +1,1 @@
-"""The doors: Python functions, the command line, HTTP. All of them return the same `SearchResponse`."""
+"""Command line, HTTP server, MCP server and web page: parse input, call a use case, render."""

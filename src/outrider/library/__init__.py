@@ -1,1 +1,1 @@
-"""Numeric machinery without a network: the library on LanceDB, its indexes and what is read from them."""
+"""The library on LanceDB: records, vectors, edges, exact indexes, fusion, maintenance."""

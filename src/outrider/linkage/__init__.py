@@ -1,1 +1,1 @@
-"""Record linkage: decides which records are one work."""
+"""Record linkage: decides which records are one work, and merges them."""

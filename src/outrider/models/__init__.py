@@ -1,1 +1,1 @@
-"""Models that Outrider calls or runs: chat, embeddings, rerankers."""
+"""Everything that calls or runs a model: chat, embeddings, rerankers."""

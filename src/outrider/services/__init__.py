@@ -1,4 +1,4 @@
-"""The composition root: the only place that constructs adapters, from the settings."""
+"""Composition root: the only place that constructs adapters, from the settings."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Settings: their types (`model`), their sources (`load`) and their display without secrets (`redact`)."""
+"""Settings: their types, their origins and their display without secrets."""

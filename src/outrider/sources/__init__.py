@@ -1,1 +1,1 @@
-"""The outside world and the library, each behind the same small protocol: a query in, ranked records out. One adapter a file."""
+"""Places to search: the HTTP client, the web, and one adapter for each service."""

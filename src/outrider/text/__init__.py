@@ -1,1 +1,1 @@
-"""Words, stems and sentences: what ranking, retrieval and identity agree on about text."""
+"""Words, stems, sentences, encodings and cleaning of text."""

@@ -1,1 +1,1 @@
-"""Use cases: what an interface calls, each over the services."""
+"""Use cases that the interfaces call: search, threads, analyze, systematic and others."""
