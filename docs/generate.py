@@ -1,15 +1,19 @@
-"""Writes the pages that follow from the code: the command's help and the settings. With `--check` it only compares.
+"""Generator of the pages that follow from the code: the command's help, the settings, the diagram of the layers.
 
-A stale page is then a failure. The page about the response is written by hand; the check makes sure that it names every field.
+With `--check` it only compares, and a stale page is a failure. The page about the response is written by hand; the check makes sure that
+it names every field.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import typer.main
 from pydantic import BaseModel, SecretStr
@@ -21,7 +25,8 @@ from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Facets, Failure, ResultSet, SearchResponse, SourceReport, Usage
 
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+REFERENCE = DOCS / "reference"
 NOTE = "<!-- Written by docs/generate.py; run `make docs` to refresh it. -->\n"
 ANSWER = (SearchResponse, Facets, DistilledContext, ContextUnit, SourceReport, Failure, Bypass, Usage, ResultSet)
 RESPONSE = (*ANSWER, Hit, Identifiers, FoundBy, Duplicate, Related)
@@ -110,6 +115,30 @@ def _parameter(parameter: Any) -> str:
     return f"| {names} | {f'`{_cell(str(default))}`' if default is not None else ''} | {_cell(parameter.help or '')} |"
 
 
+def layers_diagram() -> str:
+    """The layers of `pyproject.toml` as SVG, top to bottom; each package with the first line of its docstring."""
+    root = DOCS.parent
+    contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    boxes, y = [], 8
+    for layer in contracts[0]["layers"]:
+        names = [name.strip() for name in layer.split("|")]
+        height = 14 + 22 * len(names)
+        boxes.append(f'<rect x="8" y="{y}" width="864" height="{height}" rx="6" fill="#eef2fb" stroke="#5468a8"/>')
+        for row, name in enumerate(names):
+            module = ast.parse((root / "src" / "outrider" / name / "__init__.py").read_text(encoding="utf-8"))
+            summary = (ast.get_docstring(module) or "").partition("\n")[0]
+            text = f'<tspan font-weight="bold">{name}/</tspan><tspan x="190">{escape(summary)}</tspan>'
+            boxes.append(f'<text x="22" y="{y + 22 + 22 * row}">{text}</text>')
+        y += height + 8
+    style = 'font-family="system-ui, sans-serif" font-size="14" fill="#1b2342"'
+    title = "Layers of Outrider, top to bottom: a package imports only from those below it"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 {y}" role="img" {style}><title>{title}</title>\n'
+        + "\n".join(boxes)
+        + "\n</svg>\n"
+    )
+
+
 def missing_fields() -> list[str]:
     """Fields of the response that its page does not name."""
     page = (REFERENCE / "response.md").read_text(encoding="utf-8")
@@ -131,10 +160,11 @@ def _cell(text: str) -> str:
 def main() -> int:
     checking = sys.argv[1:] == ["--check"]
     stale = []
-    for name, text in (("settings.md", settings_page()), ("command.md", command_page())):
-        path = REFERENCE / name
+    pages = {"reference/settings.md": settings_page, "reference/command.md": command_page, "assets/layers.svg": layers_diagram}
+    for name, make_page in pages.items():
+        path, text = DOCS / name, make_page()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(f"docs/reference/{name} is stale; run `make docs`")
+            stale.append(f"docs/{name} is stale; run `make docs`")
             if not checking:
                 path.write_text(text, encoding="utf-8")
     problems = (stale if checking else []) + [f"docs/reference/response.md does not name {field}" for field in missing_fields()]
