@@ -87,6 +87,17 @@ async def test_on_disk_it_says_how_old_it_is(tmp_path: Path) -> None:
     disk.close()
 
 
+async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_written(tmp_path: Path) -> None:
+    at = 1_000.0
+    disk = DiskAnswers(tmp_path / "answers", clock=lambda: at)
+    writes = disk.put("key", b"body", HEADERS)
+    at = 4_600.0
+    assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
+    await writes
+    assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
+    disk.close()
+
+
 async def test_two_processes_share_the_folder(disk: DiskAnswers) -> None:
     await disk.put("ours", b"ours", {})
     script = (

@@ -13,10 +13,10 @@ import logging
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from outrider.runtime.background_loop import in_background, run_in_background
 from outrider.runtime.threads import before_exit
@@ -74,7 +74,7 @@ class Answers(Protocol):
 
     async def get(self, key: str) -> Kept | None: ...
 
-    async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None: ...
+    def put(self, key: str, body: bytes, headers: dict[str, str]) -> Coroutine[Any, Any, None]: ...
 
 
 class NoAnswers:
@@ -144,8 +144,12 @@ class Stored(ABC):
         value: object = self._under_way.get(key) or await self._forgiven(lambda: self._read(key), self.patience_s)
         return _unpacked(value, self.clock())
 
-    async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
+    def put(self, key: str, body: bytes, headers: dict[str, str]) -> Coroutine[Any, Any, None]:
+        """The answer's age counts from this call, and `get` finds it from now on; what is returned writes it."""
         value = self._under_way[key] = _packed(body, headers, self.clock())
+        return self._put(key, value)
+
+    async def _put(self, key: str, value: bytes) -> None:
         try:
             await self._forgiven(lambda: self._write(key, value), None)
         finally:
