@@ -27,7 +27,7 @@ from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import Services
-from outrider.services.distilling import distiller_of
+from outrider.services.distiller import distiller_of
 from outrider.services.nodes import dedup_of, enrich_of, scorer_of, translator_of
 from outrider.services.systematic import refuse_unreadable, systematic_of
 from outrider.state.pipeline import PipelineState, RunContext, Update

@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from outrider.services import Services
-from outrider.services.health import health
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
 from outrider.state.errors import SettingsError
+from outrider.usecases.health import health
 from support.chat_client import KEY, chat_over, llm_settings
 from support.chat_server import ChatServer, Reply
 

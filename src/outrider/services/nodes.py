@@ -22,7 +22,7 @@ from outrider.nodes.fine_scorer.waves import Settled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.plan_cache import KeptDrafts
 from outrider.nodes.translator.translator import Translator
-from outrider.services.distilling import distil
+from outrider.services.distiller import distil
 from outrider.services.sources import answers_of, detailers_of
 from outrider.sources.github.parse import normal_name
 from outrider.sources.github.repository import GithubDependencies

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.background_loop import run_in_background
-from outrider.services.distilling import distil
+from outrider.services.distiller import distil
 from outrider.state.did_you_mean import shown
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, UnreadableFile

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import outrider.services.health  # noqa: F401  (to be patched there)
+import outrider.usecases.health  # noqa: F401  (to be patched there)
 from outrider.interfaces.cli import run
 
 
@@ -34,7 +34,7 @@ def test_an_interruption_promises_only_what_is_so(
     shelved: Path, command: list[str], at: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module, name = at.split(".")
-    of = sys.modules["outrider.services.health" if name == "health" else f"outrider.interfaces.cli.{module}"]
+    of = sys.modules["outrider.usecases.health" if name == "health" else f"outrider.interfaces.cli.{module}"]
     monkeypatch.setattr(of, name, pressed)
     assert run([*command, "-l", str(shelved)]) == 130
     last = capsys.readouterr().err.splitlines()[-1]

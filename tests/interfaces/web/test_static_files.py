@@ -13,7 +13,7 @@ import pytest
 
 from outrider.interfaces.http.auth import hash_of
 from outrider.interfaces.web import static_files as files
-from outrider.interfaces.web.scoring import COUNTS, explain_scoring
+from outrider.interfaces.web.explain_scoring import COUNTS, explain_scoring
 from outrider.nodes.fine_scorer import dimensions
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings

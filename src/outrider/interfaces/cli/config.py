@@ -91,7 +91,7 @@ def _python() -> list[dict[str, str]]:
 
 def _engine(uri: str | None) -> list[dict[str, str]]:
     """Library, dense search, reranker, model; a library that is there and cannot be read is broken, the rest is there or missing."""
-    from outrider.services.health import health
+    from outrider.usecases.health import health
 
     with errors().status("Looking at the library and its models"):
         parts = wait_for(health(services(uri)))

@@ -60,7 +60,7 @@ def distill(
 async def _distilled(
     made: Services, query: str, files: list[Path], engine: str, model: str, max_tokens: int | None, *, bypass: bool, quiet: bool
 ) -> DistilledContext:
-    from outrider.services.distilling import distil
+    from outrider.services.distiller import distil
     from outrider.usecases.distill import readings_of_files
 
     bounds = made.settings.ingest

@@ -16,7 +16,7 @@ from outrider.interfaces.cli.options import FiltersOption, LibraryOption, read_f
 from outrider.interfaces.cli.terminal import note
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
-from outrider.usecases.hit_record import SUFFIXES, record_of
+from outrider.usecases.export import SUFFIXES, record_of
 
 if TYPE_CHECKING:
     from outrider.services import Services

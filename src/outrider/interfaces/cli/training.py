@@ -76,7 +76,7 @@ def read_labelled(file: Path) -> list[Labelled]:
 async def _fitted(
     made: Services, labelled: list[Labelled], name: str, engine: str, model: str, keep_rate: float, *, quiet: bool
 ) -> Calibration:
-    from outrider.services.distilling import calibrated
+    from outrider.services.distiller import calibrated
 
     with Progress("loading", quiet=quiet) as bar:
 
@@ -87,7 +87,7 @@ async def _fitted(
 
 
 async def _used(made: Services, engine: str) -> list[dict[str, Any]]:
-    from outrider.services.distilling import calibrations_in_use
+    from outrider.services.distiller import calibrations_in_use
 
     found = await calibrations_in_use(made, engine)
     return [

@@ -40,8 +40,8 @@ from outrider.interfaces.http.metrics import Metrics
 from outrider.interfaces.http.middleware import Envelope
 from outrider.interfaces.http.openapi import describe
 from outrider.interfaces.http.request_limits import Arrival
+from outrider.interfaces.http.run_registry import Runs
 from outrider.interfaces.http.run_search import Searching
-from outrider.interfaces.http.runs import Runs
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.offload import MODULES
 from outrider.runtime.workers import count_cores

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 
 from outrider.interfaces.http import metrics as meters
 from outrider.interfaces.http.problems import Refusal
-from outrider.services.health import health as engine_health
+from outrider.usecases.health import health as engine_health
 from outrider.version import __version__
 
 if TYPE_CHECKING:

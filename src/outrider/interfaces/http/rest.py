@@ -18,8 +18,8 @@ from pydantic import Field
 from outrider.interfaces.http.events import LAST
 from outrider.interfaces.http.openapi import ANALYSED, ANSWERED, ASKED, EVENTS, LIBRARY
 from outrider.interfaces.http.problems import Refusal, WrongField, response_of
+from outrider.interfaces.http.run_registry import Run, Runs
 from outrider.interfaces.http.run_search import thread_of
-from outrider.interfaces.http.runs import Run, Runs
 from outrider.services.nodes import named_of
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model

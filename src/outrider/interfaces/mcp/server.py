@@ -28,7 +28,7 @@ from outrider.state.records import LIBRARY
 from outrider.state.request import checked
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import analysed
-from outrider.usecases.hit_record import record_of
+from outrider.usecases.export import record_of
 from outrider.usecases.ingest import ingested
 from outrider.usecases.search import aexecute
 from outrider.usecases.systematic import asystematic

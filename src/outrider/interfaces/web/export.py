@@ -13,12 +13,12 @@ from outrider.interfaces.http.problems import Refusal
 from outrider.interfaces.http.rest import RunId, owner_of
 from outrider.state.request import MAX_TOP_K
 from outrider.state.response import SearchResponse
-from outrider.usecases.hit_record import SUFFIXES, record_of
+from outrider.usecases.export import SUFFIXES, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from outrider.interfaces.http.runs import Runs
+    from outrider.interfaces.http.run_registry import Runs
 
 MEDIA_TYPES = {
     "bibtex": "application/x-bibtex",

@@ -15,8 +15,8 @@ from pydantic import Field
 from outrider.graph.pipeline import DESCRIPTIONS
 from outrider.ingest.export import FORMATS
 from outrider.interfaces.web import static_files as files
+from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
 from outrider.interfaces.web.export import AnswerExport
-from outrider.interfaces.web.scoring import Explanation, explain_scoring
 from outrider.interfaces.web.systematic import Reviewing
 from outrider.services.systematic import FORMATS as RUN_FORMATS
 from outrider.services.systematic import world_of
@@ -27,7 +27,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.interfaces.http.admission import Gate
-    from outrider.interfaces.http.runs import Runs
+    from outrider.interfaces.http.run_registry import Runs
     from outrider.services import Services
 
 

@@ -11,7 +11,7 @@ import outrider
 from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.token_budget import token_bound
 from outrider.services import Services
-from outrider.services.distilling import calibrated, calibrations_in_use, distillers
+from outrider.services.distiller import calibrated, calibrations_in_use, distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, LibraryMissing, ModelUnavailable
