@@ -26,7 +26,7 @@ from outrider.distiller.embedding import Embedding
 from outrider.distiller.engine import Engine, Weights, fit, logit
 from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
-from outrider.state.calibration import Calibration
+from outrider.state.distilling import Calibration
 from outrider.training.distiller_classifier import Recipe, train
 
 FITTED_ON = "SciFact: scientific claims and the abstracts that support or refute them, half of the claims"

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from outrider.graph.guard import Guard
-from outrider.graph.routes import accepted, failed, read, scored
+from outrider.graph.guard import Guard, accepted, failed, read, scored
 from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker

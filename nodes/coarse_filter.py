@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from outrider.settings.model import CoarseFilterSettings
 from outrider.state.hits import Candidate, Rejected
 from outrider.state.intent import Constraints, NumberRange
-from outrider.state.languages import normal_language
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.records import Paper, Record, Repository
-from outrider.state.work_types import GENRES, normal_type
+from outrider.text.languages_and_work_types import GENRES, normal_language, normal_type
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime

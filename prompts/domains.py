@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from outrider.prompts import Prompt, load
-from outrider.state.did_you_mean import did_you_mean
-from outrider.state.errors import SettingsError
+from outrider.state.errors import SettingsError, did_you_mean
 
 DOMAINS = ("general", "biomedical", "computer_science", "software")
 """The first one adds nothing."""

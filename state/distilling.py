@@ -5,9 +5,12 @@ Here because the graph's nodes and the retrieval engine both need it and may not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from outrider.state.errors import BadRequest
 
 UnitKind = Literal["sentence", "heading", "item", "row", "code", "text"]
 """A `text` is whole: it was passed on as it is."""
@@ -103,3 +106,58 @@ class Distilled:
     def removed(self) -> float:
         """Share of the texts' characters that was left out, in [0, 1]."""
         return 1 - self.kept_chars / self.chars if self.chars else 0.0
+
+
+FORMAT = 1
+"""Version of the JSON form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    engine: str
+    revision: str
+    keep_rate: float
+    threshold: float
+    pairs: int
+    fitted_on: str
+    """What the cases were, for people: the response carries it."""
+    removed: float
+    """Share of those texts' characters that this threshold leaves out."""
+    function_words: Range
+    """Share of English function words among a text's words: tells its language."""
+    latin: Range
+    """Share of Latin letters among a text's letters."""
+    best: Range
+    """The score of a text's best unit."""
+    most_units: int
+    fitted_at: str = ""
+    """ISO 8601, of one that a user made."""
+    version: int = FORMAT
+
+    def promise(self, why_not: str = "") -> Promise:
+        return Promise(self.keep_rate, self.fitted_on, self.pairs, why_not)
+
+
+def parse_calibration(text: str, where: str) -> Calibration:
+    """`BadRequest` where it is something else, or was written by a newer Outrider."""
+    try:
+        return _from_json(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadRequest(f"{where} is no calibration of this distiller; make one with `outrider library calibrate-distiller`") from error
+
+
+def _from_json(values: Mapping[str, Any]) -> Calibration:
+    ranges = {name: Range(**values[name]) for name in ("function_words", "latin", "best")}
+    calibration = Calibration(**{**values, **ranges})
+    if calibration.version != FORMAT or not 0 <= calibration.threshold <= 1:
+        raise ValueError(calibration.version)
+    return calibration

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from outrider.state.did_you_mean import did_you_mean, shown
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean, shown
 from outrider.state.records import Identifiers, Record
 
 Scalar = str | int | bool

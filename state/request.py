@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from outrider.state.did_you_mean import did_you_mean
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean
 from outrider.state.filters import parse_filter
 from outrider.state.iteration import MAX_FEEDBACK_CHARS, Rounds
 from outrider.state.model import Model

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from outrider.nodes.analysis.analysis_cache import KeptAnalyses
 from outrider.nodes.enrich.identifier_lookup import looked_up
-from outrider.state.analysis import AnalysisState, AnalysisUpdate, Depending
+from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Depending
+from outrider.state.distilling import Reading
 from outrider.state.errors import NothingSearchable, SourceError
 from outrider.state.ports import Detailer, PageReader, Source
 from outrider.state.records import Paper, Record, Repository
+from outrider.state.response import DistilledContext
+
+if TYPE_CHECKING:
+    from outrider.state.ports import TextCache
 
 FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
@@ -150,3 +156,54 @@ def _not_found(named: Named, asked: Sequence[str], problems: Sequence[str]) -> s
     if not asked:
         return f"nobody can be asked for {what}: no source that is switched on knows {named.scheme}, or sources.offline is on"
     return f"{what} is not known to {', '.join(asked)}" + (f" ({'; '.join(problems)})" if problems else "")
+
+
+PATIENCE_S = 1.0
+"""A cache that takes longer is as good as none."""
+NOT_KEPT = {"target", "age_s", "timings_ms", "execution_time_ms", "usage"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnalyses:
+    texts: TextCache
+    fresh_s: float
+    made_with: str
+    """Model, settings and version: another's analysis is another."""
+
+    async def get(self, state: AnalysisState) -> AnalysisUpdate | None:
+        kept = await self.texts.get(self._key(state.target, state.question), PATIENCE_S)
+        if kept is None or kept.age_s >= self.fresh_s:
+            return None
+        try:
+            found = Analysis.model_validate_json(kept.text)
+        except ValidationError:
+            return None
+        update: AnalysisUpdate = {name: getattr(found, name) for name in Analysis.model_fields if name not in NOT_KEPT}  # type: ignore[assignment]
+        return {**update, "age_s": kept.age_s}
+
+    async def put(self, asked: str, done: AnalysisState) -> None:
+        """What something failed in is looked at again. `asked` is the question as it was put."""
+        if done.kind is not None and not done.failures:
+            said = Analysis.model_validate({name: getattr(done, name) for name in Analysis.model_fields})
+            await self.texts.put(self._key(done.target, asked), said.model_dump_json())
+
+    def _key(self, target: str, question: str) -> str:
+        return hashlib.sha256(f"analysis {json.dumps([target, question, self.made_with])}".encode()).hexdigest()
+
+
+Distil = Callable[[str, Reading, int], Awaitable[DistilledContext]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Reads record, question; writes context, notes."""
+
+    distil: Distil
+
+    async def __call__(self, state: AnalysisState, most_tokens: int) -> AnalysisUpdate:
+        record = state.record
+        assert record is not None  # noqa: S101 - the edge to this node is taken only with one
+        if not record.full_text():
+            return {"notes": (*state.notes, "there is no text of it to take sentences from")}
+        found = await self.distil(state.question, Reading(record.doc_id, record.full_text(), record.title, "[1]"), most_tokens)
+        return {"context": found}

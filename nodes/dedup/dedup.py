@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from outrider.nodes.dedup.cluster import Found, joined
+from outrider.nodes.dedup.cluster import Found, found_beside, joined
 from outrider.nodes.dedup.group import blocks_of
 from outrider.nodes.dedup.model_proposals import BLOCK, Pair, proposed
-from outrider.nodes.dedup.offload import found_beside
 from outrider.nodes.run_settings import rejected, run_budget, time_left
 from outrider.prompts import Prompt
 from outrider.runtime.workers import Workers

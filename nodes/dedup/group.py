@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from outrider.linkage.clustering import Groups
 from outrider.linkage.confirm_work import page_identifier, shared_identifier
 from outrider.linkage.merge import richness
 from outrider.linkage.prefilter import prefilter
-from outrider.nodes.dedup.merge import records_in
+from outrider.nodes.dedup.merge import VERSIONS, Link, records_in
 from outrider.nodes.dedup.model_proposals import Pair, askable
 from outrider.state.decisions import Decisions, pair_of
 from outrider.state.hits import Candidate
@@ -20,21 +20,11 @@ from outrider.state.records import Record
 if TYPE_CHECKING:
     from outrider.linkage.judge import Judgement, Weights
     from outrider.linkage.keys import Keys
-    from outrider.linkage.relations import Relation
 
-VERSIONS = frozenset({"preprint of", "version of"})
-"""Relations of one work to itself in another dress."""
 BEFORE = "joined before"
 NO_MORE = "same work as another duplicate"
 FAR = 99
 """Years apart, where one is not known."""
-
-
-class Link(NamedTuple):
-    one: str
-    """An id."""
-    other: str
-    relation: Relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from outrider.nodes.run_settings import rejected, run_budget, time_left
 from outrider.nodes.translator.boolean_syntax import conjunction
 from outrider.nodes.translator.model_plan import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
-from outrider.nodes.translator.next_round import renewed
 from outrider.nodes.translator.plan_cache import KeptDrafts, key_of
-from outrider.nodes.translator.rule_plan import EXPANSION, LEAST_EXPANSION, plan, searched, understand
+from outrider.nodes.translator.rule_plan import EXPANSION, LEAST_EXPANSION, plan, renewed, searched, understand
 from outrider.nodes.translator.sanitize_plan import expanded_of, filled, intent_of, queries_of, repositories_of
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat

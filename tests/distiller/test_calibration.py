@@ -27,8 +27,7 @@ from outrider.distiller.calibration import (
 from outrider.distiller.labelled_cases import Labelled, answering, labelled_lines
 from outrider.distiller.lexical import Lexical
 from outrider.distiller.units import cut
-from outrider.state.calibration import Calibration
-from outrider.state.distilling import Reading
+from outrider.state.distilling import Calibration, Reading
 from outrider.state.errors import BadRequest
 from support.distiller_fakes import Fixed
 

@@ -16,8 +16,7 @@ from outrider.distiller.lexical import Lexical
 from outrider.distiller.selection import NOISE, Keeping
 from outrider.distiller.token_budget import token_bound
 from outrider.distiller.units import Cut, cut
-from outrider.state.calibration import Calibration, Range
-from outrider.state.distilling import Distilled, Reading
+from outrider.state.distilling import Calibration, Distilled, Range, Reading
 from support.distiller_fakes import ODD, Fixed, texts
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=9)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from outrider.graph.guard import Guard
-from outrider.graph.routes import failed
+from outrider.graph.guard import Guard, failed
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt
 from outrider.state.pipeline import PipelineState, RunContext

@@ -6,7 +6,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from outrider.graph.guard import Guard
-from outrider.nodes.translator.next_round import word_set
+from outrider.nodes.translator.rule_plan import word_set
 from outrider.nodes.translator.translator import Translator
 from outrider.settings.model import RunSettings, StarsSettings
 from outrider.state.chat import Chat

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from outrider.linkage.merge import EMPTY, FILLED, WEB, fill_missing, merge_records, strip_page_values
 from outrider.nodes.dedup.cluster import deduplicated
-from outrider.nodes.enrich.save_texts import keepable, renewed
+from outrider.nodes.enrich.enrich import keepable, renewed
 from outrider.nodes.scout import records_of
 from outrider.state.hits import Scored
 from outrider.state.records import Identifiers, Page, Paper, Record

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.nodes.dedup.offload import MODULES
+from outrider.nodes.dedup.cluster import MODULES
 from outrider.runtime import workers as processes
 from outrider.runtime.workers import NoWorker, Workers, count_cores
 from support.worker_tasks import doubled, ending, failing, pid, ready, sleeping

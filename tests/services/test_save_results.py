@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from outrider.library.library import Library
 from outrider.library.location import LOCK
-from outrider.nodes.enrich.save_texts import ORIGIN, renewed
+from outrider.nodes.enrich.enrich import ORIGIN, renewed
 from outrider.services import save_results as keeping
 from outrider.services.save_results import ResultSaver, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
@@ -113,7 +113,7 @@ async def test_what_is_wrong_with_the_library_reaches_who_waits() -> None:
 
 SEARCH = """
 import asyncio, sys
-from outrider.nodes.enrich.save_texts import renewed
+from outrider.nodes.enrich.enrich import renewed
 from outrider.library.library import Library
 from outrider.services.save_results import ResultSaver
 from outrider.state.records import Paper

@@ -16,7 +16,7 @@ from filelock import FileLock
 from outrider.graph.pipeline import build
 from outrider.library.library import Library
 from outrider.library.location import LOCK
-from outrider.nodes.enrich import save_texts as enrich_keeping
+from outrider.nodes.enrich import enrich as enrich_keeping
 from outrider.services import Services
 from outrider.services import save_results as keeping
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings

@@ -14,7 +14,7 @@ from outrider.boolean.document import Document, Readable, normal_doi, texts
 from outrider.boolean.field_values import is_author, whole, whole_value
 from outrider.boolean.occurrences import Matcher, matchers, occurrences, standing_together
 from outrider.state.boolean import WORD_FIELDS, And, Dates, Everything, Field, Heading, Node, Not, Or, Pattern, Text, Words
-from outrider.state.languages import normal_language
+from outrider.text.languages_and_work_types import normal_language
 
 Test = Callable[[Document], bool]
 MANY = 24

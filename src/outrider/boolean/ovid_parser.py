@@ -18,7 +18,7 @@ from outrider.boolean.grammar import MAX_TERMS, Lexeme, parsed
 from outrider.boolean.occurrences import QUOTES, kept_words
 from outrider.boolean.tree_builder import Builder, Tags, adjacency
 from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
-from outrider.state.languages import normal_language
+from outrider.text.languages_and_work_types import normal_language
 
 _COMMENT = re.compile(r"\[[^\[\]]*\]")
 _FIRST = re.compile(r"\s*#?1\s*(?:[.):\t]|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)

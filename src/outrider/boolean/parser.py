@@ -15,8 +15,7 @@ from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.ovid_parser import OvidLine, ovid_tree
 from outrider.boolean.pubmed_parser import pubmed_tree
 from outrider.state.boolean import And, Node, Pattern, Text, Words, children
-from outrider.state.did_you_mean import did_you_mean, shown
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean, shown
 
 Syntax = Literal["pubmed", "ovid"]
 

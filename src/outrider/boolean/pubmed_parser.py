@@ -12,7 +12,7 @@ from outrider.boolean.grammar import Lexeme, parsed
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.tree_builder import Builder, Tags, adjacency
 from outrider.state.boolean import Field, Node
-from outrider.state.did_you_mean import did_you_mean
+from outrider.state.errors import did_you_mean
 
 UNTAGGED: Tags = (Tag("text", (Field.ALL,)),)
 UNCLOSED = "this quotation is never closed; it is read as ending before the next field tag, parenthesis or operator"

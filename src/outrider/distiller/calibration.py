@@ -29,7 +29,7 @@ from outrider.distiller.engine import Engine, Scores
 from outrider.distiller.labelled_cases import Labelled, answering
 from outrider.distiller.units import Cut, cut
 from outrider.runtime.threads import stop_if_abandoned
-from outrider.state.calibration import Calibration, Range, parse_calibration
+from outrider.state.distilling import Calibration, Range, parse_calibration
 from outrider.state.errors import BadRequest
 from outrider.state.ports import OnCount
 from outrider.text.words import STOP_WORDS, words

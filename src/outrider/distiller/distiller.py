@@ -12,8 +12,7 @@ from outrider.distiller.calibration import explain_mismatch
 from outrider.distiller.engine import Engine
 from outrider.distiller.selection import Chosen, Keeping, Shorten, choose, shown
 from outrider.distiller.units import Cut, cut
-from outrider.state.calibration import Calibration
-from outrider.state.distilling import Distilled, Frame, KeptUnit, Reading, unframed
+from outrider.state.distilling import Calibration, Distilled, Frame, KeptUnit, Reading, unframed
 
 MAX_CHARS_READ = 2_000_000
 """Of one text, about a thousand pages; of a longer one the rest is left out, which is said."""

@@ -17,7 +17,7 @@ from outrider.distiller.lexical import Lexical
 from outrider.distiller.llmlingua2 import LLMLingua2
 from outrider.distiller.rhetoric import Rhetoric
 from outrider.models.loading import device_for
-from outrider.state.calibration import Calibration
+from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
 
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]

@@ -15,8 +15,7 @@ from pydantic import JsonValue
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.record_draft import OWN_ID, Draft, identifiers_of, with_own_ids
 from outrider.ingest.values import TooDeep, clean, empty, parted_authors, scalar
-from outrider.state.did_you_mean import did_you_mean
-from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
+from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
 from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
 
 NAMES: dict[str, tuple[str, ...]] = {

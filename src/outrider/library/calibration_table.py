@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from outrider.library.open_tables import append_rows, read_rows
-from outrider.state.calibration import Calibration, parse_calibration
+from outrider.state.distilling import Calibration, parse_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from outrider.state.decisions import Decision
 from outrider.state.reranking import Verdict
 
 if TYPE_CHECKING:
-    from outrider.state.calibration import Calibration
+    from outrider.state.distilling import Calibration
 
 
 class Beside(Handles):

@@ -26,10 +26,8 @@ from outrider.nodes.distiller import STEP, Distiller, Frames, context_of, distil
 from outrider.prompts import load
 from outrider.runtime.threads import run_in_thread
 from outrider.settings.model import DistillerSettings
-from outrider.state.calibration import Calibration
-from outrider.state.did_you_mean import did_you_mean
-from outrider.state.distilling import Distilled, Frame, Reading, unframed
-from outrider.state.errors import BadRequest, LibraryError, LibraryMissing
+from outrider.state.distilling import Calibration, Distilled, Frame, Reading, unframed
+from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, did_you_mean
 from outrider.state.response import DistilledContext
 
 if TYPE_CHECKING:

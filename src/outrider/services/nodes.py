@@ -9,10 +9,8 @@ import json
 from typing import TYPE_CHECKING
 
 from outrider.ingest.targets import PAGE, target_of
-from outrider.nodes.analysis.analysis_cache import KeptAnalyses
-from outrider.nodes.analysis.evidence import Evidence
 from outrider.nodes.analysis.ratings import Ratings
-from outrider.nodes.analysis.subject import Named, Subject
+from outrider.nodes.analysis.subject import Evidence, KeptAnalyses, Named, Subject
 from outrider.nodes.analysis.surroundings import Surroundings
 from outrider.nodes.dedup.dedup import Dedup
 from outrider.nodes.enrich.enrich import Enrich

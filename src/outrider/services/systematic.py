@@ -31,8 +31,7 @@ from outrider.sources.http.service import Service
 from outrider.sources.openalex.search import Openalex
 from outrider.sources.pubmed.search import Pubmed
 from outrider.sources.semantic_scholar.search import SemanticScholar
-from outrider.state.did_you_mean import did_you_mean, shown
-from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly
+from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shown
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource
 from outrider.systematic_search import audit_log as audit

@@ -15,8 +15,7 @@ from outrider.settings.schema import Entry, find_leaf, is_group, leaves, section
 from outrider.settings.section import is_secret
 from outrider.settings.sources import SourcesSettings
 from outrider.settings.yaml_file import parse_value
-from outrider.state.did_you_mean import nearest
-from outrider.state.errors import SettingsError
+from outrider.state.errors import SettingsError, nearest
 from outrider.text.addresses import origin
 
 PREFIX = "OUTRIDER_"

@@ -31,8 +31,7 @@ from outrider.settings.model import Settings
 from outrider.settings.schema import Entry, find_leaf, leaves, split_name, suggest
 from outrider.settings.untrusted_file import check_untrusted_file
 from outrider.settings.yaml_file import read_yaml
-from outrider.state.did_you_mean import shown
-from outrider.state.errors import SettingsError
+from outrider.state.errors import SettingsError, shown
 
 FILE_NAME = "search_config.yaml"
 DOMAIN_NAME = "llm.domain"

@@ -15,8 +15,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from outrider.settings.section import ApiKey, Section
 from outrider.settings.serving import ServeSettings
 from outrider.settings.sources import CacheSettings, SourcesSettings
-from outrider.state.languages import normal_language
-from outrider.state.work_types import TYPES, normal_type
+from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
 
 MEBIBYTE = 2**20
 

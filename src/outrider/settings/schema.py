@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.settings.model import Settings
-from outrider.state.did_you_mean import nearest
+from outrider.state.errors import nearest
 
 CLOSE = 0.7
 """Similarity at which a whole name, or its last part, is preferred to any less similar whole name."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.background_loop import run_in_background
 from outrider.services.distiller import distil
-from outrider.state.did_you_mean import shown
 from outrider.state.distilling import Reading
-from outrider.state.errors import BadRequest, UnreadableFile
+from outrider.state.errors import BadRequest, UnreadableFile, shown
 from outrider.state.hits import Hit
 from outrider.state.records import BaseRecord, Record
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.nodes.dedup import offload as module
-from outrider.nodes.dedup.cluster import Found, found_in
-from outrider.nodes.dedup.offload import MODULES, answered, found_beside
+from outrider.nodes.dedup import cluster as module
+from outrider.nodes.dedup.cluster import MODULES, Found, answered, found_beside, found_in
 from outrider.state.decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Record

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from outrider.nodes.enrich.enrich import Enrich
+from outrider.nodes.enrich.enrich import ORIGIN, Enrich
 from outrider.nodes.enrich.identifier_lookup import ways_to
-from outrider.nodes.enrich.save_texts import ORIGIN
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, RunSettings
 from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import (

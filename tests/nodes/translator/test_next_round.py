@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.next_round import renewed
-from outrider.nodes.translator.rule_plan import plan, understand
+from outrider.nodes.translator.rule_plan import plan, renewed, understand
 from outrider.settings.model import StarsSettings
 from outrider.state.intent import PlannedQuery
 from outrider.state.iteration import EarlierQuery, EarlierStrategy

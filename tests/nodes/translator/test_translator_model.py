@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.nodes.translator.boolean_syntax import parses
-from outrider.nodes.translator.next_round import boolean_set, word_set
+from outrider.nodes.translator.rule_plan import boolean_set, word_set
 from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget

@@ -9,8 +9,7 @@ from outrider.ingest.export.csv_json import CsvWriter, JsonLinesWriter, JsonWrit
 from outrider.ingest.export.markdown import MarkdownWriter
 from outrider.ingest.export.ris import RisWriter
 from outrider.ingest.export.writer import Writer
-from outrider.state.did_you_mean import did_you_mean
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean
 
 __all__ = ["FORMATS", "Writer", "writer"]
 

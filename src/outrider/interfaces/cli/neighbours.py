@@ -11,8 +11,7 @@ import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.interfaces.cli.terminal import console, note, plain, table
-from outrider.state.did_you_mean import did_you_mean, shown
-from outrider.state.errors import BadRequest
+from outrider.state.errors import BadRequest, did_you_mean, shown
 
 if TYPE_CHECKING:
     from outrider.library.search_engine import Engine

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outrider.distiller.labelled_cases import Labelled
     from outrider.library.library import Library
     from outrider.services import Services
-    from outrider.state.calibration import Calibration
+    from outrider.state.distilling import Calibration
     from outrider.training.loop import Recipe
     from outrider.training.model_card import TrainingReport
 

@@ -43,7 +43,7 @@ from outrider.interfaces.http.request_limits import Arrival
 from outrider.interfaces.http.run_registry import Runs
 from outrider.interfaces.http.run_search import Searching
 from outrider.interfaces.web import routes as page
-from outrider.nodes.dedup.offload import MODULES
+from outrider.nodes.dedup.cluster import MODULES
 from outrider.runtime.workers import count_cores
 from outrider.state.errors import SearchError
 from outrider.version import __version__

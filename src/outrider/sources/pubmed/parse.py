@@ -14,9 +14,9 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.languages import normal_language
 from outrider.state.records import Edge, Identifiers, Paper
 from outrider.text.clean import flat
+from outrider.text.languages_and_work_types import normal_language
 
 ARTICLES = ("PubmedArticle", "PubmedBookArticle")
 NOTICES = (

@@ -18,7 +18,6 @@ from outrider.sources.http.client import Params
 from outrider.sources.openalex import parse as records
 from outrider.sources.openalex.search import PER_PAGE
 from outrider.state.boolean import LACKING, Field, Node
-from outrider.state.languages import normal_language
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
 from outrider.systematic_search.services.client import Asker
@@ -27,6 +26,7 @@ from outrider.systematic_search.services.relax import Bound, Term
 from outrider.systematic_search.services.slice_reader import CursorReader, harvested
 from outrider.systematic_search.services.translate import Filters, rendered, translated, values_of, years_of
 from outrider.systematic_search.services.verify_hits import Judge, Sight, seen_without_tags
+from outrider.text.languages_and_work_types import normal_language
 
 NAME = records.NAME
 FIELD = "title_and_abstract.search.exact"

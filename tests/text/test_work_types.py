@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.state.work_types import GENRES, TYPES, normal_type
+from outrider.text.languages_and_work_types import GENRES, TYPES, normal_type
 
 
 @pytest.mark.parametrize(

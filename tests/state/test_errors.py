@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from outrider.state.did_you_mean import did_you_mean, nearest, shown
+from outrider.state.errors import did_you_mean, nearest, shown
 
 
 def test_the_nearest_known_name_is_offered() -> None:
