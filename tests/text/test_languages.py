@@ -32,6 +32,6 @@ def test_the_register_is_of_two_letters_each_with_codes_and_a_name() -> None:
 
 
 @given(st.text(max_size=20) | st.sampled_from(sorted(_language_codes())))
-def test_what_is_normal_stays_so(said: str) -> None:
+def test_what_is_normal_stays_so(spelling: str) -> None:
     normal = normal_language(spelling)
     assert normal is None or (normal_language(normal) == normal and 2 <= len(normal) <= 3)
