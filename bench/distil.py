@@ -18,13 +18,13 @@ from bench.model import KEPT, NAME, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
 from bench.report import Cell, Report, progress
 from outrider.distiller.calibration import FAR_BELOW, KEEP_RATE, conformal_threshold, removed_share
-from outrider.distiller.classifier import Classifier
-from outrider.distiller.context_scores import lifted
-from outrider.distiller.embedding import Embedding
-from outrider.distiller.engine import Engine, Scores, Weights, fit, logit
-from outrider.distiller.lexical import Lexical
-from outrider.distiller.presets import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
-from outrider.distiller.rhetoric import Rhetoric
+from outrider.distiller.engines.classifier import Classifier
+from outrider.distiller.engines.embedding import Embedding
+from outrider.distiller.engines.ensemble import Engine, Scores, Weights, fit, logit
+from outrider.distiller.engines.lexical import Lexical
+from outrider.distiller.engines.rhetoric import Rhetoric
+from outrider.distiller.engines.select import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
+from outrider.distiller.selection import lifted
 from outrider.training.rerank_evaluation import sign_flip_p
 
 SPLITS, MANY, FOLDS = 20, 1_000, 5

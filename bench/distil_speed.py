@@ -14,11 +14,11 @@ from typing import Any
 
 from bench.model import Remembering, model_folder
 from bench.rationales import Case
-from outrider.distiller.classifier import BATCH_TOKENS, Classifier
 from outrider.distiller.distiller import Distiller
-from outrider.distiller.embedding import Embedding
-from outrider.distiller.engine import Engine
-from outrider.distiller.token_budget import tokens_of
+from outrider.distiller.engines.classifier import BATCH_TOKENS, Classifier
+from outrider.distiller.engines.embedding import Embedding
+from outrider.distiller.engines.ensemble import Engine
+from outrider.distiller.token_counter import tokens_of
 from outrider.distiller.units import Cut
 from outrider.state.distilling import Reading
 

@@ -19,15 +19,15 @@ from pathlib import Path
 from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
-from outrider.distiller import embedding, lexical, rhetoric
 from outrider.distiller.calibration import fitted, write
-from outrider.distiller.classifier import Classifier
-from outrider.distiller.embedding import Embedding
-from outrider.distiller.engine import Engine, Weights, fit, logit
+from outrider.distiller.engines import embedding, lexical, rhetoric
+from outrider.distiller.engines.classifier import Classifier
+from outrider.distiller.engines.embedding import Embedding
+from outrider.distiller.engines.ensemble import Engine, Weights, fit, logit
+from outrider.distiller.engines.select import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
 from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.presets import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
 from outrider.state.distilling import Calibration
-from outrider.training.distiller_classifier import Recipe, train
+from outrider.training.train_distiller import Recipe, train
 
 FITTED_ON = "SciFact: scientific claims and the abstracts that support or refute them, half of the claims"
 

@@ -17,7 +17,7 @@ from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
 from outrider.state.records import Record
 from outrider.state.response import Bypass, Failure
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.linkage.judge import Judgement

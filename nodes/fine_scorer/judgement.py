@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, JsonValue, WithJsonSchema
 
 from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.pipeline import PipelineState
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 QUERY_CHARS = 1_000
 """A longer request is cut: every call would pay for it."""

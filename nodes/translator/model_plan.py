@@ -18,7 +18,7 @@ from outrider.state.chat import Asked, Budget, Chat
 from outrider.state.iteration import EarlierStrategy
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 STARS = ("popular_min", "mature_min", "emerging_min", "emerging_max", "lightweight_max")
 MAX_OUTPUT_TOKENS = 1_500

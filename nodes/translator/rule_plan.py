@@ -17,7 +17,7 @@ from outrider.state.errors import NothingSearchable
 from outrider.state.intent import IntentType, ParsedIntent, PlannedQuery, SearchStrategy
 from outrider.state.iteration import MAX_EARLIER_CHARS, EarlierStrategy
 from outrider.state.request import RetrieverType, SearchMode, SearchRequest, searchable
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 from outrider.text.words import STOP_WORDS, stems
 
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")

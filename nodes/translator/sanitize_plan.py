@@ -13,7 +13,7 @@ from outrider.nodes.translator.rule_plan import concepts as key_phrases
 from outrider.settings.model import StarsSettings
 from outrider.state.intent import Constraints, IntentType, NumberRange, ParsedIntent, PlannedQuery, RepositoryWishes
 from outrider.state.request import searchable
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 from outrider.text.words import stems
 
 MAX_QUERIES = 4

@@ -11,7 +11,7 @@ import pytest
 from bench import distil, rationales
 from bench.distil_speed import Speed, together
 from bench.rationales import Case
-from outrider.distiller.engine import Weights
+from outrider.distiller.engines.ensemble import Weights
 
 SENTENCES = ["Mice sleep at night.", "Aspirin lowers risk.", "Cats purr.", "It helps adults."]
 

@@ -24,8 +24,8 @@ from outrider.distiller.calibration import (
     read,
     write,
 )
+from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.labelled_cases import Labelled, answering, labelled_lines
-from outrider.distiller.lexical import Lexical
 from outrider.distiller.units import cut
 from outrider.state.distilling import Calibration, Reading
 from outrider.state.errors import BadRequest

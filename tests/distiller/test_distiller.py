@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.distiller.distiller import MAX_CHARS_READ, Distiller
-from outrider.distiller.engine import Scores
-from outrider.distiller.lexical import Lexical
+from outrider.distiller.distiller import MAX_CHARS_READ, Distiller, Worth, passed, why_bypass
+from outrider.distiller.engines.ensemble import Scores
+from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.selection import NOISE, Keeping
-from outrider.distiller.token_budget import token_bound
+from outrider.distiller.token_counter import token_bound
 from outrider.distiller.units import Cut, cut
 from outrider.state.distilling import Calibration, Distilled, Range, Reading
 from support.distiller_fakes import ODD, Fixed, texts
@@ -186,3 +187,27 @@ def test_readings_are_not_changed() -> None:
     before = [replace(one) for one in readings]
     Distiller(Lexical()).distil("mouse", readings)
     assert readings == before
+
+
+def test_short_texts_and_dear_engines_are_bypassed() -> None:
+    assert "short already" in why_bypass(100, 5, Worth(short_tokens=100))
+    assert why_bypass(101, 5, Worth(short_tokens=100)) == ""
+    dear = Worth(0, token_ms=5.0, units_a_second=50.0, left_out=0.3)
+    assert why_bypass(1_000, 50, dear) == ""  # 1 s against 1.5 s
+    assert "1.6 s" in why_bypass(1_000, 80, dear)
+    assert why_bypass(1_000, 80, Worth(0, 0.0, 50.0)) == ""
+
+
+@given(st.lists(texts, max_size=3), st.integers(0, 200), st.sampled_from([1.0, math.inf]))
+def test_what_passes_is_whole_and_fits(said: list[str], most: int, rate: float) -> None:
+    readings = [Reading(f"d{at}", text, key=f"[{at + 1}]") for at, text in enumerate(said)]
+    found = Distiller(Fixed([0.9]), keeping=Keeping(max_tokens=most), worth=Worth(units_a_second=rate)).distil("q", readings)
+    assert token_bound(found.text) == found.tokens <= most
+    if found.bypassed:
+        assert [unit.text for unit in found.units] == [text.strip() for text in said if text.strip()]
+        assert all(unit.text == said[int(unit.doc_id[1:])][unit.start : unit.end] for unit in found.units)
+        assert found.removed == 0
+
+
+def test_a_text_of_blanks_gives_nothing() -> None:
+    assert passed([Reading("a", " \n")]) == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.distiller.distiller import Distiller as EngineDistiller
 from outrider.distiller.selection import Keeping
-from outrider.distiller.token_budget import token_bound
+from outrider.distiller.token_counter import token_bound
 from outrider.nodes.distiller import Distiller, Frames, context_of, distilled, with_spans
 from outrider.prompts import load
 from outrider.runtime.threads import stop_if_abandoned

@@ -9,7 +9,7 @@ import pytest
 
 import outrider
 from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.token_budget import token_bound
+from outrider.distiller.token_counter import token_bound
 from outrider.services import Services
 from outrider.services.distiller import calibrated, calibrations_in_use, distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from outrider.distiller.engine import Scores
+from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.units import Cut
 
 ODD = (

@@ -10,11 +10,11 @@ import yaml
 
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest, ModelUnavailable
-from outrider.training import cross_encoder as model
-from outrider.training.loop import Recipe
+from outrider.training import trainable_cross_encoder as model
 from outrider.training.model_card import FRONT_MATTER, licence_of
 from outrider.training.output_folder import RECORD, refuse_foreign, replacing, trained_on
 from outrider.training.train_reranker import train_reranker
+from outrider.training.training_loop import Recipe
 
 QUICK = Recipe(pairs=150, epochs=1, max_length=48, learning_rate=1e-3)
 

@@ -24,9 +24,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from outrider.distiller.context_scores import lifted
-from outrider.distiller.engine import Engine, Scores
+from outrider.distiller.engines.ensemble import Engine, Scores
 from outrider.distiller.labelled_cases import Labelled, answering
+from outrider.distiller.selection import lifted
 from outrider.distiller.units import Cut, cut
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.distilling import Calibration, Range, parse_calibration

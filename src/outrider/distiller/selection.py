@@ -18,12 +18,57 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from outrider.distiller.context_scores import lifted
-from outrider.distiller.engine import Scores
-from outrider.distiller.token_budget import CountTokens, token_bound
+from outrider.distiller.engines.ensemble import Scores
+from outrider.distiller.token_counter import CountTokens, token_bound
 from outrider.distiller.units import Cut
-from outrider.state.distilling import Frame, KeptUnit, Span, unframed
+from outrider.state.distilling import Frame, KeptUnit, Span, Why, unframed
 from outrider.text.words import stems
+
+REFERS = re.compile(
+    r"""["'“‘(\[]*(?:
+      (?:this|these|that|those)\b(?!\s+(?:study|paper|article|work|review|trial|report|survey|thesis|book|chapter|section|document)\b)
+    | (?:it|its|they|them|their|he|his|him|she|her|hers|such|both|neither|either|which)\b
+    | the\s+(?:former|latter|same)\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Begins a unit that points back at the one before it, and not at the whole work ("this study")."""
+MOST_BACK = 2
+"""Units before one that are lifted for its sake, where the one before points back as well."""
+
+
+def lifted(cut: Cut, scores: Sequence[float]) -> tuple[list[float], list[Why]]:
+    """Scores not below those given, and why each is what it is."""
+    found = list(scores)
+    why: list[Why] = ["relevant"] * len(found)
+    _lift_what_is_referred_to(cut, scores, found, why)
+    _lift_headings(cut, found, why)
+    return found, why
+
+
+def _lift_what_is_referred_to(cut: Cut, scores: Sequence[float], found: list[float], why: list[Why]) -> None:
+    refers = [bool(REFERS.match(cut.reading.text, unit.start, unit.end)) and unit.kind == "sentence" for unit in cut.units]
+    for at, score in enumerate(scores):
+        back = at
+        while refers[back] and back > 0 and at - back < MOST_BACK and cut.units[back - 1].kind in ("sentence", "item"):
+            back -= 1
+            if score > found[back]:
+                found[back], why[back] = score, "context"
+
+
+def _lift_headings(cut: Cut, found: list[float], why: list[Why]) -> None:
+    """Each heading to the best score of its section, that of a part of the section included."""
+    open_headings: list[int] = []
+    for at, unit in enumerate(cut.units):
+        if unit.kind == "heading":
+            while open_headings and cut.units[open_headings[-1]].level >= unit.level:
+                open_headings.pop()
+        for heading in open_headings:
+            if found[at] > found[heading]:
+                found[heading], why[heading] = found[at], "heading"
+        if unit.kind == "heading":
+            open_headings.append(at)
+
 
 ALIKE = 0.8
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")

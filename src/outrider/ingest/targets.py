@@ -16,7 +16,7 @@ from outrider.sources.github.parse import normal_name
 from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import BadRequest
 from outrider.state.records import Identifiers
-from outrider.text.addresses import without_password
+from outrider.text.sanitize import without_password
 
 LINK = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 PAGE = "page"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from outrider.runtime.tracing import RUN
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.settings.redact import Redactor

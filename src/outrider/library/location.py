@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from outrider.library.shutdown import SHUTDOWN_DELAY
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
-from outrider.text.addresses import without_password
+from outrider.text.sanitize import without_password
 
 T = TypeVar("T")
 Standing = Literal["missing", "empty", "library", "foreign"]

@@ -22,7 +22,7 @@ from outrider.services.thread_ledger import Ledger
 from outrider.state.errors import MissingExtra, ThreadError
 from outrider.state.pipeline import PipelineState
 from outrider.state.request import SearchRequest
-from outrider.text.addresses import without_password
+from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from outrider.distiller.bypass import Worth
 from outrider.distiller.calibration import KEEP_RATE, calibrate
 from outrider.distiller.distiller import Distiller as EngineDistiller
-from outrider.distiller.engine import Engine
+from outrider.distiller.distiller import Worth
+from outrider.distiller.engines.ensemble import Engine
+from outrider.distiller.engines.select import EngineName, calibration_of, engine_of, llmlingua_of, units_a_second
 from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.presets import EngineName, calibration_of, engine_of, llmlingua_of, units_a_second
 from outrider.distiller.selection import THRESHOLD, Keeping
-from outrider.distiller.token_budget import CountTokens, token_bound, tokens_of
+from outrider.distiller.token_counter import CountTokens, token_bound, tokens_of
 from outrider.library.location import Place
 from outrider.nodes.distiller import STEP, Distiller, Frames, context_of, distilled
 from outrider.prompts import load

@@ -25,7 +25,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Document, Page, Paper, Record, Repository
 from outrider.state.request import KNOWN_SOURCES, source_plugins
-from outrider.text.addresses import HIDDEN, told
+from outrider.text.sanitize import HIDDEN, told
 
 Result = TypeVar("Result")
 Settings = Mapping[str, JsonValue]

@@ -16,7 +16,7 @@ from outrider.settings.section import is_secret
 from outrider.settings.sources import SourcesSettings
 from outrider.settings.yaml_file import parse_value
 from outrider.state.errors import SettingsError, nearest
-from outrider.text.addresses import origin
+from outrider.text.sanitize import origin
 
 PREFIX = "OUTRIDER_"
 LIBRARY_VARIABLE = "OUTRIDER_LIBRARY"

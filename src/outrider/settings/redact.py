@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr
 
 from outrider.settings.model import Settings
 from outrider.settings.section import is_secret
-from outrider.text.addresses import HIDDEN, without_password
+from outrider.text.sanitize import HIDDEN, without_password
 
 SHORTEST = 6
 """Characters of the shortest secret that is replaced in texts: a shorter one would hide ordinary words."""

@@ -16,7 +16,7 @@ from outrider.settings.schema import Entry, find_leaf, split_name
 from outrider.settings.section import is_secret
 from outrider.settings.sources import ServiceSettings, SourcesSettings
 from outrider.state.errors import SettingsError
-from outrider.text.addresses import origin
+from outrider.text.sanitize import origin
 
 KEY_ADDRESSES: Mapping[str, tuple[str, ...]] = {
     **{f"sources.{name}": (service.base_url,) for name, service in SourcesSettings() if isinstance(service, ServiceSettings)},

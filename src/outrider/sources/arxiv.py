@@ -26,7 +26,7 @@ from outrider.state.errors import Malformed
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
-from outrider.text.addresses import told
+from outrider.text.sanitize import told
 from outrider.text.words import WORD
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Page, Paper, Record
-from outrider.text.addresses import told
+from outrider.text.sanitize import told
 
 SCHOLAR, GOOGLE = "serpapi_scholar", "serpapi_google"
 SCHOLAR_PAGE, GOOGLE_PAGE, MOST_PAGES = 20, 10, 2

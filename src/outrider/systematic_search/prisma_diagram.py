@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from outrider.systematic_search.prisma import Flow
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 WIDTH, LEFT, RIGHT, BOX = 860, 60, 470, 340
 """Pixels: of the picture, of the two columns' left edges, of a box."""

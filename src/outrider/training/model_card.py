@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from outrider.training.loop import INTERRUPTED, Check, Recipe
 from outrider.training.output_folder import RECORD
+from outrider.training.training_loop import INTERRUPTED, Check, Recipe
 
 FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")

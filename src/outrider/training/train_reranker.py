@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from outrider.training import cross_encoder as model
-from outrider.training import loop
 from outrider.training import ranking_measures as measure
+from outrider.training import trainable_cross_encoder as model
+from outrider.training import training_loop as loop
 from outrider.training.candidate_groups import kinds
-from outrider.training.loop import Recipe, Trained
 from outrider.training.model_card import TrainingReport, base_name, card, licence_of
 from outrider.training.output_folder import record, refuse_foreign, replacing
+from outrider.training.training_loop import Recipe, Trained
 from outrider.training.training_set import TrainingSet, training_set
 from outrider.version import __version__
 

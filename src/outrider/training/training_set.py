@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from outrider.state.errors import BadRequest
-from outrider.training import draw_questions as gather
+from outrider.training import collect_questions as gather
 from outrider.training.candidate_groups import GROUP, Group, Maker
 from outrider.training.questions import Question
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.models.chat.call import Broken, Reply
+from outrider.models.chat.client import Broken, Reply
 from outrider.models.chat.cost import Used
 from outrider.models.chat.journal import Journal, answered, key_of, within
 from outrider.state.errors import ThreadError

@@ -20,7 +20,7 @@ from outrider.state.chat import Budget
 from outrider.state.errors import KeyRejected, NothingSearchable
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import KNOWN_SOURCES, SearchMode, SearchRequest, searchable
-from outrider.text.clean import CONTROL
+from outrider.text.sanitize import CONTROL
 from support.chat_client import KEY, chat_over
 from support.chat_server import Asked, ChatServer, Reply
 from support.fakes import NOON, Shelf

@@ -19,7 +19,7 @@ from outrider.ingest.values import year_of
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
-from outrider.text.clean import flat, one_line
+from outrider.text.sanitize import flat, one_line
 
 HREF = "{http://www.w3.org/1999/xlink}href"
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"

@@ -17,7 +17,7 @@ from outrider.interfaces.cli.export import complete_file
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.interfaces.cli.terminal import INTERRUPTED_AND_SAID, Progress, console, note, plain, table
 from outrider.state.errors import BadRequest
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.services import Services

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

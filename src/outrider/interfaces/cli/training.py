@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from outrider.library.library import Library
     from outrider.services import Services
     from outrider.state.distilling import Calibration
-    from outrider.training.loop import Recipe
     from outrider.training.model_card import TrainingReport
+    from outrider.training.training_loop import Recipe
 
 
 FORM = '{"query": "...", "text": "...", "answers": ["a sentence", [start, end], ...]}'
@@ -147,8 +147,8 @@ def train_reranker(
 
     Then `outrider library probe` measures whether it helps, like any other reranker. Ctrl-C ends the training; the best so far is saved.
     """
-    from outrider.training.judgements import read_judgements
-    from outrider.training.loop import Recipe
+    from outrider.training.collect_questions import read_judgements
+    from outrider.training.training_loop import Recipe
 
     judged = read_judgements(judgements) if judgements else {}
     recipe = Recipe(pairs=pairs, epochs=epochs, seed=seed, max_length=max_length)

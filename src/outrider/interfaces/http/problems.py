@@ -15,7 +15,7 @@ from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, Searc
 from outrider.state.model import Model
 from outrider.systematic_search.errors import NoSuchRun, RunBusy, Tampered
 from outrider.systematic_search.ledger import LedgerUnwritable
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from outrider.text.clean import without_control
+from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
     from outrider.ingest.report import IngestReport

@@ -19,8 +19,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from outrider.models.chat.answer_parser import Unusable, Usable, read
-from outrider.models.chat.call import Broken, Late, Messages, Reply, Wire
-from outrider.models.chat.concurrency import gate
+from outrider.models.chat.client import Broken, Late, Messages, Reply, Wire, gate
 from outrider.models.chat.cost import NOTHING, Used, most_tokens
 from outrider.models.chat.journal import answered
 from outrider.models.chat.provider import Endpoint, endpoint_of

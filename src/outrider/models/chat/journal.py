@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from outrider.models.chat.call import Reply
+from outrider.models.chat.client import Reply
 from outrider.models.chat.cost import Used
 from outrider.state.errors import ThreadError
 

@@ -11,7 +11,7 @@ from outrider.models.chat.cost import PRICES, Price, prices_of
 from outrider.models.chat.structured_output_modes import Way
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
-from outrider.text.addresses import is_http, told, without_password
+from outrider.text.sanitize import is_http, told, without_password
 
 AUTO, NONE = "auto", "none"
 OPENAI_URL = "https://api.openai.com/v1"

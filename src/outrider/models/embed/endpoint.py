@@ -18,7 +18,7 @@ from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
-from outrider.text.addresses import is_http, told, without_password
+from outrider.text.sanitize import is_http, told, without_password
 
 if TYPE_CHECKING:
     import numpy as np

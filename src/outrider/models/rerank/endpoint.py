@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadVectors, ModelUnavailable
-from outrider.text.addresses import is_http, told, without_password
+from outrider.text.sanitize import is_http, told, without_password
 
 if TYPE_CHECKING:
     import httpx

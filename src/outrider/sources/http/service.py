@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, quote_plus
 
 from outrider.state.errors import Malformed, SourceError
-from outrider.text.addresses import HIDDEN, told
+from outrider.text.sanitize import HIDDEN, told
 
 if TYPE_CHECKING:
     from outrider.settings.sources import ServiceSettings

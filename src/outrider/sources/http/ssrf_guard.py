@@ -27,7 +27,7 @@ import httpcore
 import httpx
 
 from outrider.state.errors import Forbidden, SourceUnavailable
-from outrider.text.addresses import told, without_password
+from outrider.text.sanitize import told, without_password
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]

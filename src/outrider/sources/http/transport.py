@@ -14,7 +14,7 @@ from outrider.sources.http.connection_pool import client_of, unlogged
 from outrider.sources.http.response_body import whole
 from outrider.sources.http.service import Service
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
-from outrider.text.addresses import without_password
+from outrider.text.sanitize import without_password
 
 if TYPE_CHECKING:
     import httpx

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.state.records import Edge, Identifiers, Paper
-from outrider.text.clean import flat
 from outrider.text.languages_and_work_types import normal_language
+from outrider.text.sanitize import flat
 
 ARTICLES = ("PubmedArticle", "PubmedBookArticle")
 NOTICES = (

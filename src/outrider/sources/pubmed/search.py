@@ -28,8 +28,7 @@ from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUna
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
-from outrider.text.addresses import told
-from outrider.text.clean import flat
+from outrider.text.sanitize import flat, told
 
 NAME = "pubmed"
 WITH_KEY = 10

@@ -13,7 +13,7 @@ from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid,
 from outrider.sources import json_fields as said
 from outrider.state.errors import Malformed
 from outrider.state.records import Identifiers, Paper
-from outrider.text.addresses import told
+from outrider.text.sanitize import told
 
 NAME = "semantic_scholar"
 FIELDS = (

@@ -23,7 +23,7 @@ from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.browser_tab import LOOPBACK_TOO, Opened, Tab
 from outrider.sources.web.navigation import May
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
-from outrider.text.addresses import told
+from outrider.text.sanitize import told
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Running

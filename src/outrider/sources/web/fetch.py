@@ -24,7 +24,7 @@ from outrider.sources.web.link_identifiers import doi_of
 from outrider.sources.web.navigation import May
 from outrider.sources.web.page_record import KINDS, Fetched, media_of, read, record
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
-from outrider.text.addresses import told
+from outrider.text.sanitize import told
 
 if TYPE_CHECKING:
     import httpx

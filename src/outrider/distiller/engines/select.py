@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from outrider.distiller.calibration import read
-from outrider.distiller.classifier import Classifier
-from outrider.distiller.embedding import Embedder, Embedding
-from outrider.distiller.engine import Engine, Ensemble, Weights
-from outrider.distiller.lexical import Lexical
-from outrider.distiller.llmlingua2 import LLMLingua2
-from outrider.distiller.rhetoric import Rhetoric
+from outrider.distiller.engines.classifier import Classifier
+from outrider.distiller.engines.embedding import Embedder, Embedding
+from outrider.distiller.engines.ensemble import Engine, Ensemble, Weights
+from outrider.distiller.engines.lexical import Lexical
+from outrider.distiller.engines.llmlingua2 import LLMLingua2
+from outrider.distiller.engines.rhetoric import Rhetoric
 from outrider.models.loading import device_for
 from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
@@ -23,7 +23,7 @@ from outrider.state.errors import BadRequest
 EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", "classifier+", "llmlingua2"]
 """`words` is lexical and rhetoric together; `ensemble` adds the embedding; `classifier+` is the classifier beside that."""
 
-SHIPPED = Path(__file__).parent / "defaults"
+SHIPPED = Path(__file__).parents[1] / "defaults"
 OWN = "calibration"
 """Of a classifier, in its folder; without `.json`, since the fingerprint of a model is over all such files."""
 OWN_WEIGHTS = "weights"

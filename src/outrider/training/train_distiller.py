@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outrider.distiller.engines.windows import Form, Window
 from outrider.distiller.labelled_cases import Labelled, answering
 from outrider.distiller.units import cut
-from outrider.distiller.windows import Form, Window
 from outrider.models.loading import listening, loading
 from outrider.models.weights import Asked, check_own_code, find
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
-from outrider.training.loop import Optimizer, Stepping
+from outrider.training.training_loop import Optimizer, Stepping
 
 ASKED = Asked("--base", "--device", "--base")
 FEWEST = 20

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outrider.distiller.engine import Scores, probability
+from outrider.distiller.engines.ensemble import Scores, probability
+from outrider.distiller.engines.windows import Form, Window
 from outrider.distiller.units import Cut
-from outrider.distiller.windows import Form, Window
 from outrider.models.embed.token_batches import ALIKE, TooMuch, run_by_length
 from outrider.models.loading import device_for, empty_cache, loading, out_of_memory
 from outrider.models.weights import Asked, Weights, check_own_code, find

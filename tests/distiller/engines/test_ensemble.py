@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.engine import MOST, Ensemble, Weights, fit, logit, probability
+from outrider.distiller.engines.ensemble import MOST, Ensemble, Weights, fit, logit, probability
 from outrider.distiller.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest

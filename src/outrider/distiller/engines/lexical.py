@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outrider.distiller.engine import Scores, probability
+from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.units import Cut
 from outrider.text.words import stems
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outrider.distiller.embedding import LONG_CONTEXT, Embedding
+from outrider.distiller.engines.embedding import LONG_CONTEXT, Embedding
 from outrider.distiller.units import Cut, cut
 from outrider.models.embed.embedder import Embedder
 from outrider.state.distilling import Reading

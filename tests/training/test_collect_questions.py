@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outrider.state.errors import BadRequest
-from outrider.training.judgements import read_judgements
+from outrider.training.collect_questions import read_judgements
 
 
 def written(folder: Path, text: str) -> Path:

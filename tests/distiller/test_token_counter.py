@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.token_budget import PIECE, _cost, token_bound
+from outrider.distiller.token_counter import PIECE, _cost, token_bound
 
 
 @given(st.text(max_size=50), st.text(max_size=50))

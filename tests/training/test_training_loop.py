@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from outrider.state.errors import ModelUnavailable
-from outrider.training import cross_encoder as model
-from outrider.training import loop
-from outrider.training.cross_encoder import Scorer
-from outrider.training.loop import Recipe, Trained, fit
+from outrider.training import trainable_cross_encoder as model
+from outrider.training import training_loop as loop
 from outrider.training.questions import generator
+from outrider.training.trainable_cross_encoder import Scorer
+from outrider.training.training_loop import Recipe, Trained, fit
 from support.tiny_reranker import separable
 
 QUICK = Recipe(epochs=6, max_length=16, learning_rate=3e-3, batch_groups=4, checks_an_epoch=1, patience=10)

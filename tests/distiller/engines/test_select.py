@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from outrider.distiller.calibration import calibrate, read, write
-from outrider.distiller.classifier import Classifier
-from outrider.distiller.engine import Ensemble, Weights
-from outrider.distiller.presets import OWN, OWN_WEIGHTS, SHIPPED, EngineName, calibration_of, engine_of
+from outrider.distiller.engines.classifier import Classifier
+from outrider.distiller.engines.ensemble import Ensemble, Weights
+from outrider.distiller.engines.select import OWN, OWN_WEIGHTS, SHIPPED, EngineName, calibration_of, engine_of
 from outrider.state.errors import BadRequest
 from support.word_embedder import WordEmbedder
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from outrider.models.loading import empty_cache
 from outrider.training.candidate_groups import Group
-from outrider.training.cross_encoder import Scorer, freeze_word_vectors, halved
 from outrider.training.questions import generator
 from outrider.training.ranking_measures import mean_ndcg
+from outrider.training.trainable_cross_encoder import Scorer, freeze_word_vectors, halved
 
 if TYPE_CHECKING:
     import torch

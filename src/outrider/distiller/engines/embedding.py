@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from outrider.distiller.engine import Scores
-from outrider.distiller.lexical import beside_the_best, with_neighbours
+from outrider.distiller.engines.ensemble import Scores
+from outrider.distiller.engines.lexical import beside_the_best, with_neighbours
 from outrider.distiller.units import Cut
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import ModelUnavailable

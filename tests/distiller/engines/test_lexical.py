@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.lexical import Lexical, with_neighbours
-from outrider.distiller.rhetoric import Rhetoric
+from outrider.distiller.engines.lexical import Lexical, with_neighbours
+from outrider.distiller.engines.rhetoric import Rhetoric
 from outrider.distiller.selection import NOISE
 from outrider.distiller.units import cut
 from outrider.state.distilling import Reading

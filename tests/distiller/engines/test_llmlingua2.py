@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outrider.distiller.llmlingua2 import LLMLingua2
+from outrider.distiller.engines.llmlingua2 import LLMLingua2
 from outrider.distiller.selection import numbers_and_negations
 from outrider.distiller.units import cut
 from outrider.state.distilling import Reading

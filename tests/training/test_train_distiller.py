@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider.distiller.classifier import Classifier
+from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.units import cut
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
-from outrider.training.distiller_classifier import Recipe, train
+from outrider.training.train_distiller import Recipe, train
 from support.tiny_reranker import FILLER, THINGS, base
 
 pytest.importorskip("transformers")

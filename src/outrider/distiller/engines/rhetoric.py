@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outrider.distiller.engine import Scores, probability
+from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.units import Cut
 
 RESULT = re.compile(

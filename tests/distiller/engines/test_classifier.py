@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from outrider.distiller.classifier import Classifier, relevance
-from outrider.distiller.engine import logit
+from outrider.distiller.engines.classifier import Classifier, relevance
+from outrider.distiller.engines.ensemble import logit
+from outrider.distiller.engines.windows import OVERLAP_UNITS, Form
 from outrider.distiller.units import Cut, cut
-from outrider.distiller.windows import OVERLAP_UNITS, Form
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
 from support.distiller_fakes import ODD

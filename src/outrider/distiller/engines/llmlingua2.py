@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from outrider.distiller.engine import Scores
+from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.selection import numbers_and_negations
 from outrider.distiller.units import Cut
 from outrider.models.loading import device_for, loading
