@@ -56,6 +56,8 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    gate: threading.Event | None = None
+    """Nothing is sent before it is set."""
     refusal: str | None = None
     usage: tuple[int | None, int | None] | None = (100, 20)
     """Input and output tokens; None where the server tells none."""
@@ -132,6 +134,8 @@ class ChatServer:
             self.most = max(self.most, self._now)
         try:
             reply = self.answer(asked)
+            if reply.gate:
+                reply.gate.wait(300)
             time.sleep(reply.delay_s)
         finally:
             with self._lock:

@@ -60,6 +60,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     after_s: float = 0.0
     """Seconds before anything is sent."""
+    gate: threading.Event | None = None
+    """Nothing is sent before it is set."""
     drip_s: float = 0.0
     """Seconds between one byte of the body and the next."""
     cut: bool = False
@@ -242,6 +244,8 @@ class serving:  # noqa: N801 - used as a function
             answer = await made if isawaitable(made) else made
         except Exception as error:  # noqa: BLE001 - the test's own, which must not look like a server that is down
             answer = as_text(f"the test's handler failed: {error!r}", status=599)
+        while answer.gate and not answer.gate.is_set():
+            await _slept(0.01, reader)
         await _slept(answer.after_s, reader)
         if answer.reset:
             writer.transport.get_extra_info("socket").setsockopt(*_LINGER)

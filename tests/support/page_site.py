@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from outrider.boolean.printer import printed
 from outrider.services import Services
-from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, SystematicSettings
+from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, RunSettings, SystematicSettings
 from outrider.settings.serving import ServeSettings
 from outrider.state.records import Record, Repository
 from support.chat_client import llm_settings
@@ -20,7 +22,7 @@ from support.chat_server import ChatServer, Reply
 from support.fake_services import settings as world_settings
 from support.fake_services import world
 from support.fakes import doi, no_reranker, paper
-from support.http_server import NEVER, Answer, Asked, refusal
+from support.http_server import Answer, Asked, refusal
 from support.systematic_runs import Shelves, papers
 
 if TYPE_CHECKING:
@@ -37,6 +39,27 @@ LONG = (
 )
 EXACT = 15_000
 """Of which every third does not speak of aspirin."""
+PATIENT_S = 600.0
+"""Time limit of services, model and search: only a test ends what it holds back."""
+_HELD: dict[tuple[str, str], threading.Event] = {}
+
+
+@contextmanager
+def hold(name: str, word: str) -> Iterator[threading.Event]:
+    """Hold back an answer to queries with that word until the event is set.
+
+    `name` is a service, `scorer` for the model that scores, or `library` for all but the first page of a systematic run.
+    """
+    gate = _HELD[name, word] = threading.Event()
+    try:
+        yield gate
+    finally:
+        gate.set()
+        del _HELD[name, word]
+
+
+def _gate(name: str, text: str) -> threading.Event | None:
+    return next((gate for (of, word), gate in list(_HELD.items()) if of == name and word in text), None)
 
 
 def held() -> list[Record]:
@@ -58,9 +81,8 @@ def said(asked: ChatAsked) -> Reply:
     data = asked.data
     if "papers" in data:
         scores = [(one["id"], 0.95 if "review" in one["title"] else 0.75 - at / 50) for at, one in enumerate(data["papers"])]
-        return Reply(
-            {"results": [{"paper_id": name, "relevance_score": score, "relevance_reason": "it answers"} for name, score in scores]}
-        )
+        results = [{"paper_id": name, "relevance_score": score, "relevance_reason": "it answers"} for name, score in scores]
+        return Reply({"results": results}, gate=_gate("scorer", asked.user))
     if "repository" in data:
         reasons = {"relevance_reason": "a tool for it", "documentation_reason": "a README only", "ease_of_use_reason": "one command"}
         return Reply({"relevance": 1.0, "documentation": 6, "ease_of_use": 8, **reasons})
@@ -72,25 +94,29 @@ def said(asked: ChatAsked) -> Reply:
 
 
 def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) -> Services:
-    given = world_settings(address, folder / "cache", timeout_s=30.0)
+    given = world_settings(address, folder / "cache", timeout_s=PATIENT_S)
     own = {
         "library": LibrarySettings(uri=str(folder / "library")),
-        "llm": llm_settings(chat, timeout_s=30.0),
+        "llm": llm_settings(chat, timeout_s=PATIENT_S),
         "distiller": DistillerSettings(bypass=False),  # on a busy machine it might not be worth its time
         "coarse_filter": CoarseFilterSettings(updated_within_months=0, require_readme=False),
         "systematic": SystematicSettings(folder=str(folder / "runs")),
-        "serve": ServeSettings(**serve),
+        "serve": ServeSettings(**{"request_s": PATIENT_S, **serve}),
+        "run": RunSettings(run_timeout_s=PATIENT_S),
     }
-    return Services(given.model_copy(update=own), reranker=no_reranker, pin=Shelves(papers(EXACT)), world={})
+    return Services(
+        given.model_copy(update=own),
+        reranker=no_reranker,
+        pin=Shelves(papers(EXACT), gate=lambda tree: _gate("library", printed(tree))),
+        world={},
+    )
 
 
 def answered(asked: Asked) -> Answer:
-    """The world, in which crossref is down for who asks for "broken", slow for who asks for "slowly", and silent for "endlessly"."""
+    """The world, in which crossref is down for who asks for "broken"."""
     if "broken" in asked.target and asked.path.startswith("/crossref"):
         return refusal(500)
-    answer = world()(asked)
-    waits = {"slowly": 1.5, "endlessly": NEVER.after_s} if asked.path.startswith("/crossref") else {}
-    return replace(answer, after_s=max((seconds for word, seconds in waits.items() if word in asked.target), default=0.0))
+    return replace(world()(asked), gate=_gate(asked.path.split("/")[1], asked.target))
 
 
 async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:

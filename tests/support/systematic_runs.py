@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import threading
 import unicodedata
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,6 +38,14 @@ def papers(count: int, word: str = "aspirin", first: int = 0) -> list[Paper]:
     ]
 
 
+Gate = Callable[[Node], threading.Event | None]
+"""Of a query: no page but the first comes before the event is set."""
+
+
+def no_gate(_: Node) -> None:
+    return None
+
+
 @dataclass
 class Pinned:
     """`PinnedLibrary` over a list; breaks off behind `breaks_after` pages."""
@@ -46,6 +56,7 @@ class Pinned:
     opened: list[str] = field(default_factory=list)
     blind: frozenset[str] = frozenset()
     """Ids that no query finds, as if their words were cut otherwise."""
+    gate: Gate = no_gate
 
     async def pages(self, tree: Node, after: str = "", size: int = PAGE) -> AsyncIterator[MatchedPage]:
         self.opened.append(after)
@@ -55,6 +66,8 @@ class Pinned:
         for number, start in enumerate(range(0, len(found), size)):
             if number == self.breaks_after:
                 raise LibraryError("the library cannot be read any more")
+            while number and (event := self.gate(tree)) and not event.is_set():  # noqa: ASYNC110 - set in another thread
+                await asyncio.sleep(0.01)
             page = found[start : start + size]
             yield MatchedPage(tuple(map(Matched, page)), page[-1].doc_id)
 
@@ -78,6 +91,7 @@ class Shelves:
     versions: dict[int, list[Record]] = field(default_factory=dict)
     last: Pinned | None = None
     blind: frozenset[str] = frozenset()
+    gate: Gate = no_gate
 
     @property
     def version(self) -> int:
@@ -94,7 +108,7 @@ class Shelves:
         if version not in self.versions:
             raise LibraryError(f"version {version} was not kept")
         made = Snapshot(library="memory", version=version, tag=f"systematic-{version}", tokenizer=self.tokenizer, indexes={"title": "all"})
-        self.last = Pinned(self.versions[version], made, self.breaks_after, blind=self.blind)
+        self.last = Pinned(self.versions[version], made, self.breaks_after, blind=self.blind, gate=self.gate)
         return self.last
 
 

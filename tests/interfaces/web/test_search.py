@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.page_site import HOSTILE, QUERY, Opens, search
+from support.page_site import HOSTILE, QUERY, Opens, hold, search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -26,13 +26,18 @@ SHIFTS = """() => new Promise((done) => {
 
 
 async def test_first_hits_come_before_the_search_is_over(page: Page) -> None:
-    """One service is slow in what comes after the first works; what others found stands there meanwhile, then the answer replaces it."""
-    await page.get_by_role("searchbox").fill(f"{QUERY} slowly")
-    await page.get_by_role("button", name="Search").click()
-    await page.locator('#strip li[data-step="scout"][data-state="runs"]').wait_for()
-    assert await page.get_by_role("button", name="Stop").is_enabled()
-    await page.locator("#hits .hit:not(.coming)").first.wait_for()
-    await page.locator("#hits .compare").first.wait_for()
+    """What the sources found stands there while the model still scores it, then the answer replaces it."""
+    with hold("openalex", "slowly") as source, hold("scorer", "slowly") as scorer:
+        await page.get_by_role("searchbox").fill(f"{QUERY} slowly")
+        await page.get_by_role("button", name="Search").click()
+        await page.locator('#strip li[data-step="scout"][data-state="runs"]').wait_for()
+        assert await page.get_by_role("button", name="Stop").is_enabled()
+        source.set()
+        await page.locator("#hits .hit:not(.coming)").first.wait_for()
+        await page.locator('#strip li[data-step="fine_scorer"][data-state="runs"]').wait_for()
+        assert await page.locator("#hits .compare").count() == 0
+        scorer.set()
+        await page.locator("#hits .compare").first.wait_for()
     states = await page.locator("#strip li").evaluate_all("all => all.map(one => [one.dataset.step, one.dataset.state])")
     assert dict(states)["scout"] == "done"
     assert dict(states)["rule_ranker"] == "passed"
@@ -150,13 +155,14 @@ async def test_hits_are_saved_as_files_and_formulas_are_defused(searched: Page, 
 
 
 async def test_a_search_is_stopped_on_the_server_too(page: Page) -> None:
-    await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
-    await page.get_by_role("searchbox").press("Enter")
-    await page.locator('#strip li[data-state="runs"]').first.wait_for()
-    async with page.expect_request(lambda asked: asked.method == "DELETE"):
-        await page.get_by_role("button", name="Stop").click()
-    assert await page.locator("#search-status").inner_text() == "Stopped."
-    assert await page.get_by_role("button", name="Stop").is_disabled()
+    with hold("openalex", "endlessly"):
+        await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
+        await page.get_by_role("searchbox").press("Enter")
+        await page.locator('#strip li[data-step="scout"][data-state="runs"]').wait_for()
+        async with page.expect_request(lambda asked: asked.method == "DELETE"):
+            await page.get_by_role("button", name="Stop").click()
+        assert await page.locator("#search-status").inner_text() == "Stopped."
+        assert await page.get_by_role("button", name="Stop").is_disabled()
 
 
 async def test_a_search_that_is_stopped_before_the_server_has_named_it_is_stopped_there_too(page: Page) -> None:
@@ -168,12 +174,13 @@ async def test_a_search_that_is_stopped_before_the_server_has_named_it_is_stoppe
         await route.fulfill(response=answer)
 
     await page.route("**/api/search", later)
-    await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
-    async with page.expect_request("**/api/search"):
-        await page.get_by_role("searchbox").press("Enter")
-    await page.get_by_role("button", name="Stop").click()
-    async with page.expect_request(lambda asked: asked.method == "DELETE"):
-        accepted.set()
+    with hold("openalex", "endlessly"):
+        await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
+        async with page.expect_request("**/api/search"):
+            await page.get_by_role("searchbox").press("Enter")
+        await page.get_by_role("button", name="Stop").click()
+        async with page.expect_request(lambda asked: asked.method == "DELETE"):
+            accepted.set()
 
 
 async def test_filters_and_sources_narrow_what_is_asked_and_a_wrong_one_is_said(page: Page) -> None:
