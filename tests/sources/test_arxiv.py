@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sources import ArxivSettings
 from outrider.sources.arxiv import NAME, Arxiv, answer_of, matching, page_of, submitted, terms_of
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import Caller
-from outrider.sources.http.disk_cache import DiskAnswers
 from outrider.sources.http.service import Reply
 from outrider.state.errors import Malformed, SearchError, SourceError
 from outrider.state.intent import Constraints, NumberRange

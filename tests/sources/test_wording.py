@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from outrider.sources.adapter import content_words, parted_words, said_by, telling
 from outrider.sources.arxiv import terms_of
 from outrider.sources.github.search import question
-from outrider.sources.openalex.search import search_words
+from outrider.sources.openalex import search_words
 from outrider.sources.pubmed.search import words_of
-from outrider.sources.semantic_scholar.search import searched_words
+from outrider.sources.semantic_scholar import searched_words
 from outrider.state.ports import SourceQuery
 from outrider.text.words import STOP_WORDS, WORD
 

@@ -26,7 +26,7 @@ from outrider.sources.github.parse import normal_name
 from outrider.sources.github.repository import GithubDependencies
 from outrider.sources.github.search import Github
 from outrider.sources.http.cache import Texts
-from outrider.sources.semantic_scholar.search import SemanticScholar
+from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import BadRequest
 

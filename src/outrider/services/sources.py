@@ -14,16 +14,15 @@ from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
 from outrider.sources.adapter import Off
 from outrider.sources.arxiv import Arxiv
-from outrider.sources.crossref.search import Crossref
+from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
 from outrider.sources.http.cache import Answers
+from outrider.sources.http.cache_backends import DiskAnswers, RedisAnswers
 from outrider.sources.http.client import Caller, agent_of
-from outrider.sources.http.disk_cache import DiskAnswers
-from outrider.sources.http.redis_cache import RedisAnswers
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.openalex.search import Openalex
+from outrider.sources.openalex import Openalex
 from outrider.sources.pubmed.search import Pubmed
-from outrider.sources.semantic_scholar.search import SemanticScholar
+from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
 from outrider.sources.web.browser import Chromium, why_off
 from outrider.sources.web.fetch import Pages

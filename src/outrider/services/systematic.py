@@ -24,13 +24,13 @@ from outrider.ingest.export import writer
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
 from outrider.settings.model import Settings
-from outrider.sources.crossref.search import Crossref
+from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Service
-from outrider.sources.openalex.search import Openalex
+from outrider.sources.openalex import Openalex
 from outrider.sources.pubmed.search import Pubmed
-from outrider.sources.semantic_scholar.search import SemanticScholar
+from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shown
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
@@ -67,27 +67,23 @@ class ServiceSource:
     strategies: tuple[str, ...] = ("relevance",)
 
 
-class WorkFormat(Protocol):
-    """A module of `sources.records` that reads lists of works."""
+class WorkFormat(NamedTuple):
+    """Functions that parse the works of one service."""
 
-    NAME: str
-
-    def refusal_of(self, said: Any) -> str: ...
-
-    def works_of(self, said: Any) -> tuple[list[Any], int | None]: ...
-
-    def paper_of(self, said: Any) -> Paper | None: ...
-
-
-class ScoredWorkFormat(WorkFormat, Protocol):
-    def score_of(self, said: Any) -> float | None: ...
+    name: str
+    find_refusal: Callable[[Any], str]
+    """The reason of a refusal; empty for an answer."""
+    list_works: Callable[[Any], tuple[list[Any], int | None]]
+    """The works of a list, and how many there are in all."""
+    parse_paper: Callable[[Any], Paper | None]
+    parse_score: Callable[[Any], float | None]
 
 
 def read_works(said: Any, works_format: WorkFormat, service: Service) -> tuple[list[Any], int | None]:
     """The works of an answer, and how many there are in all. Raises `Malformed` for a refusal."""
-    if why := works_format.refusal_of(said):
-        raise Malformed(f"{works_format.NAME} refused the search: {service.shown(why)}")
-    return works_format.works_of(said)
+    if why := works_format.find_refusal(said):
+        raise Malformed(f"{works_format.name} refused the search: {service.shown(why)}")
+    return works_format.list_works(said)
 
 
 def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:
@@ -102,7 +98,7 @@ def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:
 
 def answer_with_works(
     works: Sequence[Any],
-    works_format: ScoredWorkFormat,
+    works_format: WorkFormat,
     total: int | None,
     limit: int,
     replies: Sequence[Reply],
@@ -115,10 +111,10 @@ def answer_with_works(
     """
     missing = f"{len(failed)} of {len(replies) + len(failed)} pages did not come: {failed[0]}" if failed else ""
     retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
-    papers = [(works_format.paper_of(work), works_format.score_of(work)) for work in works[:limit]]
+    papers = [(works_format.parse_paper(work), works_format.parse_score(work)) for work in works[:limit]]
     titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
     if not missing and total is not None and len(works) != (expected := min(total, limit)):
-        mismatch = f"{works_format.NAME} says that it has {total:,} works and gave {len(works):,}"
+        mismatch = f"{works_format.name} says that it has {total:,} works and gave {len(works):,}"
         missing, notes = (mismatch, notes) if len(works) < expected else ("", [*notes, mismatch])
     return answered(scored(titled), total, replies, len(papers) - len(titled), notes, missing, retry_at)
 

@@ -17,7 +17,7 @@ from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.prompts import Prompt
 from outrider.settings.model import StarsSettings
 from outrider.sources.http.cache import Texts, put_all
-from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.state.chat import Asked, Budget
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
 from outrider.state.ports import KeptText

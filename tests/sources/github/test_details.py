@@ -20,11 +20,11 @@ from pydantic import SecretStr
 from outrider.nodes.fine_scorer.dimensions import PARTS as READ
 from outrider.settings.sources import GithubSettings
 from outrider.sources.github import details as github_details
-from outrider.sources.github.parse_details import MOST_README
+from outrider.sources.github.detail_requests import MOST_README
 from outrider.sources.github.search import Github
 from outrider.sources.http.cache import put_all
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import Caller
-from outrider.sources.http.disk_cache import DiskAnswers
 from outrider.state.ports import Detailed, Detailer
 from outrider.state.records import Identifiers, Repository
 from support.http_server import FAULTS, MEBIBYTE, NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving

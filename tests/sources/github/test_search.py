@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from outrider.settings.sources import GithubSettings
 from outrider.sources.github.search import Github
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import Caller
-from outrider.sources.http.disk_cache import DiskAnswers
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes
 from outrider.state.ports import EXPANDED, Source, SourceQuery

@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.runtime.background_loop import in_background
-from outrider.sources.http import disk_cache as module
+from outrider.sources.http import cache_backends as module
 from outrider.sources.http.cache import Answers, Kept, NoAnswers, _packed, _unpacked, put_beside
-from outrider.sources.http.disk_cache import DiskAnswers
-from outrider.sources.http.redis_cache import RedisAnswers
+from outrider.sources.http.cache_backends import DiskAnswers, RedisAnswers
 from outrider.state.errors import MissingExtra, SettingsError
 from support.http_server import take_no_more
 
@@ -101,7 +100,7 @@ async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_w
 async def test_two_processes_share_the_folder(disk: DiskAnswers) -> None:
     await disk.put("ours", b"ours", {})
     script = (
-        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.disk_cache import DiskAnswers\n"
+        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.cache_backends import DiskAnswers\n"
         "async def main():\n"
         "    disk = DiskAnswers(Path(sys.argv[1]))\n"
         "    print((await disk.get('ours')).body.decode())\n"
@@ -180,7 +179,7 @@ QUICK = """
 import sys
 from pathlib import Path
 from outrider.sources.http.cache import put_beside
-from outrider.sources.http.disk_cache import DiskAnswers
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.runtime.background_loop import run_in_background
 
 async def put():

@@ -23,10 +23,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.sources.http import connection_pool as clients
+from outrider.sources.http import transport as clients
 from outrider.sources.http.cache import put_all
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import LONGEST_PAUSE_S, Caller
-from outrider.sources.http.disk_cache import DiskAnswers
 from outrider.sources.http.rate_limit import FAILURES, LONGEST_S, renewed_in_s, retry_after_s, turn_of
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
@@ -716,7 +716,7 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     script = (
         "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
         "from support.http_server import as_json, serving\n"
-        "from outrider.sources.http.disk_cache import DiskAnswers\n"
+        "from outrider.sources.http.cache_backends import DiskAnswers\n"
         "from outrider.sources.http.client import Caller\n"
         "from outrider.sources.http.service import Service\n"
         "async def main():\n"

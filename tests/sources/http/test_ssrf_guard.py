@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources.http.ssrf_guard import Guard, PinnedNetwork, PinnedTransport, why_not
+from outrider.sources.http.pinned_transport import PinnedNetwork, PinnedTransport
+from outrider.sources.http.ssrf_guard import Guard, why_not
 from outrider.sources.web.fetch import Pages
 from outrider.state.errors import Forbidden, SourceError, SourceUnavailable
 from support.http_server import Answer, serving, take_no_more

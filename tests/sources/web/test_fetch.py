@@ -21,8 +21,8 @@ from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web import crawl_rules as robots
 from outrider.sources.web import html_page as pages_html
 from outrider.sources.web import page_record as module
+from outrider.sources.web.browser_tab import May
 from outrider.sources.web.fetch import MOST_BYTES, Fetched, Pages
-from outrider.sources.web.navigation import May
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.records import Edge
 from support.http_server import NEVER, RESET, Answer, Asked, as_bytes, as_text, cut, dripping, refusal, serving

@@ -2,20 +2,44 @@
 
 Documentation: docs.github.com/rest, "Repository contents" (`/readme`), "Git trees", "Releases", "Repositories", "Commits", "Issues" (pull
 requests are issues, too) and "Issue comments". Eight requests, nine for a fork.
+
+What GitHub tells of one repository beyond its search, gathered answer by answer, and the record with it. Pure: nobody is asked.
+
+Metadata that come to be known: `readme` (whether there is one), `readme_chars` (its length, where only its first `MOST_README`
+characters were kept), `tree` (names in the top folder), `releases`, `last_release_at`, `commits_90d`, `contributors`, `closed_90d` (issues
+and pull requests, of the 100 that changed last), `issue_response_days` and `closed_issues`. What GitHub does not say is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from outrider.sources.github.parse import RAW
-from outrider.sources.github.parse_details import NEWEST, Told, detailed
+from pydantic import JsonValue
+
+from outrider.sources.github.parse import (
+    RAW,
+    closed_since,
+    counted,
+    listed,
+    names_in,
+    normal_name,
+    readme_in,
+    releases_in,
+    repository_of,
+    response_days,
+)
 from outrider.sources.github.repository import JSON
 from outrider.sources.http.client import Params
 from outrider.sources.http.service import Reply
+from outrider.state.errors import Malformed
 from outrider.state.records import Repository
 
+MOST_README = 100_000
+"""Characters: more than the models that read it, and the index, take in."""
+NEWEST = 100
+"""Issues and comments that are looked at; the most that GitHub gives at once."""
 NOTHING = frozenset({204, 409, 410})
 """No content and an empty repository, and one whose issues are switched off."""
 ONE: Params = {"per_page": 1}
@@ -33,23 +57,6 @@ class Part:
     params: Params = field(default_factory=dict)
     recent: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
-
-
-README = Part("README", "/readme", Told.readme, headers={**JSON, "Accept": RAW})
-TREE = Part("top folder", "/git/trees/HEAD", Told.tree)
-ITSELF = Part("the repository itself", "", Told.of_itself)
-"""Of forks, for the stars of the parent, and of what was renamed, for the name of now."""
-PARTS = (
-    README,
-    TREE,
-    Part("releases", "/releases", Told.releases, ONE),
-    ITSELF,
-    Part("commits", "/commits", Told.commits, ONE, recent=True),
-    Part("contributors", "/contributors", Told.contributors, ONE),
-    Part("issues", "/issues", Told.changed_issues, {**FIRST, "state": "all", "sort": "updated"}, recent=True),
-    Part("comments", "/issues/comments", Told.newest_comments, {**FIRST, "sort": "created"}),
-    Part("closed issues", "/issues", Told.closed_issues, {**ONE, "state": "closed"}),
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,3 +109,106 @@ class Case:
         if self.without_readme and self.there:
             self.told.no_readme()
         return detailed(record, self.told)
+
+
+@dataclass(slots=True)
+class Told:
+    """One method for each kind of answer. They raise `Malformed`, and then nothing has changed."""
+
+    since: float
+    """From when on something is recent, in seconds since the epoch."""
+    text: str = ""
+    figures: dict[str, JsonValue] = field(default_factory=dict)
+    itself: Repository | None = None
+    issues: list[dict[str, Any]] | None = None
+    comments: list[dict[str, Any]] | None = None
+
+    def readme(self, reply: Reply) -> None:
+        whole = readme_in(reply)
+        self.figures["readme"] = True
+        if whole is not None:
+            self.text = whole[:MOST_README]
+        if whole and len(whole) > MOST_README:
+            self.figures["readme_chars"] = len(whole)
+
+    def no_readme(self) -> None:
+        """Any more: an older answer may have had one."""
+        self.text = ""
+        self.figures.pop("readme_chars", None)
+        self.figures["readme"] = False
+
+    def tree(self, reply: Reply) -> None:
+        self.figures["tree"] = list(names_in(reply))
+
+    def releases(self, reply: Reply) -> None:
+        said = releases_in(reply)
+        self.figures |= {"releases": said.count, "last_release_at": said.last_at}
+
+    def of_itself(self, reply: Reply) -> None:
+        said = repository_of(reply.json())
+        if said is None:
+            raise Malformed(f"{reply.url} answered with something else than a repository")
+        self.itself = said
+
+    def commits(self, reply: Reply) -> None:
+        self.figures["commits_90d"] = counted(reply)
+
+    def contributors(self, reply: Reply) -> None:
+        self.figures["contributors"] = counted(reply)
+
+    def changed_issues(self, reply: Reply) -> None:
+        self.issues = listed(reply)
+        self.figures["closed_90d"] = closed_since(self.issues, self.since)
+
+    def newest_comments(self, reply: Reply) -> None:
+        self.comments = listed(reply)
+
+    def closed_issues(self, reply: Reply) -> None:
+        self.figures["closed_issues"] = counted(reply)
+
+
+def detailed(record: Repository, told: Told) -> Repository:
+    """With what was told, and otherwise as it was, its `doc_id` included; of a repository that was renamed the name of now."""
+    figures = dict(told.figures)
+    if told.issues is not None and told.comments is not None:
+        every = len(told.comments) < NEWEST
+        figures["issue_response_days"] = response_days(told.issues, told.comments, all_comments=every)
+    known = {name: value for name, value in figures.items() if value is not None}
+    changed: dict[str, Any] = {"text": record.text or told.text, "metadata": {**record.metadata, **known}}
+    if told.itself:
+        changed |= _of_itself(record, told.itself)
+    return record.model_copy(update=changed)
+
+
+def _of_itself(record: Repository, itself: Repository) -> dict[str, Any]:
+    stars = itself.parent_stars
+    changed: dict[str, Any] = {} if stars is None else {"parent_stars": stars}
+    name, old = itself.identifiers.github, record.identifiers.github
+    if name and name != old:
+        changed |= {"identifiers": record.identifiers.model_copy(update={"github": name}), "url": itself.url or record.url}
+        if normal_name(record.title) == old:
+            changed["title"] = itself.title
+    return changed
+
+
+README: Part = Part("README", "/readme", Told.readme, headers={**JSON, "Accept": RAW})
+
+
+TREE: Part = Part("top folder", "/git/trees/HEAD", Told.tree)
+
+
+ITSELF: Part = Part("the repository itself", "", Told.of_itself)
+"""Of forks, for the stars of the parent, and of what was renamed, for the name of now."""
+
+
+PARTS: tuple[Part, ...] = (
+    README,
+    TREE,
+    Part("releases", "/releases", Told.releases, ONE),
+    ITSELF,
+    Part("commits", "/commits", Told.commits, ONE, recent=True),
+    Part("contributors", "/contributors", Told.contributors, ONE),
+    Part("issues", "/issues", Told.changed_issues, {**FIRST, "state": "all", "sort": "updated"}, recent=True),
+    Part("comments", "/issues/comments", Told.newest_comments, {**FIRST, "sort": "created"}),
+    Part("closed issues", "/issues", Told.closed_issues, {**ONE, "state": "closed"}),
+)

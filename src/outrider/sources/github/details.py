@@ -20,9 +20,8 @@ from typing import Literal
 
 from outrider.runtime.background_loop import in_background
 from outrider.sources.adapter import shown_age
-from outrider.sources.github.detail_requests import ITSELF, NOTHING, PARTS, README, TREE, Case, Part
+from outrider.sources.github.detail_requests import ITSELF, NOTHING, PARTS, README, TREE, Case, Part, Told
 from outrider.sources.github.parse import budget_in, normal_name
-from outrider.sources.github.parse_details import Told
 from outrider.sources.github.repository import GONE, OK, GithubRepositories, moved_to, path_of
 from outrider.sources.http.rate_limit import Window, turn_of
 from outrider.sources.http.service import MOVED, Reply

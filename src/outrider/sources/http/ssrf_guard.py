@@ -6,11 +6,6 @@ differently the second time (DNS rebinding) gains nothing. The name stays what T
 is not used: it would resolve names by itself.
 
 Which addresses are public: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890), as they stood in 2026.
-
-An HTTP transport that connects to addresses a `Guard` has checked, and to nothing else.
-
-httpcore opens every connection through a network backend (`httpcore.AsyncNetworkBackend`); TLS is begun on what that returns, with
-the name of the host, so that certificates are checked as ever.
 """
 
 from __future__ import annotations
@@ -18,13 +13,10 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple
-
-import httpcore
-import httpx
 
 from outrider.state.errors import Forbidden, SourceUnavailable
 from outrider.text.sanitize import told, without_password
@@ -217,57 +209,3 @@ def same_peer(address: Address, peer: Any, host: str) -> None:
 def _refused(url: str, why: str) -> Forbidden:
     shown = without_password(url[:200])
     return Forbidden(f"{shown!r} {why}; it is not fetched (sources.allowed_hosts can allow a host)")
-
-
-class PinnedTransport(httpx.AsyncHTTPTransport):
-    """For an `httpx.AsyncClient(transport=..., trust_env=False, follow_redirects=False)`.
-
-    Raises `Forbidden` and `SourceUnavailable` beside httpx's own errors.
-    """
-
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(trust_env=False)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False),
-            max_connections=None,  # hosts that hang would hold up all others; whoever asks has a bound of its own
-            max_keepalive_connections=10,
-            keepalive_expiry=10.0,
-            network_backend=PinnedNetwork(guard),
-        )
-
-
-class PinnedNetwork(httpcore.AsyncNetworkBackend):
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-        self._network = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        failed: Exception = httpcore.ConnectError(f"{host} has no address")
-        addresses = await self._guard.addresses(host, port)
-        each_s = None if timeout is None else timeout / len(addresses)
-        for address in addresses:
-            try:
-                stream = await self._network.connect_tcp(str(address), port, each_s, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failed = error
-                continue
-            try:
-                same_peer(address, stream.get_extra_info("server_addr"), host)
-            except Forbidden:
-                await stream.aclose()
-                raise
-            return stream
-        raise failed
-
-    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        raise Forbidden("a socket of this machine is not asked")
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)

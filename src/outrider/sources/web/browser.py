@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outrider.runtime.background_loop import in_background
 from outrider.runtime.threads import load_module
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.web.browser_tab import LOOPBACK_TOO, Opened, Tab
-from outrider.sources.web.navigation import May
+from outrider.sources.web.browser_tab import LOOPBACK_TOO, May, Opened, Tab
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import told
 

@@ -15,13 +15,13 @@ from urllib.parse import urljoin, urlsplit
 
 from outrider.runtime.background_loop import in_background
 from outrider.sources.http.rate_limit import retry_after_s
-from outrider.sources.http.response_body import ACCEPTED, beginning, whole
 from outrider.sources.http.service import MEBIBYTE
 from outrider.sources.http.ssrf_guard import Guard, Target
+from outrider.sources.http.transport import ACCEPTED, beginning, whole
 from outrider.sources.web import crawl_rules as robots
+from outrider.sources.web.browser_tab import May
 from outrider.sources.web.crawl_rules import Rules, Visits
 from outrider.sources.web.link_identifiers import doi_of
-from outrider.sources.web.navigation import May
 from outrider.sources.web.page_record import KINDS, Fetched, media_of, read, record
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import told
@@ -201,7 +201,7 @@ class Pages:
 
             import httpx
 
-            from outrider.sources.http.ssrf_guard import PinnedTransport  # here, because it loads httpx
+            from outrider.sources.http.pinned_transport import PinnedTransport  # loads httpx
 
             self._client = httpx.AsyncClient(
                 transport=PinnedTransport(self.guard),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from outrider.boolean.relax import AllOf
 from outrider.linkage.identifiers import normal_doi
-from outrider.sources.crossref import parse as records
+from outrider.sources.crossref import FIELDS, NAME, WORKS
 from outrider.sources.http.client import Params
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.records import Record
@@ -24,7 +24,6 @@ from outrider.systematic_search.services.slice_reader import CursorReader, harve
 from outrider.systematic_search.services.translate import Filters, translated, values_of, years_of
 from outrider.systematic_search.services.verify_hits import Judge, Sight, seen_without_tags
 
-NAME = records.NAME
 ROWS = 500
 SHORTEST = 3
 MOST_VALUES = 20
@@ -64,8 +63,8 @@ class CrossrefWorld:
 
     def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         words = {TITLE: sent.query} if sent.query else {}
-        params: Params = {"rows": ROWS, "select": ",".join(records.FIELDS), **dict(sent.parameters), **words}
-        reader = CursorReader(self.asker, records, params, ("message", "next-cursor"), "a DOI")
+        params: Params = {"rows": ROWS, "select": ",".join(FIELDS), **dict(sent.parameters), **words}
+        reader = CursorReader(self.asker, WORKS, params, ("message", "next-cursor"), "a DOI")
         return harvested(reader, Judge(tree, look), into, after)
 
 

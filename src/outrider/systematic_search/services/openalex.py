@@ -15,8 +15,7 @@ from urllib.parse import quote
 from outrider.boolean.relax import AnyOf
 from outrider.linkage.identifiers import normal_doi, normal_pmid
 from outrider.sources.http.client import Params
-from outrider.sources.openalex import parse as records
-from outrider.sources.openalex.search import PER_PAGE
+from outrider.sources.openalex import FIELDS, NAME, PER_PAGE, WORKS
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
@@ -28,7 +27,6 @@ from outrider.systematic_search.services.translate import Filters, rendered, tra
 from outrider.systematic_search.services.verify_hits import Judge, Sight, seen_without_tags
 from outrider.text.languages_and_work_types import normal_language
 
-NAME = records.NAME
 FIELD = "title_and_abstract.search.exact"
 MOST_BYTES = 3_000
 """Of the filter as it stands in an address, which must hold the fields, a cursor and a key, too."""
@@ -81,8 +79,8 @@ class OpenalexWorld:
         return made.sent(",".join([*filters, *([f"{FIELD}:{expression}"] if expression else [])]))
 
     def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        params: Params = {"filter": sent.query, "per_page": PER_PAGE, "select": records.FIELDS}
-        reader = CursorReader(self.asker, records, params, ("meta", "next_cursor"), "an id")
+        params: Params = {"filter": sent.query, "per_page": PER_PAGE, "select": FIELDS}
+        reader = CursorReader(self.asker, WORKS, params, ("meta", "next_cursor"), "an id")
         return harvested(reader, Judge(tree, look), into, after)
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from outrider.boolean.relax import any_of
-from outrider.sources.semantic_scholar.parse import FIELDS, NAME, page_of
-from outrider.sources.semantic_scholar.search import PAPERS, year_range
+from outrider.sources.semantic_scholar import FIELDS, NAME, PAPERS, page_of, year_range
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.errors import Forbidden, Unauthorized
 from outrider.state.intent import NumberRange

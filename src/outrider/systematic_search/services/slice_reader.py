@@ -206,12 +206,12 @@ class CursorReader(Unsliced):
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name = self.answers.NAME
+        self.name = self.answers.name
 
     async def read(self, part: Part, place: str, *, anyway: bool) -> Came:
         said = (await self.asker.get("/works", {**self.params, "cursor": place or START})).json()
         works, total = read_works(said, self.answers, self.asker.service)
-        papers = [paper for work in works if (paper := self.answers.paper_of(work)) is not None]
+        papers = [paper for work in works if (paper := self.answers.parse_paper(work)) is not None]
         remarks = (f"{len(works) - len(papers)} works without {self.named}",) if len(papers) < len(works) else ()
         within, key = self.next
         on = text(mapping(mapping(said).get(within)).get(key)) if works else ""

@@ -19,10 +19,9 @@ from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import SemanticScholarSettings
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import Caller
-from outrider.sources.http.disk_cache import DiskAnswers
-from outrider.sources.semantic_scholar.parse import NAME, page_of, paper_of
-from outrider.sources.semantic_scholar.search import MOST, SemanticScholar, paper_id, searched_words, year_range
+from outrider.sources.semantic_scholar import MOST, NAME, SemanticScholar, page_of, paper_id, paper_of, searched_words, year_range
 from outrider.state.errors import Malformed, RateLimited, SearchError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery

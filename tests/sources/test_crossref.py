@@ -17,9 +17,8 @@ from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.settings.sources import CrossrefSettings
-from outrider.sources.crossref import parse as crossref_records
-from outrider.sources.crossref.parse import FIELDS, date_of, paper_of, work_of, works_of
-from outrider.sources.crossref.search import Crossref
+from outrider.sources import crossref as crossref_records
+from outrider.sources.crossref import FIELDS, Crossref, date_of, paper_of, work_of, works_of
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange

@@ -16,11 +16,10 @@ from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import OpenalexSettings
+from outrider.sources import openalex as openalex_records
+from outrider.sources.http.cache_backends import DiskAnswers
 from outrider.sources.http.client import Caller
-from outrider.sources.http.disk_cache import DiskAnswers
-from outrider.sources.openalex import parse as openalex_records
-from outrider.sources.openalex.parse import FIELDS, abstract_of, paper_of, works_of
-from outrider.sources.openalex.search import Openalex, search_words
+from outrider.sources.openalex import FIELDS, Openalex, abstract_of, paper_of, search_words, works_of
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery

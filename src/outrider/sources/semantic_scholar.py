@@ -4,31 +4,44 @@ Follows the Academic Graph API 1.0, https://api.semanticscholar.org/api-docs/gra
 (100 a page, 1,000 in all), `search/bulk` by a Boolean expression (1,000 a page, a token leads on), `batch` (500 ids), `{id}`,
 `{id}/references` and `{id}/citations` (1,000 a page, 9,999 in all). One request a second with a key; without one all anonymous
 users of the world share one pool, which is often used up (429).
+
+What Semantic Scholar says of papers, as records: pure functions, told apart from asking it.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
+from pydantic import JsonValue
+
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
+from outrider.sources import json_fields as said
 from outrider.sources.adapter import ServiceSource, answered, content_words, ends_at, said_by, scored
 from outrider.sources.http.service import Reply, Service
-from outrider.sources.semantic_scholar.parse import FIELDS, NAME, PageSaid, page_of, paper_of
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
-from outrider.state.records import Paper, Record
+from outrider.state.records import Identifiers, Paper, Record
+from outrider.text.sanitize import told
 
 if TYPE_CHECKING:
     from outrider.settings.sources import SemanticScholarSettings
     from outrider.sources.http.client import Caller, Params
 
+NAME = "semantic_scholar"
+FIELDS = (
+    "title,abstract,year,publicationDate,venue,publicationVenue,journal,authors,externalIds,url,citationCount,openAccessPdf,"
+    "publicationTypes,fieldsOfStudy"
+)
+"""What is read below; `paperId` always comes."""
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+ID = re.compile(r"[\w:.-]{1,100}", re.ASCII)
 PAPERS = "/graph/v1/paper"
 RELEVANCE = "relevance"
 PAGE, MOST = 100, 999
@@ -199,6 +212,19 @@ class _Found:
         return answered(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
 
 
+@dataclass(frozen=True, slots=True)
+class PageSaid:
+    """One page of a list. `seen` counts what it held, `papers` is what can be used of it."""
+
+    papers: tuple[Paper, ...]
+    seen: int
+    total: int | None
+    following: int | None
+    """The offset of the next page."""
+    token: str
+    """Of the next page, in a bulk search."""
+
+
 def _left_s(until: float) -> float:
     left_s = until - time.monotonic()
     if left_s <= 0:
@@ -226,3 +252,78 @@ def paper_id(scheme: str, value: str) -> str | None:
     prefix, normal = ASKED_BY.get(scheme, ("", str))
     plain = normal(value) if prefix else None
     return f"{prefix}{plain.removeprefix('PMC')}" if plain else None
+
+
+def page_of(answer: Any, within: str = "") -> PageSaid:
+    """`{"total", "offset", "next" or "token", "data": [...]}`; each paper may stand under a key of its own, such as `citedPaper`.
+
+    `data` is absent where `total` is 0, and null where a publisher keeps a list back.
+    """
+    listed = said.mapping(answer).get("data")
+    if listed is None and said.mapping(answer).keys() & {"data", "total", "offset"}:
+        listed = []
+    if not isinstance(listed, list):
+        raise Malformed(f"{NAME} answered with something else than a list of papers: {told(answer, '')}")
+    papers = [paper_of(said.mapping(one).get(within) if within else one) for one in listed]
+    total, following = said.whole(answer.get("total")), said.whole(answer.get("next"))
+    return PageSaid(tuple(paper for paper in papers if paper), len(listed), total, following, said.text(answer.get("token")))
+
+
+def paper_of(answer: Any) -> Paper | None:
+    """None for what has no id of the service: it could not be asked for again, nor told from others."""
+    paper = said.mapping(answer)
+    identifiers, journal = identifiers_of(paper), said.mapping(paper.get("journal"))
+    if identifiers.s2 is None:
+        return None
+    volume = said.text(journal.get("volume"))
+    venues = (said.mapping(paper.get("publicationVenue")).get("name"), paper.get("venue"), journal.get("name"))
+    return Paper(
+        doc_id=f"{NAME}:{identifiers.s2}",
+        source=NAME,
+        title=said.title(paper.get("title")),
+        abstract=said.plain(paper.get("abstract")),
+        url=said.link(paper.get("url")),
+        identifiers=identifiers,
+        authors=texts(said.mapping(one).get("name") for one in said.items(paper.get("authors"))),
+        year=said.year(paper.get("year")),
+        venue=next(filter(None, map(said.title, venues)), None),
+        citations=said.whole(paper.get("citationCount")),
+        tags=tuple(dict.fromkeys(texts(said.items(paper.get("fieldsOfStudy"))))),
+        volume=None if volume.startswith("abs/") else volume or None,  # of what lies on arXiv: its number there, no volume
+        pages=said.text(journal.get("pages")) or None,
+        metadata=metadata_of(paper),
+    )
+
+
+def identifiers_of(paper: Mapping[str, Any]) -> Identifiers:
+    names = said.mapping(paper.get("externalIds"))
+    own, corpus_id = said.text(paper.get("paperId")), digits(names.get("CorpusId"))
+    return Identifiers(
+        doi=normal_doi(said.text(names.get("DOI"))),
+        arxiv=normal_arxiv(said.text(names.get("ArXiv"))),
+        pmid=normal_pmid(digits(names.get("PubMed"))),
+        pmcid=normal_pmcid("PMC" + digits(names.get("PubMedCentral"))),
+        s2=own if ID.fullmatch(own) else f"CorpusId:{corpus_id}" if corpus_id else None,
+    )
+
+
+def metadata_of(paper: Mapping[str, Any]) -> dict[str, JsonValue]:
+    published = said.text(paper.get("publicationDate"))
+    known: dict[str, JsonValue] = {
+        "published": published if DATE.fullmatch(published) else None,
+        "tldr": said.plain(said.mapping(paper.get("tldr")).get("text")),
+        "pdf_url": said.link(said.mapping(paper.get("openAccessPdf")).get("url")),
+        "publication_types": list(texts(said.items(paper.get("publicationTypes")))),
+        "corpus_id": digits(said.mapping(paper.get("externalIds")).get("CorpusId")),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def texts(values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(filter(None, map(said.text, values)))
+
+
+def digits(value: Any) -> str:
+    """A number, which stands there as a number, as text, or as text after `PMC`; empty for anything else."""
+    text = str(said.whole(value) or "") or said.text(value).upper().removeprefix("PMC")
+    return text if text.isascii() and text.isdigit() and len(text) < 16 else ""

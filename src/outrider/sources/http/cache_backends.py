@@ -1,16 +1,26 @@
-"""Answers in a folder, shared by the processes of this machine (diskcache, on SQLite)."""
+"""Answers in a folder, shared by the processes of this machine (diskcache, on SQLite).
+
+Answers in Redis, for several machines.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from outrider.sources.http.cache import KEPT_S, PATIENCE_S, Stored, a_little_later
+from outrider.runtime.background_loop import run_in_background
+from outrider.sources.http.cache import CLOSED_WITHIN_S, KEPT_S, PATIENCE_S, Stored, a_little_later
+from outrider.state.errors import MissingExtra, SettingsError
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
 MOST_BYTES = 512 * 2**20
 """Of the folder; what was stored first goes first."""
@@ -127,3 +137,47 @@ def _set_all(disk: Any, values: Mapping[str, bytes]) -> None:
     with disk.transact():
         for key, value in values.items():
             disk.set(key, value, expire=KEPT_S)
+
+
+@dataclass(slots=True)
+class RedisAnswers(Stored):
+    """In Redis. Raises `SettingsError` for an address that is none, `MissingExtra` where its client is not installed."""
+
+    url: str = field(repr=False)
+    """May hold a password."""
+    _redis: Redis = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            from redis.asyncio import Redis
+        except ModuleNotFoundError as error:
+            raise MissingExtra("a cache in Redis (cache.url)", "redis") from error
+        try:
+            self._redis = Redis.from_url(
+                self.url,
+                protocol=2,  # what every server speaks
+                socket_timeout=self.patience_s,
+                socket_connect_timeout=self.patience_s,
+            )
+        except ValueError:
+            raise SettingsError("cache.url is no address of a Redis server; write for example redis://localhost:6379/0") from None
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """It can be used again. Connections that are kept open would be complained about when the process ends."""
+        with suppress(TimeoutError):
+            run_in_background(asyncio.wait_for(self._redis.aclose(), CLOSED_WITHIN_S))
+
+    async def _read(self, key: str) -> object:
+        return await self._redis.get(f"outrider:{key}")
+
+    async def _write(self, key: str, value: bytes) -> None:
+        await self._redis.set(f"outrider:{key}", value, ex=KEPT_S)
+
+    def _failures(self) -> tuple[type[Exception], ...]:
+        from redis.exceptions import RedisError
+
+        return (RedisError,)
+
+    def _where(self) -> str:
+        return "in Redis (cache.url)"

@@ -1,1 +1,0 @@
-"""Crossref: search requests and the parser of its answers."""

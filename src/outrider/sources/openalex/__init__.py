@@ -1,1 +1,0 @@
-"""OpenAlex: search requests and the parser of its answers."""

@@ -1,1 +1,0 @@
-"""Semantic Scholar: search requests and the parser of its answers."""
