@@ -12,7 +12,7 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from outrider.models.chat.journal import JOURNALLED, within
+from outrider.models.chat.journal import JOURNAL_KEY, run_with_journal
 from outrider.nodes.run_settings import run_setting, time_left
 from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import run_named, span
@@ -49,8 +49,8 @@ class Guarded(Runnable[PipelineState, Update]):
     def _journalled(self, input: PipelineState, config: RunnableConfig | None) -> Coroutine[Any, Any, Update]:  # noqa: A002
         """What it asks of a model is written down in the run's journal, where it has one."""
         run = _traced(str(self.name), config, self._run(input, get_runtime(RunContext)))
-        journal = (config or {}).get("configurable", {}).get(JOURNALLED)
-        return run if journal is None else within(journal, run)
+        journal = (config or {}).get("configurable", {}).get(JOURNAL_KEY)
+        return run if journal is None else run_with_journal(journal, run)
 
 
 async def _traced(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:

@@ -179,7 +179,7 @@ NAMED = {one.name: one for one in TABLE}
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a call is tried again."""
-    monkeypatch.setattr("outrider.models.chat.refusals.SHORT_PAUSE_S", 0.01)
+    monkeypatch.setattr("outrider.models.chat.endpoint_errors.SHORT_PAUSE_S", 0.01)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import outrider
 from outrider.graph.pipeline import build
-from outrider.models.chat.journal import JOURNALLED, Journal
+from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.nodes.translator.translator import AS_WRITTEN
 from outrider.services import Services
 from outrider.state.errors import BadRequest, LibraryError
@@ -89,7 +89,7 @@ async def test_a_run_that_breaks_says_how_far_it_came_and_goes_on(tmp_path: Path
 async def test_a_search_of_a_thread_that_is_gone_on_with_goes_on_with_its_run(tmp_path: Path) -> None:
     shelves = Shelves(papers(40), breaks_after=2)
     made = exact_services(tmp_path, shelves)
-    config: Any = {"configurable": {JOURNALLED: Journal("of-the-thread", None)}}  # type: ignore[arg-type] # no model is asked
+    config: Any = {"configurable": {JOURNAL_KEY: Journal("of-the-thread", None)}}  # type: ignore[arg-type] # no model is asked
     first = SearchResponse.model_validate(await build(made).ainvoke(ASKED, config))
     shelves.breaks_after = None
     second = SearchResponse.model_validate(await build(made).ainvoke(ASKED, config))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider.models.loading import device_for, loading
-from outrider.models.weights import Asked, Weights
+from outrider.models.loading import catch_load_errors, choose_device
+from outrider.models.weights import SettingNames, Weights
 from outrider.state.errors import ModelUnavailable
 
 torch = pytest.importorskip("torch", reason="needs outrider[models]")
-RERANKER = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
+RERANKER = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @pytest.mark.parametrize("device", ["cuda:7", "cuda:-1", "cpu:abc", "cpu:3", "tpu", "meta", "nonsense:3", ""])
@@ -20,12 +20,12 @@ def test_a_device_that_is_not_here(device: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ModelUnavailable, match=f"reranker.device is {device}, which torch does not find here; set auto or cpu"):
-        device_for(device, RERANKER)
+        choose_device(device, RERANKER)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_a_device_that_is_here(device: str) -> None:
-    assert device_for(device) == (device, 0)
+    assert choose_device(device) == (device, 0)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,14 @@ def test_a_device_that_is_here(device: str) -> None:
 )
 def test_a_load_that_memory_does_not_hold(tmp_path: Path, error: Exception) -> None:
     says = "big does not fit into memory; set reranker.model_name to a smaller model or reranker.device to cpu"
-    with pytest.raises(ModelUnavailable, match=says), loading(Weights("big", tmp_path, ""), RERANKER):
+    with pytest.raises(ModelUnavailable, match=says), catch_load_errors(Weights("big", tmp_path, ""), RERANKER):
         raise error
 
 
 def test_a_path_in_a_message_stays_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "embedding.v2"
-    with pytest.raises(ModelUnavailable, match=r"/embedding\.v2 is not a model's folder"), loading(Weights("m", folder, ""), RERANKER):
+    with (
+        pytest.raises(ModelUnavailable, match=r"/embedding\.v2 is not a model's folder"),
+        catch_load_errors(Weights("m", folder, ""), RERANKER),
+    ):
         raise OSError("no config")

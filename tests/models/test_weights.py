@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outrider.models import weights
-from outrider.models.weights import Asked, cached, check_own_code, find, fingerprint, same
+from outrider.models.weights import SettingNames, find_weights, fingerprint, is_cached, is_same_model, refuse_own_code
 from outrider.state.errors import ModelUnavailable
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs outrider[models]")
@@ -65,25 +65,25 @@ def put(cache: Path, name: str, commit: str = COMMIT) -> Path:
 def test_a_cached_model_is_found_without_a_network_by_its_commit(empty_cache: Path) -> None:
     folder = put(empty_cache, "BAAI/bge-small-en-v1.5")
     for name in ("BAAI/bge-small-en-v1.5", "baai/BGE-small-en-v1.5", "bge-small-en-v1.5"):
-        assert find(name, fetch=False) == weights.Weights("BAAI/bge-small-en-v1.5", folder, COMMIT)
+        assert find_weights(name, fetch=False) == weights.Weights("BAAI/bge-small-en-v1.5", folder, COMMIT)
 
 
 def test_a_name_without_owner_is_of_sentence_transformers(empty_cache: Path) -> None:
     put(empty_cache, "sentence-transformers/some-model")
-    assert find("some-model", fetch=False).name == "sentence-transformers/some-model"
+    assert find_weights("some-model", fetch=False).name == "sentence-transformers/some-model"
 
 
 def test_the_version_that_a_library_holds_is_found_beside_a_newer_one(empty_cache: Path) -> None:
     put(empty_cache, "a/b", "b" * 40)
     old = put(empty_cache, "a/b", COMMIT)
     (empty_cache / "models--a--b" / "refs" / "main").write_text("b" * 40)
-    assert find("a/b", fetch=False, revision=COMMIT).folder == old
-    assert find("a/b", fetch=False).revision == "b" * 40
+    assert find_weights("a/b", fetch=False, revision=COMMIT).folder == old
+    assert find_weights("a/b", fetch=False).revision == "b" * 40
 
 
 def test_weights_that_are_not_here_are_named_with_the_way_to_get_them() -> None:
     with pytest.raises(ModelUnavailable, match=r"set embedding\.model_name to a/b: naming a model lets it be fetched"):
-        find("a/b", fetch=False)
+        find_weights("a/b", fetch=False)
 
 
 def in_shards(folder: Path, *there: str, of: tuple[str, ...] = ("one.safetensors", "two.safetensors")) -> None:
@@ -143,7 +143,7 @@ IN_PART: list[Changes] = [
 @pytest.mark.parametrize("changed", WHOLE)
 def test_a_whole_model_in_the_cache_is_taken(empty_cache: Path, changed: Changes) -> None:
     changed(put(empty_cache, "a/b"))
-    assert cached("a/b")
+    assert is_cached("a/b")
 
 
 @pytest.mark.parametrize("changed", IN_PART)
@@ -152,11 +152,11 @@ def test_a_model_that_was_fetched_in_part_is_fetched_again_where_it_is_named(
 ) -> None:
     changed(put(empty_cache, "a/b"))
     hub.append((404, "RepoNotFound"))
-    assert not cached("a/b")
+    assert not is_cached("a/b")
     with pytest.raises(ModelUnavailable, match=r"only in part on this machine; set embedding\.model_name to a/b"):
-        find("a/b", fetch=False)
+        find_weights("a/b", fetch=False)
     with pytest.raises(ModelUnavailable, match="only in part on this machine and the hub gives no more"):
-        find("a/b", fetch=True)
+        find_weights("a/b", fetch=True)
 
 
 def test_the_rest_of_a_model_that_is_named_is_fetched(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,17 +169,17 @@ def test_the_rest_of_a_model_that_is_named_is_fetched(empty_cache: Path, monkeyp
         return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert find("a/b", fetch=True) == weights.Weights("a/b", folder, COMMIT)
-    assert cached("a/b")
+    assert find_weights("a/b", fetch=True) == weights.Weights("a/b", folder, COMMIT)
+    assert is_cached("a/b")
 
 
 def test_a_message_names_the_setting_that_was_asked(hub: list[tuple[int, str]]) -> None:
     hub.append((404, "RepoNotFound"))
-    asked = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
+    asked = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
     with pytest.raises(ModelUnavailable, match=r"set reranker\.model_name to a/b"):
-        find("a/b", fetch=False, asked=asked)
+        find_weights("a/b", fetch=False, names=asked)
     with pytest.raises(ModelUnavailable, match=r"give another reranker\.model_name"):
-        find("a/b", fetch=True, asked=asked)
+        find_weights("a/b", fetch=True, names=asked)
 
 
 @pytest.mark.parametrize("where", ["iterdir", "is_dir", "open"])
@@ -191,13 +191,13 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monke
 
     monkeypatch.setattr(Path, where, refuse)
     with pytest.raises(ModelUnavailable, match=f"the files of the model {folder} cannot be read: .*Permission denied") as caught:
-        find(str(folder), fetch=True)
+        find_weights(str(folder), fetch=True)
     assert "\n" not in str(caught.value)
 
 
 def test_a_name_that_no_folder_can_have() -> None:
     with pytest.raises(ModelUnavailable, match=r"cannot be read: .*too long"):
-        find("a" * 5_000, fetch=True)
+        find_weights("a" * 5_000, fetch=True)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_name_that_no_folder_can_have() -> None:
 def test_a_hub_that_refuses_is_told_in_one_line(hub: list[tuple[int, str]], answer: tuple[int, str], says: str) -> None:
     hub.append(answer)
     with pytest.raises(ModelUnavailable, match=says) as caught:
-        find("a/b", fetch=True)
+        find_weights("a/b", fetch=True)
     assert "\n" not in str(caught.value)
 
 
@@ -220,7 +220,7 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(monkeypatch: pytest.Mo
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match="not on this machine and the hub cannot be reached"):
-        find("a/b", fetch=True)
+        find_weights("a/b", fetch=True)
     assert time.monotonic() - began < weights.HUB_TIMEOUT_S
 
 
@@ -237,7 +237,7 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(monkeypatch: pytest.Mo
 )
 def test_names_that_mean_nothing(name: str, says: str) -> None:
     with pytest.raises(ModelUnavailable, match=says):
-        find(name, fetch=True)
+        find_weights(name, fetch=True)
 
 
 def test_a_fingerprint_follows_the_contents_not_the_place(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_a_fingerprint_follows_the_contents_not_the_place(tmp_path: Path) -> Non
 
 
 def test_the_fingerprint_of_large_weights_reads_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "WHOLE_BELOW", 10)
-    monkeypatch.setattr(weights, "END", 4)
+    monkeypatch.setattr(weights, "FULL_HASH_BELOW", 10)
+    monkeypatch.setattr(weights, "END_BYTES", 4)
     folder = put(tmp_path, "a/b")
     said = []
     for content in (b"head--middle--tail", b"head--MIDDLE--tail", b"head--middle--TAIL", b"HEAD--middle--tail", b"head--middle---tail"):
@@ -262,20 +262,20 @@ def test_the_fingerprint_of_large_weights_reads_their_ends(tmp_path: Path, monke
 
 
 def test_names_that_mean_one_model() -> None:
-    assert same("bge-m3", "BAAI/bge-m3")
-    assert same("a/b", "A/b")
-    assert not same("a/b", "a/c")
+    assert is_same_model("bge-m3", "BAAI/bge-m3")
+    assert is_same_model("a/b", "A/b")
+    assert not is_same_model("a/b", "a/c")
 
 
 @pytest.mark.parametrize("modules", [[{"type": "modeling_own.Own"}], [{"type": "os.system"}]])
 def test_a_folder_with_code_of_its_own_is_refused_before_it_runs(tmp_path: Path, modules: object) -> None:
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ModelUnavailable, match="which Outrider does not run"):
-        check_own_code(weights.Weights("own", tmp_path, ""))
+        refuse_own_code(weights.Weights("own", tmp_path, ""))
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "[{}]"])
 def test_a_modules_file_that_cannot_be_read(tmp_path: Path, content: str) -> None:
     (tmp_path / "modules.json").write_text(content)
     with pytest.raises(ModelUnavailable, match=r"its modules\.json cannot be read"):
-        check_own_code(weights.Weights("own", tmp_path, ""))
+        refuse_own_code(weights.Weights("own", tmp_path, ""))

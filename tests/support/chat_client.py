@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from outrider.models.chat.endpoint import EndpointChat
-from outrider.models.chat.provider import endpoint_of
+from outrider.models.chat.provider import resolve_endpoint
 from outrider.settings.model import LlmSettings
 from support.chat_server import ChatServer
 
@@ -24,6 +24,6 @@ def llm_settings(server: ChatServer, **settings: Any) -> LlmSettings:
 def chat_over(server: ChatServer, **settings: Any) -> EndpointChat:
     """Settings of section `llm` by keyword. Each server has an address of its own, so nothing is remembered from another test."""
     chosen = llm_settings(server, **settings)
-    endpoint, why = endpoint_of(chosen)
+    endpoint, why = resolve_endpoint(chosen)
     assert endpoint is not None, why
     return EndpointChat(endpoint, chosen)

@@ -61,7 +61,7 @@ class Reply:
     refusal: str | None = None
     usage: tuple[int | None, int | None] | None = (100, 20)
     """Input and output tokens; None where the server tells none."""
-    finish: str = "stop"
+    finish_reason: str = "stop"
     raw: bytes | None = None
     """Sent as the body, whatever it is."""
     cut: bool = False
@@ -167,5 +167,5 @@ def _body(asked: Asked, reply: Reply) -> dict[str, Any]:
         "completion_tokens": reply.usage[1],
         "total_tokens": sum(filter(None, reply.usage)),
     }
-    choice = {"index": 0, "message": message, "finish_reason": reply.finish, "logprobs": None}
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": None}
     return {"id": "1", "object": "chat.completion", "created": 0, "model": asked.body["model"], "choices": [choice], "usage": usage}

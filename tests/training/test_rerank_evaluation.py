@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from outrider.library.library import Library
 from outrider.models.rerank import select as choose
 from outrider.models.rerank.cross_encoder import CrossEncoderReranker
-from outrider.models.rerank.select import NONE_HELPED, reranker_of
+from outrider.models.rerank.select import NONE_HELPED, choose_reranker
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.state.hits import Scored
@@ -137,15 +137,15 @@ def test_a_gain_that_one_kind_of_query_pays_for_is_not_counted() -> None:
 
 
 async def test_auto_follows_the_last_probe(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "revision_of", lambda reranker: reranker.name)
+    monkeypatch.setattr(choose, "find_revision", lambda reranker: reranker.name)
     await library.upsert(corpus())
     settings = RerankerSettings(depth=20)
     await run(library, Overlap(), Noise())
-    found, why = reranker_of(settings, None, await library.verdicts())
+    found, why = choose_reranker(settings, None, await library.verdicts())
     assert found is not None
     assert (found.name, why) == ("overlap", (await library.verdicts())[0].why)
     await run(library, Noise(), clock=lambda: NOON + 60)
-    found, why = reranker_of(settings, None, await library.verdicts())
+    found, why = choose_reranker(settings, None, await library.verdicts())
     assert found is None
     assert why.startswith(NONE_HELPED)
 
@@ -195,8 +195,8 @@ async def test_one_after_the_other_is_loaded_and_one_too_large_for_memory_is_tol
             raise MemoryError
         return Model(name)
 
-    monkeypatch.setattr("outrider.models.rerank.cross_encoder.load", load)
-    monkeypatch.setattr(probing, "revision_of", lambda reranker: f"weights of {reranker.name}")
+    monkeypatch.setattr("outrider.models.rerank.cross_encoder.load_cross_encoder", load)
+    monkeypatch.setattr(probing, "find_revision", lambda reranker: f"weights of {reranker.name}")
     probed = await run(library, *map(CrossEncoderReranker, ("a", "vast", "b")), queries=20)
     assert {(one.reranker, one.revision) for one in probed.verdicts} == {("a", "weights of a"), ("b", "weights of b")}
     assert "memory" in probed.failed["vast"]

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from outrider.library.fusion import across_sources, fusion_of, interleaved
-from outrider.models.chat.endpoint import EndpointChat, chat_of
+from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
 from outrider.prompts import Prompt, load
@@ -80,7 +80,7 @@ class Services:
         self._graph = graph
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
         library = LibrarySource(self.engine)
-        self.chat, self.chat_says = (chat, chat.name) if chat else chat_of(settings.llm)
+        self.chat, self.chat_says = (chat, chat.name) if chat else make_chat(settings.llm)
         """The model that understands and judges, or None; and which it is, or why there is none."""
         self.chat_is_of_settings = self.chat is not None and chat is None
         self.shelf: Shelf = library if shelf is None else shelf
@@ -173,7 +173,7 @@ class Services:
             if browser:
                 await browser.prepare()
         if isinstance(self.chat, EndpointChat):
-            await self.chat.ready()
+            await self.chat.warm_up()
         if self.settings.embedding.base_url:
             return
         with suppress(SearchError):
@@ -198,7 +198,7 @@ class Services:
             return None, choose.NOT_PROBED
         embedder = self.embedder(await self._space())
         found: tuple[Reranker | None, str] = await run_in_thread(
-            lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, asked=asked)
+            lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, requested=asked)
         )
         return found
 

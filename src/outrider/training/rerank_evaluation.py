@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from outrider.models.rerank.cross_encoder import CrossEncoderReranker
-from outrider.models.rerank.select import revision_of
+from outrider.models.rerank.select import find_revision
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.hits import Scored
 from outrider.state.ports import Clock, OnCount, Reranker
@@ -162,7 +162,7 @@ class _Trial:
         until = self.done + len(self.asked)
         try:
             self.after[reranker.name] = [await self._reranked(reranker, one) for one in self.asked]
-            self.revisions[reranker.name] = await asyncio.to_thread(revision_of, reranker)
+            self.revisions[reranker.name] = await asyncio.to_thread(find_revision, reranker)
         except (ModelError, MissingExtra) as error:
             self._fails(reranker, str(error))
         except MemoryError:

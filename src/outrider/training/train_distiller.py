@@ -16,12 +16,12 @@ from typing import Any
 from outrider.distiller.engines.windows import Form, Window
 from outrider.distiller.labelled_cases import Labelled, answering
 from outrider.distiller.units import cut
-from outrider.models.loading import listening, loading
-from outrider.models.weights import Asked, check_own_code, find
+from outrider.models.loading import catch_load_errors, collect_missing_weights
+from outrider.models.weights import SettingNames, find_weights, refuse_own_code
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 from outrider.training.training_loop import Optimizer, Stepping
 
-ASKED = Asked("--base", "--device", "--base")
+ASKED = SettingNames("--base", "--device", "--base")
 FEWEST = 20
 
 
@@ -79,9 +79,9 @@ def train(base: str, cases: Sequence[Labelled], out: Path, recipe: Recipe | None
 def _loaded(base: str, recipe: Recipe) -> tuple[Any, Form]:
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
-    found = find(base, fetch=True, asked=ASKED)
-    check_own_code(found, ASKED)
-    with loading(found, ASKED):
+    found = find_weights(base, fetch=True, names=ASKED)
+    refuse_own_code(found, ASKED)
+    with catch_load_errors(found, ASKED):
         config = AutoConfig.from_pretrained(found.folder, num_labels=1, id2label={0: "RELEVANT"}, label2id={"RELEVANT": 0})
         if config.model_type != "bert":
             raise ModelUnavailable(f"{base} is of the kind {config.model_type}; a distiller is trained from a BERT, such as MiniLM")
@@ -113,7 +113,7 @@ def _trained(model: Any, form: Form, labelled: Sequence[Labelled], out: Path, re
         if on_epoch:
             on_epoch(epoch, losses[-1])
     model.eval()
-    with listening():
+    with collect_missing_weights():
         model.save_pretrained(out)
         form.tokenizer.save_pretrained(out)
     return Trained(len(cases), planned, tuple(losses), time.monotonic() - started)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.models.loading import device_for, empty_cache, listening, loading, out_of_memory
-from outrider.models.weights import Asked, check_own_code, find
+from outrider.models.loading import catch_load_errors, choose_device, collect_missing_weights, empty_cache, is_out_of_memory
+from outrider.models.weights import SettingNames, find_weights, refuse_own_code
 from outrider.state.errors import MissingExtra, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 PAIRS_AT_ONCE = 64
-ASKED = Asked("--base", "reranker.device", "reranker.base_url")
+ASKED = SettingNames("--base", "reranker.device", "reranker.base_url")
 ADVICE = "give --base a folder or hub name of a small encoder such as MiniLM"
 
 
@@ -72,7 +72,7 @@ class Scorer:
 
 def halved(error: RuntimeError | MemoryError, at_once: int) -> int:
     """Half of `at_once` where `error` says that memory ran out; `ModelUnavailable` where it cannot be halved; any other is raised."""
-    if not out_of_memory(error):
+    if not is_out_of_memory(error):
         raise error
     if at_once <= 1:
         raise ModelUnavailable(
@@ -89,10 +89,10 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
     except ImportError as error:
         raise MissingExtra("training a reranker", "models") from error
     with _from(base):
-        found = find(base, fetch=True, asked=ASKED)
-        check_own_code(found, ASKED)
-        on, _ = device_for(device, ASKED)
-        with loading(found, ASKED) as made_up, torch.random.fork_rng():
+        found = find_weights(base, fetch=True, names=ASKED)
+        refuse_own_code(found, ASKED)
+        on, _ = choose_device(device, ASKED)
+        with catch_load_errors(found, ASKED) as made_up, torch.random.fork_rng():
             torch.manual_seed(seed)  # the head starts from random numbers
             encoder = CrossEncoder(
                 str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
@@ -115,7 +115,7 @@ def _from(base: str) -> Iterator[None]:
 
 def save(scorer: Scorer, folder: Path) -> None:
     """Weights (safetensors), tokenizer and settings, without a card."""
-    with listening():
+    with collect_missing_weights():
         scorer.encoder.save(str(folder), create_model_card=False)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from outrider.graph.pipeline import SearchGraph, build
-from outrider.models.chat.journal import JOURNALLED, Journal
+from outrider.models.chat.journal import JOURNAL_KEY, Journal
 from outrider.services.checkpoints import Store, opened
 from outrider.services.thread_ledger import Run
 from outrider.state.errors import BadRequest
@@ -115,7 +115,7 @@ class Threads:
 
     async def _run(self, graph: SearchGraph, run: Run, asked: SearchRequest | None) -> AsyncGenerator[Part]:
         config: RunnableConfig = {
-            "configurable": {"thread_id": run.thread, JOURNALLED: Journal(run.run, self.store.ledger)},
+            "configurable": {"thread_id": run.thread, JOURNAL_KEY: Journal(run.run, self.store.ledger)},
             "metadata": {"run": run.run},
         }
         context = RunContext.model_validate_json(run.context)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from outrider.models.chat.answer_parser import MOST_REPAIRED, TWO, Unusable, Usable, read
+from outrider.models.chat.answer_parser import AMBIGUOUS, MAX_REPAIR_CHARS, ParsedAnswer, UnusableAnswer, parse_answer
 from outrider.state.model import Model
 
 
@@ -42,7 +42,7 @@ class Results(Model):
     ],
 )
 def test_the_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
-    assert read(said, One) == Usable(One(id="a", score=0.5))
+    assert parse_answer(said, One) == ParsedAnswer(One(id="a", score=0.5))
 
 
 @pytest.mark.parametrize("own", ['{"id": "a", "score": 0.5}', "{'id': 'a', 'score': 0.5,}"], ids=["whole", "broken"])
@@ -52,7 +52,7 @@ def test_the_object_that_fits_is_read(said: str | dict[str, Any]) -> None:
 )
 def test_of_two_that_differ_none_is_read(own: str, quoted: str, form: str) -> None:
     """Or a text that a model quotes would say what it thinks."""
-    assert read(form.format(own=own, quoted=quoted), One) == TWO
+    assert parse_answer(form.format(own=own, quoted=quoted), One) == AMBIGUOUS
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_of_two_that_differ_none_is_read(own: str, quoted: str, form: str) -> No
     ],
 )
 def test_nor_where_one_was_not_closed_or_seems_to_be_thought(said: str) -> None:
-    assert read(said, Results) == TWO
+    assert parse_answer(said, Results) == AMBIGUOUS
 
 
 @pytest.mark.parametrize(
@@ -81,29 +81,31 @@ def test_nor_where_one_was_not_closed_or_seems_to_be_thought(said: str) -> None:
         ('{"id": "a", "sco', "no JSON object"),
         ("{" * 100_000, "no JSON object"),
         ('{"a":' * 100_000 + "}", "no JSON object"),
-        ("{" + "x" * MOST_REPAIRED + "}", "no JSON object"),
+        ("{" + "x" * MAX_REPAIR_CHARS + "}", "no JSON object"),
     ],
 )
 def test_what_does_not_fit_is_said_in_words(said: str, why: str) -> None:
-    found = read(said, One)
-    assert isinstance(found, Unusable)
+    found = parse_answer(said, One)
+    assert isinstance(found, UnusableAnswer)
     assert why in found.why
 
 
 def test_what_an_answer_quotes_as_a_text_is_a_text() -> None:
     said = json.dumps({"id": 'It says {"id": "z", "score": 1.0}', "score": 0.5})
-    assert read(said, One) == Usable(One(id='It says {"id": "z", "score": 1.0}', score=0.5))
+    assert parse_answer(said, One) == ParsedAnswer(One(id='It says {"id": "z", "score": 1.0}', score=0.5))
 
 
 def test_of_a_cut_list_what_is_whole_is_read() -> None:
     """The item that is cut is lost; its score is not guessed."""
     said = '{"results": [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.'
-    assert read(said, Results) == Usable(Results(results=(One(id="a", score=0.5),)))
+    assert parse_answer(said, Results) == ParsedAnswer(Results(results=(One(id="a", score=0.5),)))
 
 
 def test_an_answer_with_the_right_fields_shows_that_the_schema_was_known() -> None:
-    assert read('{"id": "a", "score": 7}', One) == Unusable("score: Input should be less than or equal to 1", follows=True)
-    assert not read('{"answer": 1}', One).follows  # type: ignore[union-attr]
+    assert parse_answer('{"id": "a", "score": 7}', One) == UnusableAnswer(
+        "score: Input should be less than or equal to 1", follows_schema=True
+    )
+    assert not parse_answer('{"answer": 1}', One).follows_schema  # type: ignore[union-attr]
 
 
 def test_a_hostile_answer_takes_no_time() -> None:
@@ -111,13 +113,13 @@ def test_a_hostile_answer_takes_no_time() -> None:
     begun = time.perf_counter()
     deep = ('{"a":' * 5_000 + "}", "{" * 29_000 + "}", "{[" * 14_000 + "}")
     for hostile in (*deep, '{"' + "a'" * 14_000 + "}", "{" + "x" * 29_000 + "}", "{}" * 14_000, "{" * 10**6 + "}" * 10**6):
-        assert isinstance(read(hostile, One), Unusable)
+        assert isinstance(parse_answer(hostile, One), UnusableAnswer)
     assert time.perf_counter() - begun < 5
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
-    assert isinstance(read(text, One), Usable | Unusable)
+    assert isinstance(parse_answer(text, One), ParsedAnswer | UnusableAnswer)
 
 
 @given(
@@ -130,11 +132,11 @@ def test_any_text_is_read_or_said_to_be_unusable(text: str) -> None:
 def test_two_in_any_prose_are_read_if_they_are_equal(name: str, other: str, score: float, another: float, prose: str) -> None:
     first, second = One(id=name, score=score), One(id=other, score=another)
     said = f"{prose}{json.dumps(first.model_dump())}{prose}{json.dumps(second.model_dump())}{prose}"
-    assert read(said, One) == (Usable(first) if first == second else TWO)
-    assert read(f"{prose}{json.dumps(first.model_dump())}" * 2, One) == Usable(first)
+    assert parse_answer(said, One) == (ParsedAnswer(first) if first == second else AMBIGUOUS)
+    assert parse_answer(f"{prose}{json.dumps(first.model_dump())}" * 2, One) == ParsedAnswer(first)
 
 
 @given(st.text(max_size=30), st.floats(0, 1), st.text(alphabet=st.characters(exclude_characters="{}<"), max_size=60))
 def test_json_in_any_prose_is_found_unchanged(name: str, score: float, prose: str) -> None:
     said = f"{prose}{json.dumps({'id': name, 'score': score})}{prose}"
-    assert read(said, One) == Usable(One(id=name, score=score))
+    assert parse_answer(said, One) == ParsedAnswer(One(id=name, score=score))

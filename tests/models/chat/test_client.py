@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.models.chat.client import Gate
+from outrider.models.chat.client import ConcurrencyLimiter
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=20))
@@ -16,11 +16,11 @@ def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tup
     passed: list[int] = []
 
     async def run() -> None:
-        made, now = Gate(), 0
+        made, now = ConcurrencyLimiter(), 0
 
         async def call(at: int, limit: int) -> None:
             nonlocal now
-            async with made.passed(limit):
+            async with made.slot(limit):
                 assert now < limit
                 now += 1
                 try:
@@ -38,7 +38,7 @@ def test_nobody_passes_beyond_their_limit_and_everybody_passes(callers: list[tup
         async with asyncio.timeout(5):
             found = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(one is None or isinstance(one, asyncio.CancelledError) for one in found), found
-        async with asyncio.timeout(1), made.passed(1):
+        async with asyncio.timeout(1), made.slot(1):
             pass
 
     asyncio.run(run())
@@ -49,10 +49,10 @@ def test_calls_pass_in_the_order_of_their_coming() -> None:
     order: list[int] = []
 
     async def run() -> None:
-        made = Gate()
+        made = ConcurrencyLimiter()
 
         async def call(at: int) -> None:
-            async with made.passed(1):
+            async with made.slot(1):
                 order.append(at)
                 await asyncio.sleep(0)
 
@@ -66,14 +66,14 @@ def test_who_comes_back_stands_behind_those_who_wait() -> None:
     order: list[str] = []
 
     async def run() -> None:
-        made = Gate()
+        made = ConcurrencyLimiter()
 
         async def call(name: str) -> None:
-            async with made.passed(1):
+            async with made.slot(1):
                 order.append(name)
 
         async def twice() -> None:
-            async with made.passed(1):
+            async with made.slot(1):
                 await asyncio.sleep(0.01)
             await call("again")
 
@@ -87,13 +87,13 @@ def test_who_comes_back_stands_behind_those_who_wait() -> None:
 
 def test_a_place_that_was_given_to_one_who_leaves_goes_to_the_next() -> None:
     async def run() -> None:
-        made = Gate()
+        made = ConcurrencyLimiter()
 
         async def call() -> None:
-            async with made.passed(1):
+            async with made.slot(1):
                 pass
 
-        async with made.passed(1):
+        async with made.slot(1):
             waiting = [asyncio.create_task(call()) for _ in range(3)]
             await asyncio.sleep(0)
         waiting[0].cancel()  # after its turn has come, before it runs
@@ -109,14 +109,14 @@ def test_one_with_a_low_limit_is_not_overtaken_for_ever() -> None:
     order: list[str] = []
 
     async def run(leaves: bool) -> None:
-        made, order[:] = Gate(), []
+        made, order[:] = ConcurrencyLimiter(), []
 
         async def call(name: str, limit: int) -> None:
-            async with made.passed(limit):
+            async with made.slot(limit):
                 order.append(name)
                 await asyncio.sleep(0)
 
-        async with made.passed(9):
+        async with made.slot(9):
             low = asyncio.create_task(call("low", 1))
             high = asyncio.create_task(call("high", 9))
             for _ in range(3):

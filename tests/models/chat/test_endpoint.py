@@ -18,7 +18,7 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.runnables import RunnableLambda
 from pydantic import Field, SecretStr
 
-from outrider.models.chat.endpoint import EndpointChat, chat_of
+from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Asked, Budget
 from outrider.state.errors import BadAnswer, BudgetSpent, ChatError, ChatUnavailable, KeyRejected
@@ -48,7 +48,7 @@ def ask(chat: EndpointChat, budget: Budget | None = None, times: int = 1) -> lis
             return error
 
     async def all_of_them() -> list[Judged | ChatError]:
-        await chat.ready()
+        await chat.warm_up()
         return await asyncio.gather(*(one() for _ in range(times)))
 
     return asyncio.run(all_of_them())
@@ -211,7 +211,7 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
 
     with ChatServer(answer) as server:
         chat = chat_over(server)
-        asyncio.run(chat.ready())
+        asyncio.run(chat.warm_up())
         found = asyncio.run(three())
         assert modes(server) == ["json_schema"] * 2 + ["function_calling"] + ["json_mode"] * 2
     assert isinstance(found[0], asyncio.CancelledError if ends == "cancelled" else BadAnswer)
@@ -292,8 +292,8 @@ def test_usage_that_cannot_be_counts_as_untold(usage: tuple[int | None, int | No
     ("reply", "words"),
     [
         (Reply("", refusal="I can't judge that."), "I can't judge that."),
-        (Reply(GOOD, finish="content_filter"), "content filter"),
-        (Reply(GOOD, finish="length"), "within 50 tokens"),
+        (Reply(GOOD, finish_reason="content_filter"), "content filter"),
+        (Reply(GOOD, finish_reason="length"), "within 50 tokens"),
         (Reply(raw=b" " * 10_000_000), "more than 1,048,576 bytes"),
         (Reply(raw=b"<html>hello</html>"), "llm.base_url"),
         (Reply(raw=b'{"choices": []}'), "llm.base_url"),
@@ -531,7 +531,7 @@ def test_the_limit_on_calls_under_way_holds_for_all_services_together() -> None:
         first, second = chat_over(server, concurrency=3), chat_over(server, concurrency=3)
 
         async def both() -> None:
-            await asyncio.gather(first.ready(), second.ready())
+            await asyncio.gather(first.warm_up(), second.warm_up())
             await asyncio.gather(*(chat.answer(ASKED, Judged, Budget()) for chat in (first, second) for _ in range(8)))
 
         asyncio.run(both())
@@ -544,7 +544,7 @@ def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
         chat = chat_over(server, concurrency=1)
 
         async def leave() -> None:
-            await chat.ready()
+            await chat.warm_up()
             gone = [asyncio.create_task(chat.answer(ASKED, Judged, Budget())) for _ in range(5)]
             await asyncio.sleep(0.1)
             for task in gone:
@@ -627,8 +627,8 @@ def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_chat_of_the_settings_says_what_it_is_or_why_there_is_none() -> None:
-    assert chat_of(LlmSettings())[0] is None
-    chat, says = chat_of(LlmSettings(model="llama3", base_url="http://localhost:11434/v1"))
+    assert make_chat(LlmSettings())[0] is None
+    chat, says = make_chat(LlmSettings(model="llama3", base_url="http://localhost:11434/v1"))
     assert chat is not None
     assert chat.name == "llama3 at localhost:11434"
     assert "price is unknown" in says

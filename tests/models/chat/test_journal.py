@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.models.chat.client import Broken, Reply
-from outrider.models.chat.cost import Used
-from outrider.models.chat.journal import Journal, answered, key_of, within
+from outrider.models.chat.client import ConnectionBroken, Reply
+from outrider.models.chat.cost import TokenUsage
+from outrider.models.chat.journal import Journal, ask_or_replay, compute_key, run_with_journal
 from outrider.state.errors import ThreadError
 
 
@@ -43,16 +43,16 @@ def replies(*said: Reply | Exception) -> tuple[Callable[[], object], list[int]]:
     return ask, asked
 
 
-FIRST = Reply("one", Used(10, 2, 3, 4), "stop", "")
+FIRST = Reply("one", TokenUsage(10, 2, 3, 4), "stop", "")
 SECOND = Reply({"two": [1, None]}, None, "length", "no")
 REQUESTS = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3)
 
 
 async def asked_for(journal: Journal, ask: object, times: int, node: str = "fine_scorer") -> list[Reply]:
     async def work() -> list[Reply]:
-        return [await answered(node, "model", {"q": 1}, ask) for _ in range(times)]  # type: ignore[arg-type]
+        return [await ask_or_replay(node, "model", {"q": 1}, ask) for _ in range(times)]  # type: ignore[arg-type]
 
-    return await within(journal, work())
+    return await run_with_journal(journal, work())
 
 
 async def test_the_same_question_twice_is_two_answers_in_their_order() -> None:
@@ -65,9 +65,9 @@ async def test_the_same_question_twice_is_two_answers_in_their_order() -> None:
 
 async def test_what_failed_was_not_paid_and_is_asked_again() -> None:
     kept = Answers()
-    ask, asked = replies(Broken("gone", reached=False), FIRST)
+    ask, asked = replies(ConnectionBroken("gone", reached=False), FIRST)
     journal = Journal("run", kept)
-    with pytest.raises(Broken):
+    with pytest.raises(ConnectionBroken):
         await asked_for(journal, ask, 1)
     assert await asked_for(journal, ask, 1) == [FIRST]
     assert await asked_for(Journal("run", kept), ask, 1) == [FIRST]
@@ -92,12 +92,12 @@ async def test_an_answer_that_cannot_be_kept_is_used_and_said(caplog: pytest.Log
 
 async def test_outside_a_journalled_run_nothing_is_kept() -> None:
     ask, asked = replies(FIRST, SECOND)
-    assert [await answered("n", "m", {}, ask) for _ in range(2)] == [FIRST, SECOND]  # type: ignore[arg-type]
+    assert [await ask_or_replay("n", "m", {}, ask) for _ in range(2)] == [FIRST, SECOND]  # type: ignore[arg-type]
     assert asked == [2]
 
 
 @settings(max_examples=50)
 @given(REQUESTS, REQUESTS)
 def test_keys_are_the_same_for_the_same_request_alone(one: dict[str, object], other: dict[str, object]) -> None:
-    assert (key_of("n", "m", one) == key_of("n", "m", other)) == (one == other)
-    assert key_of("n", "m", one) == key_of("n", "m", dict(reversed(one.items())))
+    assert (compute_key("n", "m", one) == compute_key("n", "m", other)) == (one == other)
+    assert compute_key("n", "m", one) == compute_key("n", "m", dict(reversed(one.items())))

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 from outrider.models.chat.cost import PRICES, Price
-from outrider.models.chat.provider import KNOWN, endpoint_of
-from outrider.models.chat.structured_output_modes import Way
+from outrider.models.chat.provider import PROVIDERS, resolve_endpoint
+from outrider.models.chat.structured_output_modes import OutputMode
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
 
@@ -32,7 +32,7 @@ LOCAL = "http://localhost:11434/v1"
 )
 def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: dict[str, Any], name: str, price: Price | None) -> None:
     """The built-in prices are those of the providers themselves; what another server takes is not known."""
-    endpoint, says = endpoint_of(LlmSettings(**settings))
+    endpoint, says = resolve_endpoint(LlmSettings(**settings))
     assert endpoint is not None
     assert (endpoint.name, endpoint.price) == (name, price)
     assert name in says
@@ -51,7 +51,7 @@ def test_the_model_is_the_named_one_or_the_cheap_one_of_the_provider(settings: d
     ],
 )
 def test_where_there_is_no_model_one_line_says_why(settings: dict[str, Any], why: str) -> None:
-    endpoint, says = endpoint_of(LlmSettings(**settings))
+    endpoint, says = resolve_endpoint(LlmSettings(**settings))
     assert endpoint is None
     assert why in says
     assert "\n" not in says
@@ -60,12 +60,12 @@ def test_where_there_is_no_model_one_line_says_why(settings: dict[str, Any], why
 @pytest.mark.parametrize("address", ["localhost:11434", "ftp://x/v1", "http://", "http://a b/v1", "http://[", "http://u:pw@:0/v1"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(SettingsError, match=r"llm\.base_url") as caught:
-        endpoint_of(LlmSettings(model="m", base_url=address))
+        resolve_endpoint(LlmSettings(model="m", base_url=address))
     assert "pw" not in str(caught.value)
 
 
 def test_default_models_have_a_price_and_think_as_little_as_they_can() -> None:
-    assert {known.default_model for known in KNOWN.values()} <= PRICES.keys()
-    openai, deepseek = KNOWN["api.openai.com"], KNOWN["api.deepseek.com"]
-    assert (openai.first, openai.options["reasoning_effort"][0]) == (Way.JSON_SCHEMA, "none")
-    assert (deepseek.first, deepseek.options["thinking"][0]) == (Way.FUNCTION_CALLING, {"type": "disabled"})
+    assert {known.default_model for known in PROVIDERS.values()} <= PRICES.keys()
+    openai, deepseek = PROVIDERS["api.openai.com"], PROVIDERS["api.deepseek.com"]
+    assert (openai.first, openai.options["reasoning_effort"][0]) == (OutputMode.JSON_SCHEMA, "none")
+    assert (deepseek.first, deepseek.options["thinking"][0]) == (OutputMode.FUNCTION_CALLING, {"type": "disabled"})

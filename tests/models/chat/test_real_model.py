@@ -24,8 +24,8 @@ from pydantic import Field, SecretStr
 from outrider.graph.pipeline import build
 from outrider.library.library import Library
 from outrider.models.chat.endpoint import EndpointChat
-from outrider.models.chat.provider import endpoint_of
-from outrider.models.chat.structured_output_modes import Way
+from outrider.models.chat.provider import resolve_endpoint
+from outrider.models.chat.structured_output_modes import OutputMode
 from outrider.prompts import fenced
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
@@ -90,7 +90,7 @@ def _await(address: str) -> None:
 def chat(base_url: str) -> EndpointChat:
     served = httpx.get(f"{base_url}/models").raise_for_status().json()["data"][0]["id"]
     settings = LlmSettings(model=served, base_url=base_url, api_key=SecretStr("none"), timeout_s=PATIENCE_S, concurrency=2)
-    endpoint, why = endpoint_of(settings)
+    endpoint, why = resolve_endpoint(settings)
     assert endpoint is not None, why
     return EndpointChat(endpoint, settings)
 
@@ -111,8 +111,8 @@ def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: Endpoi
     assert budget.spent.input_tokens > 0
 
 
-@pytest.mark.parametrize("way", Way)
-def test_each_way_is_answered_or_refused_in_a_way_that_is_understood(chat: EndpointChat, way: Way) -> None:
+@pytest.mark.parametrize("way", OutputMode)
+def test_each_way_is_answered_or_refused_in_a_way_that_is_understood(chat: EndpointChat, way: OutputMode) -> None:
     """The chain begins with each way once; none ends in anything but an answer or a bad one."""
     chat._learnt.works = way
     asked = Asked("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fenced("The sky is blue."), 60)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outrider.models.chat.structured_output_modes import Learnt, Way, in_words, schema_of
+from outrider.models.chat.structured_output_modes import Capabilities, OutputMode, describe_schema, make_schema
 from outrider.state.model import Model
 
 
@@ -29,7 +29,7 @@ def test_the_schema_is_what_strict_providers_take() -> None:
         "required": ["id", "kind"],
         "additionalProperties": False,
     }
-    assert schema_of(Whole) == {
+    assert make_schema(Whole) == {
         "type": "object",
         "properties": {
             "title": {"type": "string", "description": "A title."},
@@ -39,9 +39,14 @@ def test_the_schema_is_what_strict_providers_take() -> None:
         "required": ["title", "items", "note"],
         "additionalProperties": False,
     }
-    assert "maxLength" not in in_words(schema_of(Whole, keeps_lengths=False))
+    assert "maxLength" not in describe_schema(make_schema(Whole, bounds_lengths=False))
 
 
 def test_what_works_is_asked_first_and_the_rest_keeps_its_order() -> None:
-    assert Learnt().ways() == list(Way)
-    assert Learnt(works=Way.JSON_MODE).ways() == [Way.JSON_MODE, Way.JSON_SCHEMA, Way.FUNCTION_CALLING, Way.TEXT]
+    assert Capabilities().modes() == list(OutputMode)
+    assert Capabilities(working_mode=OutputMode.JSON_MODE).modes() == [
+        OutputMode.JSON_MODE,
+        OutputMode.JSON_SCHEMA,
+        OutputMode.FUNCTION_CALLING,
+        OutputMode.TEXT,
+    ]

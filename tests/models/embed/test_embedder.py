@@ -117,8 +117,8 @@ def test_auto_fetches_nothing_and_says_what_to_set() -> None:
 def test_auto_takes_the_best_whose_weights_are_here(tiny: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny()
     here = {SMALL[1]: weights.Weights(SMALL[1], folder, "commit")}
-    monkeypatch.setattr(weights, "cached", here.__contains__)
-    monkeypatch.setattr(weights, "find", lambda name, **_: here[name])
+    monkeypatch.setattr(weights, "is_cached", here.__contains__)
+    monkeypatch.setattr(weights, "find_weights", lambda name, **_: here[name])
     assert Embedder(device="cpu").space.model_name == SMALL[1]
 
 
@@ -172,7 +172,7 @@ def test_a_failed_load_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(ModelUnavailable, match="not now"):
             model.embed("a")
     assert len(loads) == 1
-    monkeypatch.setattr(module, "TRY_AGAIN_AFTER_S", 0)
+    monkeypatch.setattr(module, "RETRY_AFTER_S", 0)
     with pytest.raises(ModelUnavailable):
         model.embed("a")
     assert len(loads) == 2

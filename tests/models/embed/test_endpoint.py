@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from outrider.models.embed.embedder import Embedder
-from outrider.models.embed.endpoint import CHARS_A_TOKEN, parsed
+from outrider.models.embed.endpoint import MAX_CHARS_PER_TOKEN, parse_response
 from outrider.state.errors import BadVectors, ModelUnavailable, SearchError
 
 pytest.importorskip("langchain_openai", reason="needs outrider[openai]")
@@ -299,8 +299,8 @@ def test_batches_become_as_small_as_the_server_takes(server: Server) -> None:
 def test_a_document_of_two_million_characters_is_sent_only_as_far_as_it_can_be_read(server: Server) -> None:
     model = embedder(server, context_length=100)
     (answer,) = model.embed_each(["abcd" * 500_000])
-    assert len(server.asked[-1]["input"][0]) == 100 * CHARS_A_TOKEN
-    assert answer.read.tokens == 100 * CHARS_A_TOKEN
+    assert len(server.asked[-1]["input"][0]) == 100 * MAX_CHARS_PER_TOKEN
+    assert answer.read.tokens == 100 * MAX_CHARS_PER_TOKEN
     assert answer.read.of is None
 
 
@@ -310,10 +310,10 @@ def test_vectors_of_tokens_are_no_endpoints_business(server: Server) -> None:
 
 
 def test_an_answer_without_indexes_is_taken_in_its_order() -> None:
-    assert parsed({"data": [{"embedding": [1]}, {"embedding": [2]}]}, 2, "x").vectors.tolist() == [[1.0], [2.0]]
+    assert parse_response({"data": [{"embedding": [1]}, {"embedding": [2]}]}, 2, "x").vectors.tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize("body", [None, [], "x", {}, {"data": None}, {"data": [1]}, {"error": "no"}])
 def test_a_body_of_another_kind_is_refused(body: object) -> None:
     with pytest.raises(SearchError, match="without embeddings"):
-        parsed(body, 1, "x")
+        parse_response(body, 1, "x")

@@ -174,7 +174,7 @@ def test_a_preset_that_reads_both_ways_and_ends_with_a_token_does_so_without_cod
     assert np.abs(preset.token_vectors(["a b"])[0][0] - preset.token_vectors(["a c"])[0][0]).max() > 1e-3
     backend = preset._backend()
     assert isinstance(backend, local.LocalModel)
-    assert backend.tokens.read(["a b"])[0].ids.tolist() == [2, 3, 0]
+    assert backend.tokens.tokenize(["a b"])[0].ids.tolist() == [2, 3, 0]
 
 
 def with_a_nan(model: Any) -> None:

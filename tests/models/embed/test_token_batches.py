@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.models.embed.token_batches import FEW, TooMuch, run_by_length
+from outrider.models.embed.token_batches import LENGTH_SLACK, BatchTooLarge, run_by_length
 
 LENGTHS = st.lists(st.integers(0, 200), max_size=40)
 
@@ -20,20 +20,20 @@ def test_every_text_is_run_once_within_the_budget(lengths: list[int], most_texts
     for batch in batches:
         assert len(batch) <= most_texts
         assert len(batch) == 1 or size(batch, lengths) <= most_tokens
-        assert min(lengths[place] for place in batch) + FEW >= alike * max(lengths[place] for place in batch)
+        assert min(lengths[place] for place in batch) + LENGTH_SLACK >= alike * max(lengths[place] for place in batch)
 
 
 @given(LENGTHS, st.integers(1, 300))
 def test_what_does_not_fit_is_halved_until_it_does_and_only_single_texts_are_given_up(lengths: list[int], memory: int) -> None:
     def run(batch: list[int]) -> list[int]:
         if size(batch, lengths) > memory:
-            raise TooMuch("no room")
+            raise BatchTooLarge("no room")
         return batch
 
     seen = list(run_by_length(lengths, 16, 1000, run))
     assert sorted(place for batch, _ in seen for place in batch) == list(range(len(lengths)))
     for batch, answer in seen:
-        if isinstance(answer, TooMuch):
+        if isinstance(answer, BatchTooLarge):
             assert len(batch) == 1
             assert lengths[batch[0]] > memory
         else:
@@ -46,7 +46,7 @@ def test_a_batch_that_was_too_large_makes_those_after_it_smaller() -> None:
     def run(batch: list[int]) -> None:
         tried.append(len(batch))
         if len(batch) > 4:
-            raise TooMuch("no room")
+            raise BatchTooLarge("no room")
 
     list(run_by_length([10] * 32, 16, 10_000, run))
     assert tried == [16, 8, *[4] * 8]

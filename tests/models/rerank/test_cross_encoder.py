@@ -15,7 +15,7 @@ import pytest
 
 from outrider.models.rerank import cross_encoder
 from outrider.models.rerank import cross_encoder as presets
-from outrider.models.rerank.cross_encoder import CrossEncoderReranker, load
+from outrider.models.rerank.cross_encoder import CrossEncoderReranker, load_cross_encoder
 from outrider.runtime.threads import run_in_thread
 from outrider.state.errors import BadVectors, ModelUnavailable
 
@@ -85,9 +85,9 @@ def test_the_model_is_loaded_once_and_only_when_it_is_needed(folder: Path, monke
 
     def counted(name: str, device: str, *, downloads: bool) -> Any:
         loads.append(name)
-        return load(name, device, downloads=downloads)
+        return load_cross_encoder(name, device, downloads=downloads)
 
-    monkeypatch.setattr(cross_encoder, "load", counted)
+    monkeypatch.setattr(cross_encoder, "load_cross_encoder", counted)
     reranker = CrossEncoderReranker(str(folder), "cpu")
     assert loads == []
     reranker.scores("a", ["b"])
@@ -98,7 +98,7 @@ def test_the_model_is_loaded_once_and_only_when_it_is_needed(folder: Path, monke
 def test_a_batch_that_does_not_fit_into_memory_is_halved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    model = load(str(folder), "cpu", downloads=False)
+    model = load_cross_encoder(str(folder), "cpu", downloads=False)
     asked: list[int] = []
     whole = model.predict
 
@@ -140,8 +140,8 @@ def test_scores_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 def test_qwen_reads_the_card_s_prompt_and_no_text_can_end_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = qwen(tmp_path / "qwen")
-    monkeypatch.setattr(cross_encoder, "preset_of", lambda _: dataclasses.replace(presets.PRESETS[0], name=str(tiny), max_length=512))
-    model = load(str(tiny), "cpu", downloads=False)
+    monkeypatch.setattr(cross_encoder, "find_preset", lambda _: dataclasses.replace(presets.PRESETS[0], name=str(tiny), max_length=512))
+    model = load_cross_encoder(str(tiny), "cpu", downloads=False)
 
     def rendered(query: str, text: str) -> str:
         return str(model.tokenizer.decode(model.preprocess([(query, text)])["input_ids"][0]))
@@ -164,12 +164,12 @@ def test_a_bi_encoder_is_no_reranker(tmp_path: Path) -> None:
     folder = bert(tmp_path / "tiny")
     BertModel.from_pretrained(folder).save_pretrained(folder)
     with pytest.raises(ModelUnavailable, match="no reranker"):
-        load(str(folder), "cpu", downloads=False)
+        load_cross_encoder(str(folder), "cpu", downloads=False)
 
 
 def test_a_classifier_of_several_labels_is_no_reranker(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="3 scores a pair"):
-        load(str(bert(tmp_path / "tiny", labels=3)), "cpu", downloads=False)
+        load_cross_encoder(str(bert(tmp_path / "tiny", labels=3)), "cpu", downloads=False)
 
 
 @pytest.mark.parametrize("spoiled", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -178,30 +178,30 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, spoiled: str) -> None:
     data = (folder / spoiled).read_bytes()
     (folder / spoiled).write_bytes(data[: len(data) // 2])
     with pytest.raises(ModelUnavailable, match=r"cannot be loaded|no reranker") as raised:
-        load(str(folder), "cpu", downloads=False)
+        load_cross_encoder(str(folder), "cpu", downloads=False)
     assert "\n" not in str(raised.value)
 
 
 def test_a_model_that_is_not_there_is_named_with_what_to_do(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no such folder"):
-        load(str(tmp_path / "nowhere"), "cpu", downloads=True)
+        load_cross_encoder(str(tmp_path / "nowhere"), "cpu", downloads=True)
     with pytest.raises(ModelUnavailable, match=r"no config\.json"):
-        load(str(tmp_path), "cpu", downloads=True)
+        load_cross_encoder(str(tmp_path), "cpu", downloads=True)
     with pytest.raises(ModelUnavailable, match=r"reranker\.model_name"):
-        load("nobody/has-this", "cpu", downloads=False)
+        load_cross_encoder("nobody/has-this", "cpu", downloads=False)
     for device in ("abacus", "cpu:abc"):
         with pytest.raises(ModelUnavailable, match=f"reranker.device is {device}, which torch does not find here"):
-            load(str(folder), device, downloads=False)
+            load_cross_encoder(str(folder), device, downloads=False)
 
 
 def test_a_path_in_a_message_stays_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "embedding.v2"
     with pytest.raises(ModelUnavailable, match=r"embedding\.v2: there is no such folder"):
-        load(str(folder), "cpu", downloads=True)
+        load_cross_encoder(str(folder), "cpu", downloads=True)
     bert(folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelUnavailable, match=r"embedding\.v2 cannot be loaded.*\(asked for as a reranker\)$"):
-        load(str(folder), "cpu", downloads=True)
+        load_cross_encoder(str(folder), "cpu", downloads=True)
 
 
 def test_a_reranker_that_memory_does_not_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,14 +210,14 @@ def test_a_reranker_that_memory_does_not_hold(folder: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("sentence_transformers.CrossEncoder", scarce)
     with pytest.raises(ModelUnavailable, match=r"does not fit into memory; set reranker\.model_name to a smaller model"):
-        load(str(folder), "cpu", downloads=False)
+        load_cross_encoder(str(folder), "cpu", downloads=False)
 
 
 def test_presets_are_known_with_and_without_their_owner() -> None:
     for preset in presets.PRESETS:
-        assert presets.preset_of(preset.name) == preset
-        assert presets.preset_of(preset.name.rpartition("/")[2].upper()) == preset
-    assert presets.preset_of("somebody/bge-reranker-v2-m3") is None
+        assert presets.find_preset(preset.name) == preset
+        assert presets.find_preset(preset.name.rpartition("/")[2].upper()) == preset
+    assert presets.find_preset("somebody/bge-reranker-v2-m3") is None
 
 
 async def test_of_those_that_wait_for_their_turn_only_the_wanted_run_and_it_loads_again_after_a_release(
@@ -231,7 +231,7 @@ async def test_of_those_that_wait_for_their_turn_only_the_wanted_run_and_it_load
             return [0.0] * len(pairs)
 
     loads: list[str] = []
-    monkeypatch.setattr(cross_encoder, "load", lambda name, *_, **__: loads.append(name) or Model())
+    monkeypatch.setattr(cross_encoder, "load_cross_encoder", lambda name, *_, **__: loads.append(name) or Model())
     reranker = CrossEncoderReranker("m")
     with reranker._running:
         left, waiting = (asyncio.create_task(run_in_thread(partial(reranker.scores, query, ["t"]), query)) for query in ("a", "b"))

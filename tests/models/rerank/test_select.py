@@ -14,17 +14,17 @@ from outrider.models.rerank.cross_encoder import CrossEncoderReranker
 from outrider.models.rerank.endpoint import EndpointReranker
 from outrider.models.rerank.late_interaction import LateInteraction
 from outrider.models.rerank.select import (
-    ASKED,
-    CHANGED,
-    KEPT,
-    NAMED,
+    CACHED_MODELS,
+    NOT_EVALUATED,
     NOT_FETCHED,
     NOT_PROBED,
     OTHER_SETTINGS,
+    REQUESTED,
     SWITCHED_OFF,
-    named,
-    reranker_of,
-    rerankers_at_hand,
+    WEIGHTS_CHANGED,
+    choose_reranker,
+    list_rerankers,
+    make_reranker,
 )
 from outrider.models.weights import Weights
 from outrider.settings.model import RerankerSettings
@@ -73,14 +73,14 @@ def verdict(reranker: str, effect: str = "better", judged_at: str = "2026-09-21T
 
 @pytest.fixture(autouse=True)
 def _no_weights_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "on_this_machine", lambda _: False)
+    monkeypatch.setattr(choose, "is_on_this_machine", lambda _: False)
 
 
 @pytest.fixture
 def cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub's cache holds every model."""
-    monkeypatch.setattr(revision, "find", lambda name, **_: Weights(name, Path("cache"), COMMIT))
-    monkeypatch.setattr(choose, "on_this_machine", lambda _: True)
+    monkeypatch.setattr(revision, "find_weights", lambda name, **_: Weights(name, Path("cache"), COMMIT))
+    monkeypatch.setattr(choose, "is_on_this_machine", lambda _: True)
 
 
 def trained(folder: Path, weights: str = "weights") -> Path:
@@ -91,38 +91,38 @@ def trained(folder: Path, weights: str = "weights") -> Path:
 
 
 def test_auto_is_off_until_a_probe_has_been_run_and_says_so() -> None:
-    assert reranker_of(AUTO, Embedder(), []) == (None, NOT_PROBED)
+    assert choose_reranker(AUTO, Embedder(), []) == (None, NOT_PROBED)
 
 
 def test_auto_runs_what_the_last_probe_chose_and_says_why() -> None:
-    reranker, why = reranker_of(AUTO, Embedder(), [verdict(LATE, chosen=True), verdict("other")])
+    reranker, why = choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True), verdict("other")])
     assert isinstance(reranker, LateInteraction)
     assert (reranker.name, why) == (LATE, f"{LATE} is better")
 
 
 def test_auto_runs_none_where_the_last_probe_found_none_whatever_an_older_one_said() -> None:
     older = verdict(LATE, chosen=True, judged_at="2026-01-01T00:00:00+00:00")
-    reranker, why = reranker_of(AUTO, Embedder(), [verdict(LATE, "unclear", after=0.51), verdict("m", "worse", after=0.3), older])
+    reranker, why = choose_reranker(AUTO, Embedder(), [verdict(LATE, "unclear", after=0.51), verdict("m", "worse", after=0.3), older])
     assert reranker is None
     assert "late-interaction with tiny is unclear" in why
 
 
 def test_a_verdict_about_another_model_depth_or_weight_does_not_count() -> None:
-    reranker, why = reranker_of(AUTO, Embedder(), [verdict("late-interaction with another", chosen=True)])
+    reranker, why = choose_reranker(AUTO, Embedder(), [verdict("late-interaction with another", chosen=True)])
     assert reranker is None
     assert "late-interaction with another" in why
     assert "probe` again" in why
-    assert reranker_of(AUTO, Embedder(), [verdict(LATE, chosen=True, weight=1.0)]) == (None, OTHER_SETTINGS)
-    assert reranker_of(AUTO, Embedder(), [verdict(LATE, chosen=True, depth=10)]) == (None, OTHER_SETTINGS)
+    assert choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True, weight=1.0)]) == (None, OTHER_SETTINGS)
+    assert choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True, depth=10)]) == (None, OTHER_SETTINGS)
 
 
 def test_asked_for_one_runs_whatever_was_found_out() -> None:
     for verdicts in ([], [verdict(LATE, "worse")]):
-        reranker, _ = reranker_of(AUTO, Embedder(), verdicts, asked=True)
+        reranker, _ = choose_reranker(AUTO, Embedder(), verdicts, requested=True)
         assert reranker is not None
         assert reranker.name == LATE
-    assert reranker_of(RerankerSettings(model_name="none"), Embedder(), [], asked=True) == (None, SWITCHED_OFF)
-    reranker, why = reranker_of(AUTO, Embedder(ModelUnavailable("no weights")), [], asked=True)
+    assert choose_reranker(RerankerSettings(model_name="none"), Embedder(), [], requested=True) == (None, SWITCHED_OFF)
+    reranker, why = choose_reranker(AUTO, Embedder(ModelUnavailable("no weights")), [], requested=True)
     assert reranker is None
     assert "reranker.model_name" in why
 
@@ -130,50 +130,50 @@ def test_asked_for_one_runs_whatever_was_found_out() -> None:
 @pytest.mark.usefixtures("cached")
 def test_a_named_one_runs_unless_it_was_found_to_do_harm() -> None:
     settings = RerankerSettings(model_name="somebody/model")
-    reranker, why = reranker_of(settings, None, [])
+    reranker, why = choose_reranker(settings, None, [])
     assert isinstance(reranker, CrossEncoderReranker)
     assert reranker.downloads
     assert "not probed" in why
-    assert reranker_of(settings, None, [verdict("somebody/model", "unclear")])[0] is reranker, "it is made once"
-    assert reranker_of(settings, None, [verdict("somebody/model", "worse")]) == (None, "somebody/model is worse")
-    assert reranker_of(settings, None, [verdict("somebody/model", "worse")], asked=True)[0] is reranker
+    assert choose_reranker(settings, None, [verdict("somebody/model", "unclear")])[0] is reranker, "it is made once"
+    assert choose_reranker(settings, None, [verdict("somebody/model", "worse")]) == (None, "somebody/model is worse")
+    assert choose_reranker(settings, None, [verdict("somebody/model", "worse")], requested=True)[0] is reranker
     newer = verdict("somebody/model", "better", judged_at="2026-12-01T00:00:00+00:00")
-    assert reranker_of(settings, None, [newer, verdict("somebody/model", "worse")])[0] is reranker
+    assert choose_reranker(settings, None, [newer, verdict("somebody/model", "worse")])[0] is reranker
 
 
 def test_what_is_missing_is_a_reason_and_no_error() -> None:
     settings = RerankerSettings(model_name="late-interaction")
-    assert reranker_of(settings, Embedder(ModelUnavailable("no weights")), []) == (None, "no weights")
-    reranker, why = reranker_of(settings, None, [])
+    assert choose_reranker(settings, Embedder(ModelUnavailable("no weights")), []) == (None, "no weights")
+    reranker, why = choose_reranker(settings, None, [])
     assert reranker is None
     assert "embedding.model_name" in why
 
 
 def test_an_endpoint_serves_the_name() -> None:
     settings = RerankerSettings(model_name="m", base_url="http://localhost:1", api_key=SecretStr("k"), timeout_s=7)
-    reranker = named("m", settings, None)
+    reranker = make_reranker("m", settings, None)
     assert isinstance(reranker, EndpointReranker)
     assert (reranker.name, reranker.api_key, reranker.timeout_s) == ("m at http://localhost:1", "k", 7)
     auto = RerankerSettings(base_url="http://localhost:1")
     name = "reranker at http://localhost:1"
-    found, _ = reranker_of(auto, Embedder(), [verdict(name, chosen=True)])
+    found, _ = choose_reranker(auto, Embedder(), [verdict(name, chosen=True)])
     assert found is not None
     assert found.name == name
-    assert reranker_of(auto, Embedder(), [verdict(LATE, chosen=True)])[0].name == LATE  # type: ignore[union-attr]
+    assert choose_reranker(auto, Embedder(), [verdict(LATE, chosen=True)])[0].name == LATE  # type: ignore[union-attr]
 
 
 def test_a_probe_compares_what_is_at_hand_and_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "on_this_machine", lambda name: name.startswith("BAAI"))
-    found = rerankers_at_hand(RerankerSettings(model_name="somebody/model"), Embedder())
+    monkeypatch.setattr(choose, "is_on_this_machine", lambda name: name.startswith("BAAI"))
+    found = list_rerankers(RerankerSettings(model_name="somebody/model"), Embedder())
     assert [one.name for one in found] == ["somebody/model", PRESET, LATE]
     assert not found[1].downloads  # type: ignore[attr-defined]
-    assert [one.name for one in rerankers_at_hand(AUTO, Embedder(ModelUnavailable("none")))] == [PRESET]
+    assert [one.name for one in list_rerankers(AUTO, Embedder(ModelUnavailable("none")))] == [PRESET]
 
 
 @pytest.mark.parametrize("name", ["auto", "none"])
 def test_auto_and_none_name_no_reranker(name: str) -> None:
     with pytest.raises(BadRequest, match="names no reranker"):
-        named(name, AUTO, None)
+        make_reranker(name, AUTO, None)
 
 
 def test_a_verdict_is_of_weights_and_no_longer_counts_when_the_folder_is_trained_into_again(
@@ -181,22 +181,22 @@ def test_a_verdict_is_of_weights_and_no_longer_counts_when_the_folder_is_trained
 ) -> None:
     folder = trained(tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
-    own = named("mine", AUTO, None)
+    own = make_reranker("mine", AUTO, None)
     assert own.name == str(folder.resolve()), "another working directory must not mean another folder"
-    assert named(str(folder), AUTO, None).name == own.name
-    held = [verdict(own.name, chosen=True, revision=revision.revision_of(own))]
+    assert make_reranker(str(folder), AUTO, None).name == own.name
+    held = [verdict(own.name, chosen=True, revision=revision.find_revision(own))]
     monkeypatch.chdir("/")
-    before, why = reranker_of(AUTO, None, held)
+    before, why = choose_reranker(AUTO, None, held)
     assert before is not None
     assert (before.name, why) == (own.name, held[0].why)
-    assert reranker_of(AUTO, None, held)[0] is before, "it holds its loaded model"
+    assert choose_reranker(AUTO, None, held)[0] is before, "it holds its loaded model"
     trained(folder, "others")
-    reranker, why = reranker_of(AUTO, None, held)
+    reranker, why = choose_reranker(AUTO, None, held)
     assert reranker is None
     assert "not those that the last probe judged" in why
     harm = [verdict(own.name, "worse", revision=held[0].revision)]
-    reranker, why = reranker_of(RerankerSettings(model_name=str(folder)), None, harm)
-    assert why == CHANGED
+    reranker, why = choose_reranker(RerankerSettings(model_name=str(folder)), None, harm)
+    assert why == WEIGHTS_CHANGED
     assert reranker is not None
     assert reranker is not before, "the old weights may be loaded in it"
 
@@ -204,30 +204,30 @@ def test_a_verdict_is_of_weights_and_no_longer_counts_when_the_folder_is_trained
 @pytest.mark.usefixtures("cached")
 def test_a_verdict_that_names_no_weights_or_another_commit_counts_for_nothing() -> None:
     for other in ("", "b" * 40):
-        reranker, why = reranker_of(AUTO, Embedder(), [verdict("somebody/model", chosen=True, revision=other)])
+        reranker, why = choose_reranker(AUTO, Embedder(), [verdict("somebody/model", chosen=True, revision=other)])
         assert reranker is None
         assert "run `outrider library probe` again" in why
         settings = RerankerSettings(model_name="somebody/model")
-        assert reranker_of(settings, None, [verdict("somebody/model", "worse", revision=other)])[1] == CHANGED
-    assert reranker_of(AUTO, Embedder(), [verdict(LATE, chosen=True, revision="2")])[0] is None
+        assert choose_reranker(settings, None, [verdict("somebody/model", "worse", revision=other)])[1] == WEIGHTS_CHANGED
+    assert choose_reranker(AUTO, Embedder(), [verdict(LATE, chosen=True, revision="2")])[0] is None
 
 
 def test_what_was_judged_and_is_gone_is_said() -> None:
-    reranker, why = reranker_of(AUTO, None, [verdict("/no/where", chosen=True)])
+    reranker, why = choose_reranker(AUTO, None, [verdict("/no/where", chosen=True)])
     assert reranker is None
     assert "/no/where, which is not at hand" in why
 
 
 def test_a_named_one_whose_weights_are_not_here_is_told_before_a_search_needs_it(tmp_path: Path) -> None:
-    reranker, why = reranker_of(RerankerSettings(model_name="no/such-model"), None, [])
+    reranker, why = choose_reranker(RerankerSettings(model_name="no/such-model"), None, [])
     assert reranker is not None
     assert why == NOT_FETCHED
     (tmp_path / "empty").mkdir()
     for name, what in ((str(tmp_path / "nowhere"), "no such folder"), (str(tmp_path / "empty"), "no config.json")):
-        reranker, why = reranker_of(RerankerSettings(model_name=name), None, [])
+        reranker, why = choose_reranker(RerankerSettings(model_name=name), None, [])
         assert reranker is None
         assert what in why
-    assert reranker_of(RerankerSettings(model_name=str(trained(tmp_path / "mine"))), None, [])[1] == NAMED
+    assert choose_reranker(RerankerSettings(model_name=str(trained(tmp_path / "mine"))), None, [])[1] == NOT_EVALUATED
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("an endpoint gives no token vectors"), BadVectors("NaN"), MissingExtra("a", "b")])
@@ -238,22 +238,22 @@ def test_late_interaction_without_token_vectors_is_off_and_says_why(error: Excep
 
     settings = RerankerSettings(model_name="late-interaction")
     for asked in (False, True):
-        assert reranker_of(settings, Endpoint(), [], asked=asked) == (None, str(error))
-    assert rerankers_at_hand(settings, Endpoint()) == []
+        assert choose_reranker(settings, Endpoint(), [], requested=asked) == (None, str(error))
+    assert list_rerankers(settings, Endpoint()) == []
 
 
 @pytest.mark.usefixtures("cached")
 def test_asked_for_the_best_of_the_last_probe_runs_then_what_it_did_not_judge_then_what_does_harm() -> None:
     def asked(*verdicts: Verdict) -> tuple[str, str]:
-        reranker, why = reranker_of(AUTO, Embedder(), verdicts, asked=True)
+        reranker, why = choose_reranker(AUTO, Embedder(), verdicts, requested=True)
         assert reranker is not None
         return reranker.name, why
 
-    assert asked() == ("Qwen/Qwen3-Reranker-0.6B", ASKED), "cross-encoders come before late interaction"
+    assert asked() == ("Qwen/Qwen3-Reranker-0.6B", REQUESTED), "cross-encoders come before late interaction"
     unclear, worse = verdict(PRESET, "unclear", after=0.52), verdict("Qwen/Qwen3-Reranker-0.6B", "worse", after=0.4)
     assert asked(verdict(LATE, "unclear", after=0.51), unclear, worse) == (PRESET, unclear.why)
-    assert asked(worse) == (PRESET, ASKED)
-    assert asked(verdict(LATE, "unclear", after=0.51, revision="2"), worse) == (PRESET, ASKED)
+    assert asked(worse) == (PRESET, REQUESTED)
+    assert asked(verdict(LATE, "unclear", after=0.51, revision="2"), worse) == (PRESET, REQUESTED)
     names = ("Qwen/Qwen3-Reranker-0.6B", PRESET, "cross-encoder/ms-marco-MiniLM-L6-v2", LATE)
     harmful = [verdict(name, "worse", after=0.4 - at / 100) for at, name in enumerate(names)]
     assert asked(*harmful) == (names[0], harmful[0].why)
@@ -263,15 +263,15 @@ def test_asked_for_the_best_of_the_last_probe_runs_then_what_it_did_not_judge_th
 def test_few_are_kept_and_asking_again_gives_the_same() -> None:
     choose._cross_encoder.cache_clear()
     held = [verdict("Qwen/Qwen3-Reranker-0.6B", "unclear", revision=""), verdict(PRESET, "worse")]
-    first, _ = reranker_of(AUTO, None, held, asked=True)
-    assert reranker_of(AUTO, None, held, asked=True)[0] is first, "it holds its loaded model"
+    first, _ = choose_reranker(AUTO, None, held, requested=True)
+    assert choose_reranker(AUTO, None, held, requested=True)[0] is first, "it holds its loaded model"
     for at in range(5):
-        reranker_of(RerankerSettings(model_name=f"somebody/model-{at}"), None, [])
-    assert choose._cross_encoder.cache_info().currsize == KEPT
+        choose_reranker(RerankerSettings(model_name=f"somebody/model-{at}"), None, [])
+    assert choose._cross_encoder.cache_info().currsize == CACHED_MODELS
 
 
 @pytest.mark.usefixtures("cached")
 def test_a_preset_that_a_probe_chose_runs_though_an_endpoint_is_there_too() -> None:
     settings = RerankerSettings(base_url="http://localhost:1")
-    reranker, _ = reranker_of(settings, None, [verdict(PRESET, chosen=True)])
+    reranker, _ = choose_reranker(settings, None, [verdict(PRESET, chosen=True)])
     assert isinstance(reranker, CrossEncoderReranker)

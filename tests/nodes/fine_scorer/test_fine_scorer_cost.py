@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from outrider.models.chat.cost import PRICES
-from outrider.models.chat.provider import KNOWN
+from outrider.models.chat.provider import PROVIDERS
 from outrider.state.records import Record, Repository
 from support.chat_server import Asked, ChatServer, Reply
 from support.fakes import candidate, paper
@@ -23,7 +23,7 @@ from support.scorer_over_server import result, scored
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
-PRICE = PRICES[KNOWN["api.openai.com"].default_model]
+PRICE = PRICES[PROVIDERS["api.openai.com"].default_model]
 PAPERS, REPOSITORIES = (4.39, 3.69), (4.10, 3.66)
 """Characters a token, of questions and of answers."""
 REASON = "the same drug in healthy adults"

@@ -129,7 +129,7 @@ async def test_REQ_3_earlier_rounds_and_feedback_reach_the_prompt_and_the_querie
         (Reply("", refusal="I cannot help with that."), "BadAnswer"),
         (Reply(""), "BadAnswer"),
         (Reply(raw=b"x" * 10_000_000), "BadAnswer"),
-        (Reply('{"queries": [{"text": "a', finish="length"), "BadAnswer"),
+        (Reply('{"queries": [{"text": "a', finish_reason="length"), "BadAnswer"),
     ],
 )
 async def test_REQ_4_a_model_that_fails_leaves_the_plan_to_rules_and_says_so(reply: Reply, error: str) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 from outrider.distiller.engines.ensemble import Scores, probability
 from outrider.distiller.engines.windows import Form, Window
 from outrider.distiller.units import Cut
-from outrider.models.embed.token_batches import ALIKE, TooMuch, run_by_length
-from outrider.models.loading import device_for, empty_cache, loading, out_of_memory
-from outrider.models.weights import Asked, Weights, check_own_code, find
+from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, run_by_length
+from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
+from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
-ASKED = Asked("distiller.model_name", "distiller.device", "distiller.model_name")
+ASKED = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
 BATCH, BATCH_TOKENS = 32, 8_192
 LONGEST = 8_192
 TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
@@ -75,9 +75,9 @@ class Classifier:
     def _run(self, ready: _Loaded, windows: Sequence[Window]) -> Iterable[tuple[int, list[float]]]:
         lengths = [len(window.ids) for window in windows]
         for places, answer in run_by_length(
-            lengths, BATCH, BATCH_TOKENS, lambda places: self._within_memory(ready, [windows[at] for at in places]), ALIKE
+            lengths, BATCH, BATCH_TOKENS, lambda places: self._within_memory(ready, [windows[at] for at in places]), SIMILAR_LENGTH
         ):
-            if isinstance(answer, TooMuch):
+            if isinstance(answer, BatchTooLarge):
                 raise ModelUnavailable(f"{self.name} has not enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")
             yield from zip(places, answer, strict=True)
 
@@ -86,10 +86,10 @@ class Classifier:
         try:
             return _logits(ready, windows, self.name)
         except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
         empty_cache()
-        raise TooMuch("it does not fit into memory")
+        raise BatchTooLarge("it does not fit into memory")
 
     def _ready(self) -> _Loaded:
         with self._loading:
@@ -146,11 +146,11 @@ def load(name: str, device: str, *, downloads: bool) -> _Loaded:
         from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
     except ImportError as error:
         raise MissingExtra("the distiller's classifier", "models") from error
-    found = find(name, fetch=downloads, asked=ASKED)
-    check_own_code(found, ASKED)
+    found = find_weights(name, fetch=downloads, names=ASKED)
+    refuse_own_code(found, ASKED)
     kind = _kind(found)
-    on, _ = device_for(device, ASKED)
-    with loading(found, ASKED) as made_up:
+    on, _ = choose_device(device, ASKED)
+    with catch_load_errors(found, ASKED) as made_up:
         config = AutoConfig.from_pretrained(found.folder)
         of = AutoModelForTokenClassification if kind == TOKEN else AutoModelForSequenceClassification
         model = of.from_pretrained(found.folder, **({"dtype": "float32"} if on.startswith("cpu") else {"dtype": "auto"})).to(on).eval()

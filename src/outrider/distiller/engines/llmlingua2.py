@@ -24,12 +24,12 @@ from typing import Any
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.selection import numbers_and_negations
 from outrider.distiller.units import Cut
-from outrider.models.loading import device_for, loading
-from outrider.models.weights import Asked, Weights, check_own_code, find
+from outrider.models.loading import catch_load_errors, choose_device
+from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 
-ASKED = Asked("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
+ASKED = SettingNames("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
 KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
 """The package knows two ways of writing words, by these names."""
 PADDING = {"xlm-roberta-large": "<pad>", "bert-base-multilingual-cased": "[PAD]"}
@@ -112,7 +112,7 @@ class LLMLingua2:
     def _ready(self) -> Any:
         with self._lock:
             if self._compressor is None:
-                self._weights = find(self.model_name, fetch=self.downloads, asked=ASKED)
+                self._weights = find_weights(self.model_name, fetch=self.downloads, names=ASKED)
                 self._compressor = _loaded(self._weights, self.device)
             return self._compressor
 
@@ -147,9 +147,9 @@ def _closed_up(text: str) -> str:
 
 
 def _loaded(found: Weights, device: str) -> Any:
-    check_own_code(found, ASKED)
-    on, _ = device_for(device, ASKED)
-    with loading(found, ASKED) as made_up:
+    refuse_own_code(found, ASKED)
+    on, _ = choose_device(device, ASKED)
+    with catch_load_errors(found, ASKED) as made_up:
         kind = _kind(found)
         compressor = _made(found, on, kind)
     if made_up:

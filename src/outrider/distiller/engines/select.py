@@ -16,7 +16,7 @@ from outrider.distiller.engines.ensemble import Engine, Ensemble, Weights
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.llmlingua2 import LLMLingua2
 from outrider.distiller.engines.rhetoric import Rhetoric
-from outrider.models.loading import device_for
+from outrider.models.loading import choose_device
 from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest
 
@@ -98,7 +98,7 @@ def units_a_second(name: EngineName, device: str) -> float:
     if name not in RATES:
         return math.inf
     slow, fast = RATES[name]
-    return slow if device_for(device)[0].startswith("cpu") else fast
+    return slow if choose_device(device)[0].startswith("cpu") else fast
 
 
 def calibration_of(engine: Engine) -> Calibration | None:

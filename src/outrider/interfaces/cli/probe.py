@@ -82,11 +82,11 @@ async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, 
 
 
 def _rerankers(settings: RerankerSettings, embedder: Embedder, names: Sequence[str]) -> list[Reranker]:
-    from outrider.models.rerank.select import named, rerankers_at_hand
+    from outrider.models.rerank.select import list_rerankers, make_reranker
 
     if names:
-        return [named(name, settings, embedder) for name in dict.fromkeys(names)]
-    return rerankers_at_hand(settings, embedder)
+        return [make_reranker(name, settings, embedder) for name in dict.fromkeys(names)]
+    return list_rerankers(settings, embedder)
 
 
 async def _embedded(copy: Library, embedder: Embedder, progress: OnReindex) -> None:

@@ -181,14 +181,14 @@ async def _trained(
 
 async def _embedding_model(made: Services, library: Library) -> str:
     """The settings', or under `auto` the one that wrote the library's vectors; only where its weights are on this machine."""
-    from outrider.models.weights import find
+    from outrider.models.weights import find_weights
 
     named = made.settings.embedding.model_name
     if named == "auto":
         space = await library.space()
         named = space.model_name if space else named
     try:
-        await asyncio.to_thread(find, named, fetch=False)
+        await asyncio.to_thread(find_weights, named, fetch=False)
     except ModelUnavailable as error:
         raise BadRequest(
             f"no model to start from: the embedding model is {named!r}, which is not on this machine; give --base the folder or hub name "

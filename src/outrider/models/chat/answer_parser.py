@@ -20,66 +20,70 @@ Shape = TypeVar("Shape", bound=Model)
 
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 BRACE = re.compile(r"[{}]")
-MOST_REPAIRED = 30_000
+MAX_REPAIR_CHARS = 30_000
 """Characters; a longer text that is no JSON is not worth the time of its repair, for which all other calls wait."""
-MOST_OPEN = 20
+MAX_OPEN_BRACKETS = 20
 """Brackets open at once in what is repaired: 20,000 of them take json-repair seconds."""
-MOST_STARTS = 50
+MAX_STARTS = 50
 """Braces at which an object is looked for."""
-MOST_SAID = 300
+MAX_PROBLEM_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusableAnswer:
     """Why an answer is none, in words for the model and for people; `follows` where it shows that the schema had reached the model."""
 
     why: str
-    follows: bool = False
+    follows_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Usable(Generic[Shape]):
+class ParsedAnswer(Generic[Shape]):
     value: Shape
 
 
-TWO = Unusable("it holds two different objects of that form; say one, and quote none", follows=True)
+AMBIGUOUS = UnusableAnswer("it holds two different objects of that form; say one, and quote none", follows_schema=True)
 
 
-def read(said: str | dict[str, Any], shape: type[Shape]) -> Usable[Shape] | Unusable:
+def parse_answer(said: str | dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
     """The object in the text that fits the shape; JSON that a machine can repair is repaired. Two that fit and differ are unusable."""
     if isinstance(said, dict):
         return _checked(said, shape)
     text = THINKING.sub("", said)
     found = [(_checked(one, shape), start, end) for one, start, end in _objects(text)]
-    fitting = [(start, end) for one, start, end in found if isinstance(one, Usable)]
+    fitting = [(start, end) for one, start, end in found if isinstance(one, ParsedAnswer)]
     rests = (text[: fitting[0][0]], text[max(end for _, end in fitting) :]) if fitting else (text,)
     mended = [_checked(one, shape) for rest in rests if (one := _repaired(rest))]
-    return _one_of([*(one for one, *_ in found), *mended]) or Unusable("the answer holds no JSON object" if said else "the answer is empty")
+    return _one_of([*(one for one, *_ in found), *mended]) or UnusableAnswer(
+        "the answer holds no JSON object" if said else "the answer is empty"
+    )
 
 
-def _one_of(every: Sequence[Usable[Shape] | Unusable]) -> Usable[Shape] | Unusable | None:
+def _one_of(every: Sequence[ParsedAnswer[Shape] | UnusableAnswer]) -> ParsedAnswer[Shape] | UnusableAnswer | None:
     """The one that fits, or why none does; None of none."""
-    fitting = [one for one in every if isinstance(one, Usable)]
+    fitting = [one for one in every if isinstance(one, ParsedAnswer)]
     if fitting:
-        return fitting[0] if all(one == fitting[0] for one in fitting) else TWO
-    problems = [one for one in every if isinstance(one, Unusable)]
-    return next((one for one in problems if one.follows), problems[-1] if problems else None)
+        return fitting[0] if all(one == fitting[0] for one in fitting) else AMBIGUOUS
+    problems = [one for one in every if isinstance(one, UnusableAnswer)]
+    return next((one for one in problems if one.follows_schema), problems[-1] if problems else None)
 
 
-def _checked(found: dict[str, Any], shape: type[Shape]) -> Usable[Shape] | Unusable:
+def _checked(found: dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
     try:
-        return Usable(shape.model_validate(found))
+        return ParsedAnswer(shape.model_validate(found))
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in error.errors(include_input=False))
         required = {name for name, field in shape.model_fields.items() if field.is_required()} or set(shape.model_fields)
-        return Unusable(told if len(told) <= MOST_SAID else f"{told[:MOST_SAID]}...", follows=required <= found.keys())
+        return UnusableAnswer(
+            told if len(told) <= MAX_PROBLEM_CHARS else f"{told[:MAX_PROBLEM_CHARS]}...", follows_schema=required <= found.keys()
+        )
 
 
 def _objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     """Objects in the text, in order, with their places; one that is no JSON but ends with its brace as its repair gives it."""
     decoder, closed = json.JSONDecoder(parse_constant=_no_number), _closed(text)
     start, mended = text.find("{"), 0
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         if start < 0:
             return
         try:
@@ -99,7 +103,7 @@ def _closed(text: str) -> dict[int, int]:
     """Where each brace is closed, those in quotations included; nothing of a text that is too long to be repaired."""
     opened: list[int] = []
     closed: dict[int, int] = {}
-    for found in BRACE.finditer(text if len(text) <= MOST_REPAIRED else ""):
+    for found in BRACE.finditer(text if len(text) <= MAX_REPAIR_CHARS else ""):
         if found.group() == "{":
             opened.append(found.start())
         elif opened:
@@ -116,7 +120,7 @@ def _repaired(text: str) -> dict[str, Any] | None:
     from json_repair import repair_json
 
     start, end = text.find("{"), text.rfind("}") + 1
-    if not 0 <= start < end or end - start > MOST_REPAIRED or _deepest(text[start:end]) > MOST_OPEN:
+    if not 0 <= start < end or end - start > MAX_REPAIR_CHARS or _deepest(text[start:end]) > MAX_OPEN_BRACKETS:
         return None
     try:
         found = repair_json(text[start:end], return_objects=True, skip_json_loads=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from outrider.models.chat.cost import Used
+from outrider.models.chat.cost import TokenUsage
+from outrider.models.chat.endpoint_errors import UnreadableResponse
 from outrider.models.chat.provider import Endpoint
-from outrider.models.chat.refusals import Unreadable
 from outrider.state.errors import BadAnswer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
 
-class Gate:
+class ConcurrencyLimiter:
     """First come, first served: who waits keeps those who came later waiting, whatever their limits. Used on one loop only."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Gate:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def passed(self, limit: int) -> AsyncIterator[None]:
+    async def slot(self, limit: int) -> AsyncIterator[None]:
         """Waits until fewer than `limit` are under way; services with different limits count each other's calls."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((limit, turn))
@@ -57,19 +57,19 @@ class Gate:
 
 
 @cache
-def gate() -> Gate:
+def get_concurrency_limiter() -> ConcurrencyLimiter:
     """The process's own."""
-    return Gate()
+    return ConcurrencyLimiter()
 
 
-NOT_OF_THE_CLIENT = ("response_format", "thinking", "max_tokens")
+PASSED_THROUGH = ("response_format", "thinking", "max_tokens")
 """Fields that go to the server as they are: the client would parse the first its own way, and rename the last."""
 
 Messages = list[dict[str, str]]
 """`role` and `content` of each."""
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """No answer came; `reached` where the request may have."""
 
     def __init__(self, why: str, *, reached: bool) -> None:
@@ -77,7 +77,7 @@ class Broken(Exception):
         self.reached = reached
 
 
-class Late(Exception):
+class ClientTimeout(Exception):
     """The client's own limit on one read or write has passed."""
 
 
@@ -85,13 +85,13 @@ class Late(Exception):
 class Reply:
     """What the model said: a text, or the arguments of the function that it called."""
 
-    said: str | dict[str, Any]
-    used: Used | None
-    finish: str
+    content: str | dict[str, Any]
+    usage: TokenUsage | None
+    finish_reason: str
     refusal: str
 
 
-class Wire:
+class ChatClient:
     """One model at one address. All its calls run on one loop."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
@@ -99,7 +99,7 @@ class Wire:
         self._timeout_s = timeout_s
         self._client: ChatOpenAI | None = None
 
-    async def ready(self) -> None:
+    async def warm_up(self) -> None:
         """Loads the client, which can take seconds, outside the time of any call."""
         if self._client is None:
             made = await asyncio.to_thread(_client, self._endpoint, self._timeout_s)
@@ -107,25 +107,25 @@ class Wire:
 
     async def ask(self, messages: Messages, request: dict[str, Any]) -> Reply:
         """Raises `Refused` with what the server says, `Broken`, `Late`, `BadAnswer`."""
-        await self.ready()
+        await self.warm_up()
         assert self._client is not None  # noqa: S101 - it is ready
         import httpx2
         from openai import APITimeoutError, Omit, OpenAIError
 
-        plain: dict[str, Any] = {name: value for name, value in request.items() if name not in NOT_OF_THE_CLIENT}
-        extra = {name: value for name, value in request.items() if name in NOT_OF_THE_CLIENT}
-        if not self._endpoint.of_openai:  # the account of another service, which the client would send to whoever is asked
+        plain: dict[str, Any] = {name: value for name, value in request.items() if name not in PASSED_THROUGH}
+        extra = {name: value for name, value in request.items() if name in PASSED_THROUGH}
+        if not self._endpoint.is_openai:  # the account of another service, which the client would send to whoever is asked
             plain["extra_headers"] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
         try:
             return _reply(await self._client.ainvoke(messages, **plain, extra_body=extra))
-        except Unreadable as error:
+        except UnreadableResponse as error:
             raise BadAnswer(f"{self._endpoint.name} answered with {error}; is llm.base_url its OpenAI address (.../v1)?") from None
         except APITimeoutError:
-            raise Late from None
+            raise ClientTimeout from None
         except OpenAIError as error:
             causes = list(_causes(error))
             reached = not any(isinstance(cause, httpx2.ConnectError) for cause in causes)
-            raise Broken(self._endpoint.told(causes[-1]), reached=reached) from None  # the cause shows the request
+            raise ConnectionBroken(self._endpoint.redact(causes[-1]), reached=reached) from None  # the cause shows the request
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -137,7 +137,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
     from langchain_openai import ChatOpenAI
 
-    from outrider.models.chat.transport import client
+    from outrider.models.chat.transport import get_http_client
 
     return ChatOpenAI(
         model=endpoint.model,
@@ -146,7 +146,7 @@ def _client(endpoint: Endpoint, timeout_s: float) -> ChatOpenAI:
         api_key=endpoint.key if endpoint.key.get_secret_value() else SecretStr("none"),
         timeout=timeout_s,
         max_retries=0,
-        http_async_client=client(),
+        http_async_client=get_http_client(),
         openai_proxy=None,
         use_responses_api=False,
         disable_streaming=True,
@@ -158,14 +158,14 @@ def _reply(said: AIMessage) -> Reply:
     calls: list[str | dict[str, Any]] = [call["args"] for call in said.tool_calls]
     calls += [call["args"] or "" for call in said.invalid_tool_calls]
     return Reply(
-        said=calls[0] if calls else said.text,
-        used=_used(said),
-        finish=str(said.response_metadata.get("finish_reason") or ""),
+        content=calls[0] if calls else said.text,
+        usage=_used(said),
+        finish_reason=str(said.response_metadata.get("finish_reason") or ""),
         refusal=str(said.additional_kwargs.get("refusal") or ""),
     )
 
 
-def _used(said: AIMessage) -> Used | None:
+def _used(said: AIMessage) -> TokenUsage | None:
     """None where the provider does not say, or says what cannot be."""
     usage = said.usage_metadata  # 0 where only the other number was told
     if usage is None or usage["input_tokens"] <= 0 or usage["output_tokens"] <= 0:
@@ -174,4 +174,4 @@ def _used(said: AIMessage) -> Used | None:
     cached, kept = details.get("cache_read", 0), details.get("cache_creation", 0)
     if min(cached, kept) < 0 or cached + kept > usage["input_tokens"]:
         cached = kept = 0
-    return Used(usage["input_tokens"], usage["output_tokens"], cached, kept)
+    return TokenUsage(usage["input_tokens"], usage["output_tokens"], cached, kept)

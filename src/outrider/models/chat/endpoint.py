@@ -18,13 +18,21 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outrider.models.chat.answer_parser import Unusable, Usable, read
-from outrider.models.chat.client import Broken, Late, Messages, Reply, Wire, gate
-from outrider.models.chat.cost import NOTHING, Used, most_tokens
-from outrider.models.chat.journal import answered
-from outrider.models.chat.provider import Endpoint, endpoint_of
-from outrider.models.chat.refusals import NotThisWay, Pause, Refused, Reworded, broke, judged, of_key
-from outrider.models.chat.structured_output_modes import Learnt, Way, in_words, learnt, schema_of
+from outrider.models.chat.answer_parser import ParsedAnswer, UnusableAnswer, parse_answer
+from outrider.models.chat.client import ChatClient, ClientTimeout, ConnectionBroken, Messages, Reply, get_concurrency_limiter
+from outrider.models.chat.cost import NO_USAGE, TokenUsage, count_max_tokens
+from outrider.models.chat.endpoint_errors import (
+    ModeRefused,
+    OptionRefused,
+    RequestRefused,
+    RetryLater,
+    broke,
+    classify_refusal,
+    is_key_rejected,
+)
+from outrider.models.chat.journal import ask_or_replay
+from outrider.models.chat.provider import Endpoint, resolve_endpoint
+from outrider.models.chat.structured_output_modes import Capabilities, OutputMode, describe_schema, get_capabilities, make_schema
 from outrider.runtime.background_loop import in_background
 from outrider.runtime.tracing import span
 from outrider.settings.model import LlmSettings
@@ -32,17 +40,17 @@ from outrider.state.chat import Asked, Budget, Call, Chat, Shape
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, MissingExtra
 
 CLIENT = ("langchain_openai", "json_repair")
-MOST_SHOWN = 4_000
+MAX_SHOWN_CHARS = 4_000
 """Characters of an answer that the model sees again with what is wrong with it."""
 TRIES = 3
 """Of one call, where the server is busy or failed."""
-MOST_SAID_S = 1e9
+MAX_NAMED_PAUSE_S = 1e9
 """A wait that is named as a date; a server may say any number."""
 
 
-def chat_of(settings: LlmSettings) -> tuple[Chat | None, str]:
+def make_chat(settings: LlmSettings) -> tuple[Chat | None, str]:
     """The chat of the settings, and which it is; or None, and why. Raises `SettingsError`; asks nobody."""
-    endpoint, says = endpoint_of(settings)
+    endpoint, says = resolve_endpoint(settings)
     if endpoint is None:
         return None, says
     if not all(importlib.util.find_spec(module) for module in CLIENT):
@@ -57,10 +65,10 @@ class EndpointChat:
         self._endpoint = endpoint
         self._timeout_s = settings.timeout_s
         self._concurrency = settings.concurrency
-        self._wire = Wire(endpoint, settings.timeout_s)
-        self._learnt: Learnt = learnt(endpoint.base_url, endpoint.model)
-        if self._learnt.works is None:
-            self._learnt.works = endpoint.first
+        self._wire = ChatClient(endpoint, settings.timeout_s)
+        self._learnt: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
+        if self._learnt.working_mode is None:
+            self._learnt.working_mode = endpoint.first_mode
         self._rejected = ""
         self._accepted = False
         """Whether a call with this key has succeeded."""
@@ -72,137 +80,137 @@ class EndpointChat:
     def name(self) -> str:
         return self._endpoint.name
 
-    async def ready(self) -> None:
+    async def warm_up(self) -> None:
         """Load the client, which can take seconds, before a search's time counts."""
-        await in_background(self._wire.ready())
+        await in_background(self._wire.warm_up())
 
     async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
         """Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
         return await in_background(self._answer(asked, shape, budget))
 
     async def _answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
-        question = _Question(asked, schema_of(shape, keeps_lengths=self._endpoint.keeps_lengths), budget)
-        async with self._learnt.turn(self._timeout_s):
+        question = _Question(asked, make_schema(shape, bounds_lengths=self._endpoint.bounds_lengths), budget)
+        async with self._learnt.search_turn(self._timeout_s):
             way, reply, found = await self._in_some_way(question, shape)
-        if isinstance(found, Usable):
+        if isinstance(found, ParsedAnswer):
             return found.value
         return await self._asked_again(question, shape, way, reply, found)
 
-    async def _in_some_way(self, question: _Question, shape: type[Shape]) -> tuple[Way, Reply, Usable[Shape] | Unusable]:
+    async def _in_some_way(self, question: _Question, shape: type[Shape]) -> tuple[OutputMode, Reply, ParsedAnswer[Shape] | UnusableAnswer]:
         """In the way that works, else in one after another, until an answer shows that the schema has arrived.
 
         The last way that is taken works from then on, whatever its answer is worth, or each question would try all.
         """
-        last: tuple[Way, Reply, Usable[Shape] | Unusable] | None = None
-        refused, failed, ways = "", False, self._learnt.ways()
+        last: tuple[OutputMode, Reply, ParsedAnswer[Shape] | UnusableAnswer] | None = None
+        refused, failed, ways = "", False, self._learnt.modes()
         while ways:
             way = ways.pop(0)
-            works = way is self._learnt.works
+            works = way is self._learnt.working_mode
             try:
                 reply = await self._said(question.messages(way), way, question)
-            except NotThisWay as error:
+            except ModeRefused as error:
                 refused, failed = str(error), failed or error.failed
                 if error.failed and works:
                     del ways[1:]  # its schema may be the cause; if not, the server is down, and each further way is a call in vain
                 continue
-            found = read(reply.said, shape)
+            found = parse_answer(reply.content, shape)
             last = way, reply, found
-            if works or isinstance(found, Usable) or found.follows:
+            if works or isinstance(found, ParsedAnswer) or found.follows_schema:
                 break
         if last is None:
             raise ChatUnavailable(
                 f"{refused}; try later" if failed else f"{self.name} takes no question in any way that is known: {refused}"
             )
-        self._learnt.took(last[0], sure=not failed)
+        self._learnt.record_accepted(last[0], sure=not failed)
         return last
 
-    async def _asked_again(self, question: _Question, shape: type[Shape], way: Way, reply: Reply, found: Unusable) -> Shape:
+    async def _asked_again(self, question: _Question, shape: type[Shape], way: OutputMode, reply: Reply, found: UnusableAnswer) -> Shape:
         """One retry that shows the error."""
         try:
             reply = await self._said(question.with_error(way, reply, found), way, question)
-        except NotThisWay as error:
+        except ModeRefused as error:
             raise BadAnswer(f"{self.name} gave an unusable answer ({found.why}), and refused the next question: {error}") from None
-        again = read(reply.said, shape)
-        if isinstance(again, Usable):
+        again = parse_answer(reply.content, shape)
+        if isinstance(again, ParsedAnswer):
             return again.value
         raise BadAnswer(f"{self.name} gave an unusable answer twice; the second time: {again.why}")
 
-    async def _said(self, messages: Messages, way: Way, question: _Question) -> Reply:
+    async def _said(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
         """One call within its time, under the limit of the process. `BadAnswer` where the model would not, or could not end."""
-        await self._wire.ready()
-        async with gate().passed(self._concurrency):
+        await self._wire.warm_up()
+        async with get_concurrency_limiter().slot(self._concurrency):
             try:
                 async with asyncio.timeout(self._timeout_s):
                     reply = await self._tried(messages, way, question)
-            except (TimeoutError, Late):
+            except (TimeoutError, ClientTimeout):
                 raise ChatUnavailable(
                     f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise llm.timeout_s"
                 ) from None
-        if reply.refusal or reply.finish == "content_filter":
-            raise BadAnswer(f"{self.name} declined to answer: {self._endpoint.told(reply.refusal or 'its content filter')}")
-        if reply.finish == "length":
+        if reply.refusal or reply.finish_reason == "content_filter":
+            raise BadAnswer(f"{self.name} declined to answer: {self._endpoint.redact(reply.refusal or 'its content filter')}")
+        if reply.finish_reason == "length":
             raise BadAnswer(f"{self.name} did not end its answer within {question.asked.max_output_tokens:,} tokens")
         return reply
 
-    async def _tried(self, messages: Messages, way: Way, question: _Question) -> Reply:
+    async def _tried(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
         """As often as the server asks for patience and there is time."""
         until = time.monotonic() + self._timeout_s
         for tries_left in reversed(range(TRIES)):
             try:
                 return await self._in_its_words(messages, way, question, until)
-            except Pause as pause:
-                if pause.closes:
+            except RetryLater as pause:
+                if pause.closes_endpoint:
                     self._learnt.closed_until = max(self._learnt.closed_until, time.monotonic() + pause.seconds)
-                if pause.of_way and tries_left < TRIES - 1:
-                    raise NotThisWay(f"{self.name} {pause}", failed=True) from None
+                if pause.mode_suspected and tries_left < TRIES - 1:
+                    raise ModeRefused(f"{self.name} {pause}", failed=True) from None
                 if not tries_left:
                     raise self._unavailable(pause) from None
                 await self._waited(pause, until)
         raise AssertionError("unreachable")
 
-    async def _in_its_words(self, messages: Messages, way: Way, question: _Question, until: float) -> Reply:
+    async def _in_its_words(self, messages: Messages, way: OutputMode, question: _Question, until: float) -> Reply:
         """With the options that the endpoint takes; each has few values, so this ends."""
         while True:
             if self._rejected:
                 raise KeyRejected(self._rejected)
-            await self._waited(Pause(self._learnt.closed_until - time.monotonic(), "is busy"), until)
+            await self._waited(RetryLater(self._learnt.closed_until - time.monotonic(), "is busy"), until)
             try:
                 return await self._counted(messages, way, question)
-            except Reworded:
+            except OptionRefused:
                 continue
 
-    async def _waited(self, pause: Pause, until: float) -> None:
+    async def _waited(self, pause: RetryLater, until: float) -> None:
         if pause.seconds > 0:
             if time.monotonic() + pause.seconds >= until:
                 raise self._unavailable(pause)
             await asyncio.sleep(pause.seconds)
 
-    def _unavailable(self, pause: Pause) -> ChatUnavailable:
-        then = datetime.now(UTC) + timedelta(seconds=min(pause.seconds, MOST_SAID_S))
-        until = f", and takes no calls until {then:%Y-%m-%d %H:%M:%S} UTC" if pause.closes or pause.seconds >= 1 else ""
+    def _unavailable(self, pause: RetryLater) -> ChatUnavailable:
+        then = datetime.now(UTC) + timedelta(seconds=min(pause.seconds, MAX_NAMED_PAUSE_S))
+        until = f", and takes no calls until {then:%Y-%m-%d %H:%M:%S} UTC" if pause.closes_endpoint or pause.seconds >= 1 else ""
         return ChatUnavailable(f"{self.name} {pause}{until}; try later")
 
-    async def _counted(self, messages: Messages, way: Way, question: _Question) -> Reply:
+    async def _counted(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
         """One request, within the budget and written down there."""
         asked, price, steps = question.asked, self._endpoint.price, dict(self._learnt.steps)
         request = way.request(question.schema) | self._options(asked.max_output_tokens, steps)
-        most_usd = price.most_usd(most_tokens({**request, "messages": messages}), asked.max_output_tokens) if price else None
+        most_usd = price.max_usd(count_max_tokens({**request, "messages": messages}), asked.max_output_tokens) if price else None
         with question.budget.call(asked.node, most_usd) as call:
             try:
                 asking = partial(self._wire.ask, messages, request)
                 with span("model call", node=asked.node, model=self.name):
-                    reply = await answered(asked.node, self.name, {**request, "messages": messages}, asking)
-            except Refused as refused:
+                    reply = await ask_or_replay(asked.node, self.name, {**request, "messages": messages}, asking)
+            except RequestRefused as refused:
                 if refused.status < 500:
-                    self._write(call, NOTHING)
+                    self._write(call, NO_USAGE)
                 raise self._judged(refused, way, steps) from None
-            except Broken as broken:
+            except ConnectionBroken as broken:
                 if broken.reached:
                     raise broke(broken) from None
-                self._write(call, NOTHING)
+                self._write(call, NO_USAGE)
                 raise ChatUnavailable(f"{self.name} cannot be reached ({broken}); is it running, and is llm.base_url right?") from None
             self._accepted = True
-            self._write(call, reply.used)
+            self._write(call, reply.usage)
         return reply
 
     def _options(self, most_tokens: int, steps: Mapping[str, int]) -> dict[str, JsonValue]:
@@ -210,20 +218,20 @@ class EndpointChat:
         length = str(chosen.pop("length"))
         return {length: most_tokens, **{option: value for option, value in chosen.items() if value is not None}}
 
-    def _judged(self, refused: Refused, way: Way, steps: Mapping[str, int]) -> Exception:
-        said = self._endpoint.told(refused.message)
-        if of_key(refused, accepted=self._accepted):
+    def _judged(self, refused: RequestRefused, way: OutputMode, steps: Mapping[str, int]) -> Exception:
+        said = self._endpoint.redact(refused.message)
+        if is_key_rejected(refused, accepted=self._accepted):
             says = f"{refused.status}: {said}" if said else f"{refused.status}"
             self._rejected = f"{self.name} rejects the key ({says}); set llm.api_key, or the variable that holds the key"
             return KeyRejected(self._rejected)
-        return judged(refused, said, self._endpoint, self._learnt, way, steps)
+        return classify_refusal(refused, said, self._endpoint, self._learnt, way, steps)
 
-    def _write(self, call: Call, used: Used | None) -> None:
+    def _write(self, call: Call, used: TokenUsage | None) -> None:
         if used is None:
             return
         call.input_tokens, call.output_tokens = used.input_tokens, used.output_tokens
         price = self._endpoint.price
-        call.cost_usd = price.usd(used) if price else 0.0 if used is NOTHING else None
+        call.cost_usd = price.usd(used) if price else 0.0 if used is NO_USAGE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +242,11 @@ class _Question:
     schema: dict[str, Any]
     budget: Budget
 
-    def messages(self, way: Way) -> Messages:
-        system = f"{self.asked.system}\n\n{in_words(self.schema)}" if way.told else self.asked.system
+    def messages(self, way: OutputMode) -> Messages:
+        system = f"{self.asked.system}\n\n{describe_schema(self.schema)}" if way.in_prompt else self.asked.system
         return [{"role": "system", "content": system}, {"role": "user", "content": self.asked.user}]
 
-    def with_error(self, way: Way, reply: Reply, found: Unusable) -> Messages:
-        said = reply.said if isinstance(reply.said, str) else json.dumps(reply.said, ensure_ascii=False)
-        wrong = f"That answer cannot be used: {found.why}. Answer the question again. {in_words(self.schema)}"
-        return [*self.messages(way), {"role": "assistant", "content": said[:MOST_SHOWN]}, {"role": "user", "content": wrong}]
+    def with_error(self, way: OutputMode, reply: Reply, found: UnusableAnswer) -> Messages:
+        said = reply.content if isinstance(reply.content, str) else json.dumps(reply.content, ensure_ascii=False)
+        wrong = f"That answer cannot be used: {found.why}. Answer the question again. {describe_schema(self.schema)}"
+        return [*self.messages(way), {"role": "assistant", "content": said[:MAX_SHOWN_CHARS]}, {"role": "user", "content": wrong}]

@@ -19,35 +19,35 @@ NO_LENGTHS = frozenset({"minLength", "maxLength"})
 FIT = "Answer with one JSON object that fits this JSON Schema, and with nothing else:"
 
 
-class Way(StrEnum):
+class OutputMode(StrEnum):
     JSON_SCHEMA = "json_schema"
     FUNCTION_CALLING = "function_calling"
     JSON_MODE = "json_mode"
     TEXT = "text"
 
     @property
-    def told(self) -> bool:
+    def in_prompt(self) -> bool:
         """Whether the schema must stand in the prompt, because it goes no other way."""
-        return self in {Way.JSON_MODE, Way.TEXT}
+        return self in {OutputMode.JSON_MODE, OutputMode.TEXT}
 
     def request(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The fields of the request that ask for structure."""
-        if self is Way.JSON_SCHEMA:
+        if self is OutputMode.JSON_SCHEMA:
             return {"response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True, "schema": schema}}}
-        if self is Way.FUNCTION_CALLING:
+        if self is OutputMode.FUNCTION_CALLING:
             function = {"name": ANSWER, "description": "Give the answer.", "parameters": schema}
             return {
                 "tools": [{"type": "function", "function": function}],
                 "tool_choice": {"type": "function", "function": {"name": ANSWER}},
             }
-        return {"response_format": {"type": "json_object"}} if self is Way.JSON_MODE else {}
+        return {"response_format": {"type": "json_object"}} if self is OutputMode.JSON_MODE else {}
 
 
 @dataclass(slots=True)
-class Learnt:
+class Capabilities:
     """What one endpoint has shown so far. Written on the background loop only."""
 
-    works: Way | None = None
+    working_mode: OutputMode | None = None
     steps: dict[str, int] = field(default_factory=dict)
     """How many values of an option it has refused."""
     closed_until: float = 0.0
@@ -55,18 +55,18 @@ class Learnt:
     _taken: bool = field(default=False, init=False)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    def ways(self) -> list[Way]:
+    def modes(self) -> list[OutputMode]:
         """What works first; the others stand behind it, for a schema that it does not take in that way."""
-        return sorted(Way, key=lambda way: way is not self.works)
+        return sorted(OutputMode, key=lambda way: way is not self.working_mode)
 
-    def took(self, way: Way, *, sure: bool) -> None:
+    def record_accepted(self, way: OutputMode, *, sure: bool) -> None:
         """A question was taken in this way; not `sure` where it came to that only because the server failed before, which may pass."""
         self._taken = True
         if sure:
-            self.works = way
+            self.working_mode = way
 
     @asynccontextmanager
-    async def turn(self, within_s: float) -> AsyncIterator[None]:
+    async def search_turn(self, within_s: float) -> AsyncIterator[None]:
         """Until a way is known one question looks for it, and the others wait for theirs; no longer than this, as the server may hang."""
         held = False
         if not self._found:
@@ -84,23 +84,23 @@ class Learnt:
 
     @property
     def _found(self) -> bool:
-        return self._taken or self.works is not None
+        return self._taken or self.working_mode is not None
 
 
 @cache
-def learnt(base_url: str, model: str) -> Learnt:
+def get_capabilities(base_url: str, model: str) -> Capabilities:
     """One for a process: every service that asks the same model profits from what was found out."""
-    return Learnt()
+    return Capabilities()
 
 
 @cache
-def schema_of(shape: type[Model], *, keeps_lengths: bool = True) -> dict[str, Any]:
+def make_schema(shape: type[Model], *, bounds_lengths: bool = True) -> dict[str, Any]:
     """The JSON Schema of a shape as strict providers and small servers take it: all fields required, none beyond, no references.
 
     Made once, since it takes some milliseconds; nobody may write into it.
     """
     whole = shape.model_json_schema()
-    plain: dict[str, Any] = _plain(whole, whole.get("$defs", {}), keeps_lengths)
+    plain: dict[str, Any] = _plain(whole, whole.get("$defs", {}), bounds_lengths)
     return plain
 
 
@@ -119,6 +119,6 @@ def _plain(node: Any, defs: dict[str, Any], keeps_lengths: bool) -> Any:
     return plain
 
 
-def in_words(schema: dict[str, Any]) -> str:
+def describe_schema(schema: dict[str, Any]) -> str:
     """The schema for a prompt."""
     return f"{FIT}\n{json.dumps(schema, ensure_ascii=False)}"

@@ -14,18 +14,18 @@ import anyio
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from outrider.models.chat.refusals import Refused, Unreadable
+from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
 from outrider.runtime.background_loop import run_in_background
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 """Of one answer. The longest that is asked for has some thousand tokens, of a few bytes each."""
-KEPT_OPEN = 20
+MAX_IDLE_CONNECTIONS = 20
 """Connections that wait for the next call."""
-CLOSED_WITHIN_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
 
 
 @cache
-def client() -> httpx2.AsyncClient:
+def get_http_client() -> httpx2.AsyncClient:
     """One for the process, on its background loop. Raises `Refused` and `Unreadable` beside its own errors; each call brings its time.
 
     Proxies of the environment are used.
@@ -33,7 +33,7 @@ def client() -> httpx2.AsyncClient:
     made = _Client(
         headers={"Accept-Encoding": "identity"},  # what is packed cannot be bounded before it is unpacked
         event_hooks={"response": [_guard]},
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_OPEN),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS),
     )
     atexit.register(_close, made)
     return made
@@ -73,26 +73,26 @@ def _seen(task: asyncio.Task[httpx2.Response]) -> None:
 def _close(made: httpx2.AsyncClient) -> None:
     """Connections that are kept open would be complained about when the process ends."""
     with suppress(TimeoutError):
-        run_in_background(asyncio.wait_for(made.aclose(), CLOSED_WITHIN_S))
+        run_in_background(asyncio.wait_for(made.aclose(), CLOSE_TIMEOUT_S))
 
 
 async def _guard(response: httpx2.Response) -> None:
     packed = response.headers.get("content-encoding", "identity")
     if packed != "identity":
-        raise Unreadable(f"a body packed with {packed}, which was not asked for")
+        raise UnreadableResponse(f"a body packed with {packed}, which was not asked for")
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         raise TypeError("an answer of a synchronous client")
     response.stream = _Bounded(response.stream)
     body = await response.aread()
     if response.status_code != 200:
-        raise Refused(response.status_code, dict(response.headers), *_error(body))
+        raise RequestRefused(response.status_code, dict(response.headers), *_error(body))
     try:
         _Completion.model_validate_json(body)
     except ValidationError:
         param, code, message = _error(body)
         if code.isdecimal() and 400 <= int(code) < 600:  # OpenRouter passes on its providers' errors with status 200
-            raise Refused(int(code), dict(response.headers), param, code, message) from None
-        raise Unreadable("something else than a chat completion") from None  # the cause shows the answer
+            raise RequestRefused(int(code), dict(response.headers), param, code, message) from None
+        raise UnreadableResponse("something else than a chat completion") from None  # the cause shows the answer
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -103,8 +103,8 @@ class _Bounded(httpx2.AsyncByteStream):
         read = 0
         async for chunk in self._stream:
             read += len(chunk)
-            if read > MOST_BYTES:
-                raise Unreadable(f"more than {MOST_BYTES:,} bytes")
+            if read > MAX_BYTES:
+                raise UnreadableResponse(f"more than {MAX_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 
 from outrider.models import loading, weights
 from outrider.models.embed import endpoint, local
-from outrider.models.embed.presets import choices, preset_of
+from outrider.models.embed.presets import find_preset, list_auto_models
 from outrider.settings.load import format_errors
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
@@ -22,7 +22,7 @@ from outrider.state.ports import OnCount
 if TYPE_CHECKING:
     import numpy as np
 
-TRY_AGAIN_AFTER_S = 30.0
+RETRY_AFTER_S = 30.0
 """A failed load may have waited for a network or read gigabytes: the searches that follow at once are not to pay for it again."""
 SWITCHED_OFF = "embedding is switched off (embedding.model_name is none)"
 EMPTY = "the text is empty"
@@ -156,7 +156,7 @@ class Embedder:
             return self._loaded
 
     def _load_unless_just_failed(self) -> Backend:
-        if self._failure and time.monotonic() - self._failure[0] < TRY_AGAIN_AFTER_S:
+        if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
             raise self._failure[1].with_traceback(None)
         try:
             return _load(self._settings, self._held)
@@ -171,20 +171,20 @@ def _load(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Backend:
         raise ModelUnavailable(SWITCHED_OFF)
     if settings.base_url:
         return endpoint.connect(_named(settings, held) if wanted == "auto" else settings)
-    device, memory = loading.device_for(settings.device)
+    device, memory = loading.choose_device(settings.device)
     own = held if wanted == "auto" else None
-    if own and served(own.model_name):
+    if own and is_served_name(own.model_name):
         raise ModelUnavailable(
             f"the library's vectors are of {own.model_name}, which is no model on this machine; if a server gives it, set "
             "embedding.base_url to its address and embedding.model_name to its name"
         )
     if own:
-        found = weights.find(own.model_name, fetch=False, revision=own.revision)
+        found = weights.find_weights(own.model_name, fetch=False, revision=own.revision)
     elif wanted == "auto":
-        found = _best_here(choices(device, memory))
+        found = _best_here(list_auto_models(device, memory))
     else:
         found = _named_weights(settings.model_name, held)
-    return local.load(
+    return local.load_local_model(
         found,
         device=device,
         context_length=settings.context_length or (own.context_length if own else 0),
@@ -200,22 +200,22 @@ def _named(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Embeddin
     return settings.model_copy(update={"model_name": held.model_name, "normalize_embeddings": held.normalized})
 
 
-def served(name: str) -> bool:
+def is_served_name(name: str) -> bool:
     """Whether a name can only be one that a server gives: no folder, no preset, and without an owner as on the hub."""
-    return not Path(name).expanduser().is_dir() and "/" not in name and preset_of(name) is None
+    return not Path(name).expanduser().is_dir() and "/" not in name and find_preset(name) is None
 
 
 def _best_here(names: Sequence[str]) -> weights.Weights:
-    here = next((name for name in names if weights.cached(name)), names[0])
-    return weights.find(here, fetch=False)
+    here = next((name for name in names if weights.is_cached(name)), names[0])
+    return weights.find_weights(here, fetch=False)
 
 
 def _named_weights(name: str, held: EmbeddingSpace | None) -> weights.Weights:
     """Of the library's own model the version that it was embedded with, though the hub may have gone on."""
-    preset = preset_of(name)
-    if preset and preset.own_code:
-        raise ModelUnavailable(weights.own_code(name))  # before it is fetched
-    return weights.find(name, fetch=True, revision=held.revision if held and weights.same(held.model_name, name) else "")
+    preset = find_preset(name)
+    if preset and preset.needs_own_code:
+        raise ModelUnavailable(weights.explain_own_code(name))  # before it is fetched
+    return weights.find_weights(name, fetch=True, revision=held.revision if held and weights.is_same_model(held.model_name, name) else "")
 
 
 def _checked(text: str | Sequence[str]) -> list[str]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.models.embed.presets import preset_of
-from outrider.models.embed.token_batches import TooMuch, run_by_length
+from outrider.models.embed.presets import find_preset
+from outrider.models.embed.token_batches import BatchTooLarge, run_by_length
 from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
@@ -23,24 +23,24 @@ from outrider.text.sanitize import is_http, told, without_password
 if TYPE_CHECKING:
     import numpy as np
 
-LONGEST = 32_768
-CHARS_A_TOKEN = 16
+MAX_CONTEXT = 32_768
+MAX_CHARS_PER_TOKEN = 16
 """No more characters a token of the context are sent: what is beyond would not be read."""
-USUAL_CHARS_A_TOKEN = 4
+TYPICAL_CHARS_PER_TOKEN = 4
 """Of English prose; batches are formed by this guess."""
-FEWEST_CHARS = 16
+MIN_CHARS = 16
 """A text cut to this that is still too long is not refused for its length."""
 MARGIN = 0.95
 REFUSES_SIZE = frozenset({400, 413, 422})
-OF_SIZE = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
+SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
 # "This model's maximum context length is 512 tokens. However, you requested 1451 tokens in the input" (vLLM #19798);
 # "`inputs` must have less than 512 tokens. Given: 1451" (text-embeddings-inference).
-LIMIT = re.compile(r"(?:maximum context length is|less than) (\d+)")
-GIVEN = re.compile(r"(?:requested|Given:) (\d+)")
+TOKEN_LIMIT = re.compile(r"(?:maximum context length is|less than) (\d+)")
+SENT_TOKENS = re.compile(r"(?:requested|Given:) (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EmbeddingResponse:
     """Vectors of shape (n, d), float32, in the order of what was asked, and what the server says of itself."""
 
     vectors: np.ndarray
@@ -49,7 +49,7 @@ class Answer:
     """Of all texts together."""
 
 
-class Wire:
+class EmbeddingClient:
     """One model at one address: requests, and foreign errors as ours. No message holds the key or a password."""
 
     def __init__(self, settings: EmbeddingSettings) -> None:
@@ -59,7 +59,7 @@ class Wire:
         self.name = f"{settings.model_name} at {without_password(settings.base_url)}"
         self._client = _client(settings, self.name)
 
-    def ask(self, texts: Sequence[str]) -> Answer:
+    def ask(self, texts: Sequence[str]) -> EmbeddingResponse:
         """Raises `TooMuch` where the server says that texts are too long or too many, `ModelUnavailable`, `BadVectors`."""
         import openai
 
@@ -70,8 +70,8 @@ class Wire:
                 input=list(texts), model=self._model, encoding_format="float", extra_headers=account
             ).http_response
         except openai.APIStatusError as error:
-            if error.status_code in REFUSES_SIZE and (error.status_code == 413 or OF_SIZE.search(error.message)):
-                raise TooMuch(f"{self.name} refuses it: {told(error, self._key)}", of_texts=True) from None
+            if error.status_code in REFUSES_SIZE and (error.status_code == 413 or SIZE_WORDS.search(error.message)):
+                raise BatchTooLarge(f"{self.name} refuses it: {told(error, self._key)}", too_many_texts=True) from None
             raise ModelUnavailable(self._why(error)) from error
         except openai.APITimeoutError as error:
             raise ModelUnavailable(
@@ -86,7 +86,7 @@ class Wire:
             raise ModelUnavailable(
                 f"{self.name} answers with {kind}, not JSON; is embedding.base_url its OpenAI address (.../v1)?"
             ) from error
-        return parsed(body, len(texts), self.name, self._key)
+        return parse_response(body, len(texts), self.name, self._key)
 
     def _why(self, error: Any) -> str:
         status = error.status_code
@@ -106,7 +106,7 @@ class EndpointModel:
     """A served model, whose dimension its first answer told."""
 
     space: EmbeddingSpace
-    wire: Wire
+    wire: EmbeddingClient
     batch_size: int
     batch_tokens: int
 
@@ -117,14 +117,14 @@ class EndpointModel:
     def embed_each(self, texts: Sequence[str], role: TextRole, progress: OnCount | None = None) -> list[EmbeddedText]:
         """Vectors as the server gives them, not yet normalised."""
         prompt = self.space.query_prompt if role == "query" else self.space.document_prompt
-        most_chars = self.space.context_length * CHARS_A_TOKEN
+        most_chars = self.space.context_length * MAX_CHARS_PER_TOKEN
         sent = [prompt + text[:most_chars] for text in texts]
-        lengths = [len(text) // USUAL_CHARS_A_TOKEN + 1 for text in sent]
+        lengths = [len(text) // TYPICAL_CHARS_PER_TOKEN + 1 for text in sent]
         answers = [EmbeddedText(None) for _ in texts]
         done = 0
         for batch, found in run_by_length(lengths, self.batch_size, self.batch_tokens, lambda batch: self._run([sent[at] for at in batch])):
             for row, at in enumerate(batch):
-                answers[at] = EmbeddedText(None, problem=str(found)) if isinstance(found, TooMuch) else found[row]
+                answers[at] = EmbeddedText(None, problem=str(found)) if isinstance(found, BatchTooLarge) else found[row]
             done += len(batch)
             if progress:
                 progress(done, len(texts))
@@ -147,19 +147,19 @@ class EndpointModel:
         for attempt in range(len(text).bit_length() + 1):
             try:
                 answer = self._ask([text])
-            except TooMuch as error:
+            except BatchTooLarge as error:
                 limit, given = _numbers(str(error))
                 of = of or given
                 told = bool(attempt == 0 and limit and given and given > limit)
                 shorter = int(len(text) * MARGIN * limit / given) if told and limit and given else len(text) // 2
-                if shorter < FEWEST_CHARS:
+                if shorter < MIN_CHARS:
                     raise
                 text = text[:shorter]
             else:
                 return EmbeddedText(answer.vectors[0], TokensRead(tokens=answer.tokens, of=of if attempt else answer.tokens))
         raise AssertionError("a text was halved more often than it has bits")
 
-    def _ask(self, texts: Sequence[str]) -> Answer:
+    def _ask(self, texts: Sequence[str]) -> EmbeddingResponse:
         answer = self.wire.ask(texts)
         dimension = answer.vectors.shape[1]
         if dimension != self.space.dimension:
@@ -169,13 +169,13 @@ class EndpointModel:
 
 def connect(settings: EmbeddingSettings) -> EndpointModel:
     """Asks for one vector. Raises `ModelUnavailable`, `BadVectors`, `MissingExtra`."""
-    wire = Wire(settings)
+    wire = EmbeddingClient(settings)
     try:
         first = wire.ask(["a"])
-    except TooMuch as error:
+    except BatchTooLarge as error:
         raise ModelUnavailable(str(error)) from error
-    preset = preset_of(settings.model_name)
-    limit = min(n for n in (settings.context_length, preset.context_length if preset else 0, LONGEST) if n > 0)
+    preset = find_preset(settings.model_name)
+    limit = min(n for n in (settings.context_length, preset.context_length if preset else 0, MAX_CONTEXT) if n > 0)
     space = EmbeddingSpace(
         model_name=settings.model_name,
         revision=first.model or settings.model_name,
@@ -189,7 +189,7 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
     return EndpointModel(space, wire, settings.batch_size, settings.batch_tokens)
 
 
-def parsed(body: object, asked: int, name: str, key: str = "") -> Answer:
+def parse_response(body: object, asked: int, name: str, key: str = "") -> EmbeddingResponse:
     """The answer's vectors by their `index`. Raises `BadVectors` where they are not one a text and all of one length."""
     import numpy as np
 
@@ -213,7 +213,7 @@ def parsed(body: object, asked: int, name: str, key: str = "") -> Answer:
     usage = body.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     model = body.get("model")
-    return Answer(vectors, model if isinstance(model, str) else "", tokens if isinstance(tokens, int) and tokens > 0 else None)
+    return EmbeddingResponse(vectors, model if isinstance(model, str) else "", tokens if isinstance(tokens, int) and tokens > 0 else None)
 
 
 def _client(settings: EmbeddingSettings, name: str) -> Any:
@@ -236,7 +236,7 @@ def _client(settings: EmbeddingSettings, name: str) -> Any:
 
 def _numbers(said: str) -> tuple[int | None, int | None]:
     """Tokens that the server reads, and tokens that it was given, where its refusal says so."""
-    limit, given = LIMIT.search(said), GIVEN.search(said)
+    limit, given = TOKEN_LIMIT.search(said), SENT_TOKENS.search(said)
     return int(limit[1]) if limit else None, int(given[1]) if given else None
 
 

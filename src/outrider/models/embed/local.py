@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outrider.models.embed.presets import Preset, preset_of
-from outrider.models.embed.token_batches import ALIKE, Read, Tokens, TooMuch, run_by_length
-from outrider.models.loading import empty_cache, loading, out_of_memory
-from outrider.models.weights import FEATURE, Weights, check_own_code
+from outrider.models.embed.presets import Preset, find_preset
+from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, ModelTokenizer, TokenizedText, run_by_length
+from outrider.models.loading import catch_load_errors, empty_cache, is_out_of_memory
+from outrider.models.weights import FEATURE, Weights, refuse_own_code
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-LONGEST = 32_768
+MAX_CONTEXT = 32_768
 """Tokens of a text that are read at most, whatever a model says of itself."""
 NOT_A_TEXT = "it holds nothing that the model reads"
 NO_MEMORY = "it does not fit into memory; a smaller embedding.context_length would let it"
@@ -30,7 +30,7 @@ class LocalModel:
 
     space: EmbeddingSpace
     model: Any
-    tokens: Tokens
+    tokens: ModelTokenizer
     batch_size: int
     batch_tokens: int
 
@@ -41,11 +41,11 @@ class LocalModel:
     def embed_each(self, texts: Sequence[str], role: TextRole, progress: OnCount | None = None) -> list[EmbeddedText]:
         """Vectors as the model gives them, not yet checked or normalised."""
         prompt = self._prompt(role)
-        read = self.tokens.read(texts, prompt)
-        answers = [EmbeddedText(None, TokensRead(tokens=one.tokens, of=one.of), "" if one.tokens else NOT_A_TEXT) for one in read]
+        read = self.tokens.tokenize(texts, prompt)
+        answers = [EmbeddedText(None, TokensRead(tokens=one.tokens, of=one.total), "" if one.tokens else NOT_A_TEXT) for one in read]
         for at, vector in self._each(read, lambda batch: self._vectors(batch, prompt), progress):
             known = answers[at].read
-            answers[at] = EmbeddedText(None, known, str(vector)) if isinstance(vector, TooMuch) else EmbeddedText(vector, known)
+            answers[at] = EmbeddedText(None, known, str(vector)) if isinstance(vector, BatchTooLarge) else EmbeddedText(vector, known)
         return answers
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
@@ -53,10 +53,10 @@ class LocalModel:
         import numpy as np
 
         prompt = self._prompt(role)
-        read = self.tokens.read(texts, prompt)
+        read = self.tokens.tokenize(texts, prompt)
         rows = [np.zeros((0, self.space.dimension), np.float32) for _ in read]
         for at, vectors in self._each(read, lambda batch: self._token_vectors(batch, prompt), None):
-            if isinstance(vectors, TooMuch):
+            if isinstance(vectors, BatchTooLarge):
                 raise ModelUnavailable(f"text {at + 1} of {len(texts)} cannot be read by {self.space.model_name}: {vectors}")
             rows[at] = vectors
         return rows
@@ -70,53 +70,57 @@ class LocalModel:
         starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
         for window in self.tokens.windows(text, prompt):
             try:
-                vectors = self._within_memory([window.read], lambda batch: self._raw_token_vectors(batch, prompt))[0][window.known :]
-            except TooMuch as error:
+                vectors = self._within_memory([window.text], lambda batch: self._raw_token_vectors(batch, prompt))[0][window.overlap :]
+            except BatchTooLarge as error:
                 raise ModelUnavailable(f"a text cannot be read by {self.space.model_name}: {error}") from error
-            at = np.searchsorted(starts, window.places, "right") - 1
-            inside = (at >= 0) & (window.places < ends[np.maximum(at, 0)]) if len(spans) else np.zeros(len(at), bool)
+            at = np.searchsorted(starts, window.offsets, "right") - 1
+            inside = (at >= 0) & (window.offsets < ends[np.maximum(at, 0)]) if len(spans) else np.zeros(len(at), bool)
             np.add.at(found, at[inside], vectors[inside])
         return found.astype(np.float32)
 
     def _each(
-        self, read: Sequence[Read], run: Callable[[list[Read]], list[np.ndarray]], progress: OnCount | None
-    ) -> Iterator[tuple[int, np.ndarray | TooMuch]]:
+        self, read: Sequence[TokenizedText], run: Callable[[list[TokenizedText]], list[np.ndarray]], progress: OnCount | None
+    ) -> Iterator[tuple[int, np.ndarray | BatchTooLarge]]:
         legible = [at for at, one in enumerate(read) if one.tokens]
         done = len(read) - len(legible)
         lengths = [len(read[at].ids) for at in legible]
         for batch, answer in run_by_length(
-            lengths, self.batch_size, self.batch_tokens, lambda batch: self._within_memory([read[legible[at]] for at in batch], run), ALIKE
+            lengths,
+            self.batch_size,
+            self.batch_tokens,
+            lambda batch: self._within_memory([read[legible[at]] for at in batch], run),
+            SIMILAR_LENGTH,
         ):
             for row, at in enumerate(batch):
-                yield legible[at], answer if isinstance(answer, TooMuch) else answer[row]
+                yield legible[at], answer if isinstance(answer, BatchTooLarge) else answer[row]
             done += len(batch)
             if progress:
                 progress(done, len(read))
 
-    def _within_memory(self, batch: list[Read], run: Callable[[list[Read]], list[np.ndarray]]) -> list[np.ndarray]:
+    def _within_memory(self, batch: list[TokenizedText], run: Callable[[list[TokenizedText]], list[np.ndarray]]) -> list[np.ndarray]:
         try:
             return run(batch)
         except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
         empty_cache()  # only now, when the failed batch's tensors are no longer held by the exception
-        raise TooMuch(NO_MEMORY)
+        raise BatchTooLarge(NO_MEMORY)
 
-    def _vectors(self, batch: list[Read], prompt: str) -> list[np.ndarray]:
+    def _vectors(self, batch: list[TokenizedText], prompt: str) -> list[np.ndarray]:
         return list(_array(self._forward(batch, prompt)["sentence_embedding"]))
 
-    def _token_vectors(self, batch: list[Read], prompt: str) -> list[np.ndarray]:
+    def _token_vectors(self, batch: list[TokenizedText], prompt: str) -> list[np.ndarray]:
         import torch
 
         found = self._forward(batch, prompt)["token_embeddings"]
         unit = _array(torch.nn.functional.normalize(found.float(), dim=-1))
-        return [row[self.tokens.own(read, row.shape[0], prompt)] for row, read in zip(unit, batch, strict=True)]
+        return [row[self.tokens.own_slice(read, row.shape[0], prompt)] for row, read in zip(unit, batch, strict=True)]
 
-    def _raw_token_vectors(self, batch: list[Read], prompt: str) -> list[np.ndarray]:
+    def _raw_token_vectors(self, batch: list[TokenizedText], prompt: str) -> list[np.ndarray]:
         found = _array(self._forward(batch, prompt)["token_embeddings"])
-        return [row[self.tokens.own(read, row.shape[0], prompt)] for row, read in zip(found, batch, strict=True)]
+        return [row[self.tokens.own_slice(read, row.shape[0], prompt)] for row, read in zip(found, batch, strict=True)]
 
-    def _forward(self, batch: list[Read], prompt: str) -> dict[str, Any]:
+    def _forward(self, batch: list[TokenizedText], prompt: str) -> dict[str, Any]:
         import torch
 
         features: dict[str, Any] = {name: tensor.to(self.model.device) for name, tensor in self.tokens.batch(batch).items()}
@@ -130,7 +134,7 @@ class LocalModel:
         return self.space.query_prompt if role == "query" else self.space.document_prompt
 
 
-def load(
+def load_local_model(
     weights: Weights,
     *,
     device: str,
@@ -140,13 +144,13 @@ def load(
     normalize_embeddings: bool = True,
 ) -> LocalModel:
     """Loads a transformer with a tokenizer. Raises `ModelUnavailable`, `MissingExtra`."""
-    preset = preset_of(weights.name)
-    check_own_code(weights)
+    preset = find_preset(weights.name)
+    refuse_own_code(weights)
     model = _loaded(weights, device, preset)
-    limit = min(n for n in (_limit(model), preset.context_length if preset else 0, context_length, LONGEST) if n > 0)
+    limit = min(n for n in (_limit(model), preset.context_length if preset else 0, context_length, MAX_CONTEXT) if n > 0)
     prompts = _prompts(model, preset)
-    tokens = Tokens(model.tokenizer, limit, preset.ends_with if preset else "")
-    with loading(weights):
+    tokens = ModelTokenizer(model.tokenizer, limit, preset.ends_with if preset else "")
+    with catch_load_errors(weights):
         dimension = _dimension(model, tokens)
     space = EmbeddingSpace(
         model_name=weights.name,
@@ -166,7 +170,7 @@ def _loaded(weights: Weights, device: str, preset: Preset | None) -> Any:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise MissingExtra(FEATURE, "models") from error
-    with loading(weights) as missing:
+    with catch_load_errors(weights) as missing:
         model = SentenceTransformer(str(weights.folder), device=device, local_files_only=True, model_kwargs=_precision(device, preset))
     if missing:
         raise ModelUnavailable(f"{weights.name} cannot be used: its files lack weights, {missing[0]} for one; fetch it again")
@@ -221,10 +225,10 @@ def _pooling(model: Any) -> str:
     return said if isinstance(said, str) else "+".join(said)
 
 
-def _dimension(model: Any, tokens: Tokens) -> int:
+def _dimension(model: Any, tokens: ModelTokenizer) -> int:
     import torch
 
-    features = {name: tensor.to(model.device) for name, tensor in tokens.batch(tokens.read(["a"])).items()}
+    features = {name: tensor.to(model.device) for name, tensor in tokens.batch(tokens.tokenize(["a"])).items()}
     with torch.inference_mode():
         return int(model(features)["sentence_embedding"].shape[-1])
 

@@ -27,7 +27,7 @@ class Preset:
     """Its decoder was trained without the causal mask, which its config may leave to code of its own to say."""
     ends_with: str = ""
     """The token that its last-token pooling reads, which its tokenizer may leave to code of its own to add."""
-    own_code: bool = False
+    needs_own_code: bool = False
     """It runs only with code from its repository."""
 
 
@@ -53,7 +53,7 @@ PRESETS = (
         "latent attention",
         "CC-BY-NC-4.0",
         "Instruct: Given a question, retrieve passages that answer the question\nQuery: ",
-        own_code=True,
+        needs_own_code=True,
     ),
     Preset("BAAI/bge-m3", 8_192, 1_024, "cls", "MIT"),
     Preset("BAAI/bge-small-en-v1.5", 512, 384, "cls", "MIT", "Represent this sentence for searching relevant passages: "),
@@ -66,7 +66,7 @@ LARGE_NEEDS = 24 * GIBIBYTE
 """Bytes of an accelerator's memory: 8 billion weights of 2 bytes, and half as much again for a text of 32k tokens."""
 
 
-def preset_of(name: str) -> Preset | None:
+def find_preset(name: str) -> Preset | None:
     """The preset of a hub name in any case, or of a folder or a served name that ends with its last part."""
     wanted = name.rstrip("/\\").casefold()
     last = wanted.replace("\\", "/").rpartition("/")[2]
@@ -75,7 +75,7 @@ def preset_of(name: str) -> Preset | None:
     return next(exact, None) or next(alike, None)
 
 
-def choices(device: str, memory: int) -> tuple[str, ...]:
+def list_auto_models(device: str, memory: int) -> tuple[str, ...]:
     """Names for `auto`, best first: open models that read 32k tokens on an accelerator of `memory` bytes, small ones on a CPU."""
     if device.startswith("cpu"):
         return SMALL

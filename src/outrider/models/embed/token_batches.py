@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-ALIKE = 0.75
+SIMILAR_LENGTH = 0.75
 """Share of a batch's longest text that its others are at least as long as, where what they lack is computed, too: sentences of five
 abstracts take half the time so, with anything from .6 to .8 (docs/benchmarks.md).
 """
-FEW = 8
+LENGTH_SLACK = 8
 """Tokens that a text may lack beside: another batch costs more."""
 
 
-class TooMuch(Exception):
+class BatchTooLarge(Exception):
     """A batch is more than the memory or the server takes; a single text that is raised for cannot be embedded.
 
     `of_texts` says that the number of texts may be at fault, not only their length.
     """
 
-    def __init__(self, reason: str, *, of_texts: bool = False) -> None:
+    def __init__(self, reason: str, *, too_many_texts: bool = False) -> None:
         super().__init__(reason)
-        self.of_texts = of_texts
+        self.too_many_texts = too_many_texts
 
 
 def run_by_length(
     lengths: Sequence[int], most_texts: int, most_tokens: int, run: Callable[[list[int]], Result], alike: float = 0.0
-) -> Iterator[tuple[list[int], Result | TooMuch]]:
+) -> Iterator[tuple[list[int], Result | BatchTooLarge]]:
     """Runs batches of places in `lengths`, longest texts first, so that what does not fit is known at once.
 
     A batch of n texts costs n times its longest text; a single text is run however long it is, and one far shorter than `alike` of the
@@ -53,7 +53,7 @@ def run_by_length(
         refused = None
         try:
             result = run(batch)
-        except TooMuch as error:
+        except BatchTooLarge as error:
             refused = error
         if refused is None:
             yield batch, result
@@ -62,44 +62,44 @@ def run_by_length(
         else:
             half = len(batch) // 2
             most_tokens = half * lengths[batch[0]]
-            most_texts = half if refused.of_texts else most_texts
+            most_texts = half if refused.too_many_texts else most_texts
             waiting.extendleft(reversed(batch))
 
 
 def _next(waiting: deque[int], lengths: Sequence[int], most_texts: int, most_tokens: int, alike: float) -> list[int]:
     batch = [waiting.popleft()]
     room = min(most_texts, most_tokens // max(1, lengths[batch[0]]))
-    while waiting and len(batch) < room and lengths[waiting[0]] + FEW >= alike * lengths[batch[0]]:
+    while waiting and len(batch) < room and lengths[waiting[0]] + LENGTH_SLACK >= alike * lengths[batch[0]]:
         batch.append(waiting.popleft())
     return batch
 
 
 PIECE_CHARS = 100_000
 """A longer text is read in pieces: the tokenizer holds a few hundred bytes a token."""
-CHARS_A_TOKEN = 16
+MAX_CHARS_PER_TOKEN = 16
 """The first piece has so many characters for each token of the context that nearly every text's vector comes of it alone."""
-AT_ONCE_CHARS = 400_000
+BATCH_CHARS = 400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Read:
+class TokenizedText:
     """One text as the model reads it: ids of shape (t,), special tokens included, and how many of its own tokens that are, of how many."""
 
     ids: np.ndarray
     tokens: int
-    of: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class TokenWindow:
     """A part of a long text: `places` are the offsets of its tokens after the first `known`, which the part before it ended with."""
 
-    read: Read
-    places: np.ndarray
-    known: int
+    text: TokenizedText
+    offsets: np.ndarray
+    overlap: int
 
 
-class Tokens:
+class ModelTokenizer:
     """A tokenizer with a context length; `ends_with` is a token that must stand last and that it may not add by itself."""
 
     def __init__(self, tokenizer: Any, context_length: int, ends_with: str = "") -> None:
@@ -120,12 +120,12 @@ class Tokens:
         """Tokens before a text's own: special ones and those of the prompt."""
         return len(self._before) + (len(self._ids([prompt])[0]) if prompt else 0)
 
-    def read(self, texts: Sequence[str], prompt: str = "") -> list[Read]:
+    def tokenize(self, texts: Sequence[str], prompt: str = "") -> list[TokenizedText]:
         """Each text after the prompt, cut to the context length."""
         skipped = self.prompt_length(prompt) - len(self._before)
         return [self._cut(ids, of, skipped) for ids, of in self._whole([prompt + text for text in texts])]
 
-    def batch(self, read: Sequence[Read]) -> dict[str, torch.Tensor]:
+    def batch(self, read: Sequence[TokenizedText]) -> dict[str, torch.Tensor]:
         """Padded tensors of shape (n, longest)."""
         import torch
 
@@ -139,12 +139,12 @@ class Tokens:
         features = {"input_ids": ids, "attention_mask": mask}
         return {**features, "token_type_ids": torch.zeros_like(ids)} if self._types else features
 
-    def own(self, read: Read, padded: int, prompt: str = "") -> slice:
+    def own_slice(self, read: TokenizedText, padded: int, prompt: str = "") -> slice:
         """Where the text's own tokens stand in a row of `padded` tokens: neither padding nor special nor of the prompt."""
         start = padded - len(read.ids) if self._left else 0
         return slice(start + self.prompt_length(prompt), start + len(read.ids) - len(self._after))
 
-    def windows(self, text: str, prompt: str = "") -> Iterator[Window]:
+    def windows(self, text: str, prompt: str = "") -> Iterator[TokenWindow]:
         """The whole text in parts of the context length, each after the prompt; a quarter of each is the end of the one before.
 
         Raises `ModelUnavailable` where the tokenizer does not say where its tokens stand.
@@ -161,8 +161,8 @@ class Tokens:
             part = ids[start : start + room]
             known = room // 4 if start else 0
             if len(part) > known:
-                read = Read(np.array([*self._before, *before, *part, *self._after], dtype=np.int64), len(part), len(ids))
-                yield Window(read, np.array(places[start + known : start + room], np.int64), known)
+                read = TokenizedText(np.array([*self._before, *before, *part, *self._after], dtype=np.int64), len(part), len(ids))
+                yield TokenWindow(read, np.array(places[start + known : start + room], np.int64), known)
 
     def _placed(self, text: str) -> tuple[list[int], list[int]]:
         """Ids of the text and where in it each begins."""
@@ -176,16 +176,18 @@ class Tokens:
             places += [at + start for start, _ in read["offset_mapping"]]
         return ids, places
 
-    def _cut(self, ids: list[int], of: int, skipped: int) -> Read:
+    def _cut(self, ids: list[int], of: int, skipped: int) -> TokenizedText:
         import numpy as np
 
         room = max(0, self._context_length - len(self._before) - len(self._after))
         kept = ids[:room]
-        return Read(np.array([*self._before, *kept, *self._after], dtype=np.int64), max(0, len(kept) - skipped), max(0, of - skipped))
+        return TokenizedText(
+            np.array([*self._before, *kept, *self._after], dtype=np.int64), max(0, len(kept) - skipped), max(0, of - skipped)
+        )
 
     def _whole(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
         """For each text the ids that may be read, and how many there are in all."""
-        first = max(PIECE_CHARS, CHARS_A_TOKEN * self._context_length)
+        first = max(PIECE_CHARS, MAX_CHARS_PER_TOKEN * self._context_length)
         for together in _slices(texts):
             begun = self._ids([text[:first] for text in together])
             for text, ids in zip(together, begun, strict=True):
@@ -213,7 +215,7 @@ class Tokens:
 def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
     """Texts in their order, so few at once that their tokens fit in memory."""
     totals = itertools.accumulate(len(text) for text in texts)
-    for _, together in itertools.groupby(zip(texts, totals, strict=True), key=lambda pair: pair[1] // AT_ONCE_CHARS):
+    for _, together in itertools.groupby(zip(texts, totals, strict=True), key=lambda pair: pair[1] // BATCH_CHARS):
         yield [text for text, _ in together]
 
 

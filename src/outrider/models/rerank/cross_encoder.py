@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.models.loading import device_for, empty_cache, loading, out_of_memory
-from outrider.models.weights import Asked, Weights, check_own_code, find
+from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
+from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
@@ -55,14 +55,14 @@ PRESETS = (
 )
 
 
-def preset_of(name: str) -> CrossEncoderPreset | None:
+def find_preset(name: str) -> CrossEncoderPreset | None:
     """The preset with this name, with or without its owner, in any case."""
     known = {form.lower(): preset for preset in PRESETS for form in (preset.name, preset.name.rpartition("/")[2])}
     return known.get(name.lower())
 
 
 BATCH = 32
-RERANKER = Asked("reranker.model_name", "reranker.device", "reranker.base_url")
+RERANKER_SETTINGS = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @dataclass(slots=True)
@@ -98,22 +98,22 @@ class CrossEncoderReranker:
     def _loaded(self) -> Any:
         with self._loading:
             if self._model is None:
-                self._model = load(self.name, self.device, downloads=self.downloads)
+                self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
         return self._model
 
 
-def load(name: str, device: str, *, downloads: bool) -> Any:
+def load_cross_encoder(name: str, device: str, *, downloads: bool) -> Any:
     """The sentence-transformers `CrossEncoder`, or `ModelUnavailable` with what is wrong and what to do."""
     try:
         import torch
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("reranking", "models") from error
-    preset = preset_of(name)
+    preset = find_preset(name)
     with _for_a_reranker():
         found = _weights(preset.name if preset else name, downloads=downloads)
-        on, _ = device_for(device, RERANKER)
-        with loading(found, RERANKER) as made_up:
+        on, _ = choose_device(device, RERANKER_SETTINGS)
+        with catch_load_errors(found, RERANKER_SETTINGS) as made_up:
             model = CrossEncoder(
                 str(found.folder),
                 device=on,
@@ -129,7 +129,7 @@ def load(name: str, device: str, *, downloads: bool) -> Any:
     return model
 
 
-def on_this_machine(name: str) -> bool:
+def is_on_this_machine(name: str) -> bool:
     """Whether the weights can be had without a network."""
     try:
         _weights(name, downloads=False)
@@ -139,10 +139,10 @@ def on_this_machine(name: str) -> bool:
 
 
 def _weights(name: str, *, downloads: bool) -> Weights:
-    found = find(name, fetch=downloads, asked=RERANKER)
+    found = find_weights(name, fetch=downloads, names=RERANKER_SETTINGS)
     if not (found.folder / "config.json").is_file():
         raise ModelUnavailable(f"{found.folder} is not a model's folder, it has no config.json")
-    check_own_code(found, RERANKER)
+    refuse_own_code(found, RERANKER_SETTINGS)
     return found
 
 
@@ -161,7 +161,7 @@ def _predicted(model: Any, pairs: list[tuple[str, str]], name: str) -> list[floa
         try:
             return [float(score) for score in model.predict(pairs, batch_size=batch, show_progress_bar=False)]
         except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if batch == 1:
                 raise ModelUnavailable(f"reranker {name} has not enough memory on {model.device} for a single text") from error

@@ -25,12 +25,12 @@ TRIES = 3
 PAUSE_S = 1.0
 """Before another try where the server does not say how long."""
 BUSY = frozenset({429, 503})
-NOT_THIS_FORM = frozenset({400, 404, 405, 422})
+UNKNOWN_FORMAT = frozenset({400, 404, 405, 422})
 """What a server answers to a path or a body that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RequestFormat:
     """One way of asking and answering."""
 
     path: str
@@ -39,8 +39,8 @@ class Form:
     score: str
 
 
-TEI = Form("/rerank", "texts", "score")
-JINA = Form("/v1/rerank", "documents", "relevance_score")
+TEI = RequestFormat("/rerank", "texts", "score")
+JINA = RequestFormat("/v1/rerank", "documents", "relevance_score")
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class EndpointReranker:
     api_key: str = field(default="", repr=False)
     timeout_s: float = 60.0
     sleep: Callable[[float], None] = time.sleep
-    _form: Form | None = None
+    _form: RequestFormat | None = None
     _choosing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -84,17 +84,17 @@ class EndpointReranker:
                     return found
         return self._read(self._form, self._asked(client, self._form, query, texts, until), len(texts))
 
-    def _first_that_answers(self, client: httpx.Client, query: str, texts: list[str], until: float) -> tuple[Form, list[float]]:
+    def _first_that_answers(self, client: httpx.Client, query: str, texts: list[str], until: float) -> tuple[RequestFormat, list[float]]:
         """The form that the server understands, tried in the order that the address suggests."""
         said: list[str] = []
         for form in (JINA, TEI) if self._path() else (TEI, JINA):
             answer = self._asked(client, form, query, texts, until)
-            if answer.status_code not in NOT_THIS_FORM:
+            if answer.status_code not in UNKNOWN_FORMAT:
                 return form, self._read(form, answer, len(texts))
             said.append(f"{form.texts}: HTTP {answer.status_code} {_detail(answer)}".strip())
         raise ModelUnavailable(f"{self.name} is no rerank endpoint that is known here ({'; '.join(said)}); see reranker.base_url")
 
-    def _asked(self, client: httpx.Client, form: Form, query: str, texts: list[str], until: float) -> httpx.Response:
+    def _asked(self, client: httpx.Client, form: RequestFormat, query: str, texts: list[str], until: float) -> httpx.Response:
         """The server's answer; a busy one is asked again after the time that it names, as far as there is time."""
         body: dict[str, Any] = {"query": query, form.texts: texts}
         body |= {"truncate": True, "raw_scores": True} if form is TEI else {"model": self.model_name, "top_n": len(texts)}
@@ -116,7 +116,7 @@ class EndpointReranker:
         except httpx.HTTPError as error:
             raise ModelUnavailable(f"{self.name} could not be reached ({type(error).__name__}); is it running?") from error
 
-    def _read(self, form: Form, answer: httpx.Response, count: int) -> list[float]:
+    def _read(self, form: RequestFormat, answer: httpx.Response, count: int) -> list[float]:
         """Scores in the order of the texts, whatever order the server gave them in."""
         if answer.status_code != 200:
             raise ModelUnavailable(f"{self.name} answered {_meaning(answer.status_code)} {_detail(answer)}".strip())
@@ -135,7 +135,7 @@ class EndpointReranker:
         stem = self.base_url.rstrip("/")
         return next((end for end in ("/v2", "/v1", "/rerank") if stem.endswith(end)), "")
 
-    def _address(self, form: Form) -> str:
+    def _address(self, form: RequestFormat) -> str:
         stem, path = self.base_url.rstrip("/"), self._path()
         if path == "/rerank":
             return stem

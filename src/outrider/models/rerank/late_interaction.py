@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from outrider.state.embedding import TextRole
 
-NAME = "late-interaction"
+LATE_INTERACTION = "late-interaction"
 BATCH = 16
 """Texts between two looks at whether anybody still waits; their token vectors are held at once."""
 
@@ -30,7 +30,7 @@ class LateInteraction:
     """Each token of the query looks for its nearest token in the text; the score is the mean of these cosines."""
 
     embedder: TokenEmbedder
-    name: str = NAME
+    name: str = LATE_INTERACTION
     revision: str = ""
     """Of the embedding model."""
 

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from outrider.models.rerank.cross_encoder import PRESETS, RERANKER, CrossEncoderReranker, on_this_machine, preset_of
+from outrider.models.rerank.cross_encoder import PRESETS, RERANKER_SETTINGS, CrossEncoderReranker, find_preset, is_on_this_machine
 from outrider.models.rerank.endpoint import EndpointReranker
-from outrider.models.rerank.late_interaction import NAME, LateInteraction, TokenEmbedder
-from outrider.models.weights import find, fingerprint
+from outrider.models.rerank.late_interaction import LATE_INTERACTION, LateInteraction, TokenEmbedder
+from outrider.models.weights import find_weights, fingerprint
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
@@ -31,31 +31,31 @@ Stamps = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file of a folder."""
 
 
-def own_name(name: str) -> str:
+def normalize_name(name: str) -> str:
     """One name for one reranker: a preset's own, a folder's path whatever directory it is named from, else as it is."""
-    if preset := preset_of(name):
+    if preset := find_preset(name):
         return preset.name
     folder = Path(name).expanduser()
     return str(folder.resolve()) if folder.is_dir() else name
 
 
-def revision_of(reranker: Reranker) -> str:
+def find_revision(reranker: Reranker) -> str:
     """The hub's commit, a folder's fingerprint, or the embedding model's revision; of a served one only its name is known.
 
     Raises `ModelUnavailable` or `MissingExtra` where the weights are not on this machine.
     """
     if isinstance(reranker, CrossEncoderReranker):
-        return weights_revision(reranker.name)
+        return read_weights_revision(reranker.name)
     if isinstance(reranker, LateInteraction):
         return reranker.revision
     return reranker.name
 
 
-def weights_revision(name: str) -> str:
+def read_weights_revision(name: str) -> str:
     """Of a folder or hub name. Reads a folder only where its files have changed since the last time."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        return find(name, fetch=False, asked=RERANKER).revision
+        return find_weights(name, fetch=False, names=RERANKER_SETTINGS).revision
     if not (folder / "config.json").is_file():
         raise ModelUnavailable(f"{folder} is not a model's folder, it has no config.json")
     try:
@@ -78,12 +78,12 @@ SWITCHED_OFF = "switched off (reranker.model_name is none)"
 NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
 OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
 NONE_HELPED = "the last probe found none that makes this library's ranking better"
-NOBODY = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
-ASKED = "asked for by the request"
-NAMED = "named in the settings; not probed on this library yet"
-CHANGED = "named in the settings; its weights have changed since the last probe"
+NONE_AVAILABLE = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
+REQUESTED = "asked for by the request"
+NOT_EVALUATED = "named in the settings; not probed on this library yet"
+WEIGHTS_CHANGED = "named in the settings; its weights have changed since the last probe"
 NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
-KEPT = 2
+CACHED_MODELS = 2
 """Cross-encoders that a process holds: one that runs, one that takes its place."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
@@ -95,8 +95,8 @@ class Embedder(TokenEmbedder, Protocol):
         ...
 
 
-def reranker_of(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, asked: bool = False
+def choose_reranker(
+    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool = False
 ) -> tuple[Reranker | None, str]:
     """The reranker to run, or None, and why. `verdicts` come newest first; `asked` overrules them.
 
@@ -107,36 +107,36 @@ def reranker_of(
         return None, SWITCHED_OFF
     counting = [one for one in verdicts if (one.depth, one.weight) == (settings.depth, settings.weight)]
     try:
-        found, why = _chosen(settings, embedder, counting, probed=bool(verdicts), asked=asked)
+        found, why = _chosen(settings, embedder, counting, probed=bool(verdicts), asked=requested)
         return _kept(found), why
     except (ModelError, MissingExtra) as error:
         return None, str(error)
 
 
-def rerankers_at_hand(settings: RerankerSettings, embedder: Embedder | None) -> list[Reranker]:
+def list_rerankers(settings: RerankerSettings, embedder: Embedder | None) -> list[Reranker]:
     """What a probe compares: the named one, an endpoint, presets whose weights are on this machine, and late interaction."""
     found: list[Reranker] = []
-    if settings.base_url or settings.model_name not in ("auto", "none", NAME):
-        found.append(named(settings.model_name, settings, embedder))
-    found += [CrossEncoderReranker(one.name, settings.device, False) for one in PRESETS if on_this_machine(one.name)]
+    if settings.base_url or settings.model_name not in ("auto", "none", LATE_INTERACTION):
+        found.append(make_reranker(settings.model_name, settings, embedder))
+    found += [CrossEncoderReranker(one.name, settings.device, False) for one in PRESETS if is_on_this_machine(one.name)]
     with suppress(ModelError, MissingExtra):  # an endpoint gives no token vectors, and a model may not be there
-        found.append(named(NAME, settings, embedder))
+        found.append(make_reranker(LATE_INTERACTION, settings, embedder))
     return list({one.name: one for one in reversed(found)}.values())[::-1]
 
 
-def named(name: str, settings: RerankerSettings, embedder: Embedder | None, *, downloads: bool = True) -> Reranker:
+def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | None, *, downloads: bool = True) -> Reranker:
     """The reranker of this name: late interaction, what `base_url` serves, a preset, a local folder or a hub name.
 
     `ModelError` for late interaction without an embedding model that gives token vectors; the others load at first use.
     """
-    if name == NAME or name.startswith(f"{NAME} "):
+    if name == LATE_INTERACTION or name.startswith(f"{LATE_INTERACTION} "):
         return _late(embedder)
     if settings.base_url:
         served = "" if name in ("auto", "none") else name
         return _endpoint(settings.base_url, served, settings.api_key.get_secret_value(), settings.timeout_s)
     if name in ("auto", "none"):
-        raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {NAME}")
-    return CrossEncoderReranker(own_name(name), settings.device, downloads)
+        raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {LATE_INTERACTION}")
+    return CrossEncoderReranker(normalize_name(name), settings.device, downloads)
 
 
 def _chosen(
@@ -166,17 +166,17 @@ def _best(settings: RerankerSettings, embedder: Embedder | None, last: Sequence[
             with suppress(ModelUnavailable):
                 return _as_judged(one, settings, embedder), one.why
     harm = {(one.reranker, one.revision): (place, one.why) for place, one in enumerate(last) if one.effect == "worse"}
-    known = [(harm.get((one.name, revision_of(one)), (-1, ASKED)), one) for one in rerankers_at_hand(settings, embedder)]
-    (_, why), first = min(known, key=lambda pair: pair[0][0], default=((0, NOBODY), None))
+    known = [(harm.get((one.name, find_revision(one)), (-1, REQUESTED)), one) for one in list_rerankers(settings, embedder)]
+    (_, why), first = min(known, key=lambda pair: pair[0][0], default=((0, NONE_AVAILABLE), None))
     return first, why
 
 
 def _named(
     settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, asked: bool
 ) -> tuple[Reranker | None, str]:
-    reranker = named(settings.model_name, settings, embedder)
+    reranker = make_reranker(settings.model_name, settings, embedder)
     try:
-        revision = revision_of(reranker)
+        revision = find_revision(reranker)
     except ModelUnavailable:
         if not _fetchable(reranker.name):
             raise
@@ -184,7 +184,7 @@ def _named(
     same = [one for one in verdicts if one.reranker == reranker.name]
     judged = next((one for one in same if one.revision == revision), None)
     if judged is None:
-        return reranker, CHANGED if same else NAMED
+        return reranker, WEIGHTS_CHANGED if same else NOT_EVALUATED
     return (None if judged.effect == "worse" and not asked else reranker), judged.why
 
 
@@ -193,7 +193,7 @@ def _as_judged(verdict: Verdict, settings: RerankerSettings, embedder: Embedder 
     again = "run `outrider library probe` again"
     try:
         reranker = _under(verdict.reranker, settings, embedder)
-        revision = revision_of(reranker)
+        revision = find_revision(reranker)
     except (ModelError, MissingExtra) as error:
         raise ModelUnavailable(f"the last probe judged {verdict.reranker}, which is not at hand: {error}; or {again}") from error
     if reranker.name != verdict.reranker:
@@ -205,13 +205,13 @@ def _as_judged(verdict: Verdict, settings: RerankerSettings, embedder: Embedder 
 
 def _under(name: str, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
     """What stands under a reranker's own name today; nothing is downloaded."""
-    if settings.base_url and not name.startswith(NAME):
+    if settings.base_url and not name.startswith(LATE_INTERACTION):
         for served in ("auto", settings.model_name):
-            reranker = named(served, settings, embedder)
+            reranker = make_reranker(served, settings, embedder)
             if reranker.name == name:
                 return reranker
         return CrossEncoderReranker(name, settings.device, downloads=False)
-    return named(name, settings, embedder, downloads=False)
+    return make_reranker(name, settings, embedder, downloads=False)
 
 
 def _fetchable(name: str) -> bool:
@@ -222,16 +222,16 @@ def _kept(reranker: Reranker | None) -> Reranker | None:
     """The one of the process, since it holds its loaded model; a folder with new weights is another one."""
     if not isinstance(reranker, CrossEncoderReranker):
         return reranker
-    revision = weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
+    revision = read_weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
     return _cross_encoder(reranker.name, revision, reranker.device, reranker.downloads)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_MODELS)
 def _cross_encoder(name: str, _revision: str, device: str, downloads: bool) -> CrossEncoderReranker:
     return CrossEncoderReranker(name, device, downloads)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_MODELS)
 def _endpoint(base_url: str, model_name: str, api_key: str, timeout_s: float) -> EndpointReranker:
     """Kept, since it holds what it learned about the server."""
     return EndpointReranker(base_url, model_name, api_key, timeout_s)
@@ -242,4 +242,4 @@ def _late(embedder: Embedder | None) -> LateInteraction:
         raise ModelUnavailable("late interaction needs an embedding model on this machine; see embedding.model_name")
     embedder.token_vectors(["token"], "query")  # an endpoint does not give them
     space = embedder.space
-    return LateInteraction(embedder, f"{NAME} with {space.model_name}", space.revision)
+    return LateInteraction(embedder, f"{LATE_INTERACTION} with {space.model_name}", space.revision)
