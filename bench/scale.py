@@ -31,7 +31,7 @@ from outrider.library.fusion import fusion_of
 from outrider.library.library import Library
 from outrider.library.neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
-from outrider.library.vectors.write import Row, document_text, text_hash, to_table
+from outrider.library.vectors.write import VectorRow, document_text, text_hash, to_table
 from outrider.settings.model import RankingSettings
 from outrider.state.embedding import TokensRead
 from outrider.state.ports import SourceQuery
@@ -205,14 +205,14 @@ async def _appended(folder: str, papers: Sequence[Paper], cloud: Cloud) -> None:
     hashes = {paper.doc_id: paper.content_hash() for paper in papers}
     vectors = cloud.embed([document_text(paper) for paper in papers])
     made = [
-        Row(paper, hashes[paper.doc_id], text_hash(document_text(paper)), vector, TokensRead())
+        VectorRow(paper, hashes[paper.doc_id], text_hash(document_text(paper)), vector, TokensRead())
         for paper, vector in zip(papers, vectors, strict=True)
     ]
     connection = await lancedb.connect_async(folder)
     for name in await connection.table_names():
         table = await connection.open_table(name)
         if name == "edges":
-            await table.add(edges.table(papers))
+            await table.add(edges.build_table(papers))
         elif name == "records":
             rows = [schema.to_row(paper, hashes[paper.doc_id]) for paper in papers]
             await table.add(pa.Table.from_pylist(rows, schema=await table.schema()))

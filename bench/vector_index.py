@@ -83,7 +83,7 @@ async def _exact_and_ours(table: AsyncTable, queries: np.ndarray, vectors: int) 
     started = time.perf_counter()
     built = await index.build(table)
     took_s = time.perf_counter() - started
-    ours = await _asked(table, queries, lambda search: index.probed(search, built.nprobes))
+    ours = await _asked(table, queries, lambda search: index.probe(search, built.nprobes))
     name = f"ours: {built.index}, opens {built.nprobes} of {_partitions(vectors)}"
     return [_row(vectors, "exact", None, exact, exact), _row(vectors, name, took_s, ours, exact)], exact, built.nprobes
 

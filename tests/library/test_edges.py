@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from outrider.library import edges
 from outrider.library.entities import Entity, entity, normal_author, normal_name, parsed
+from outrider.library.inspection import FIX_EDGES, FIX_STALE_EDGES, FIX_STRANGERS
 from outrider.library.library import Library
 from outrider.library.neighbours import LibraryGraph
 from outrider.state.errors import LibraryError
@@ -22,7 +23,7 @@ ALL = "true"
 
 
 def targets(record: Record) -> set[tuple[str, str]]:
-    return {(relation, f"{kind}:{name}") for _, relation, kind, name in edges.of(record)}
+    return {(relation, f"{kind}:{name}") for _, relation, kind, name in edges.list_edges(record)}
 
 
 def test_a_record_names_itself_and_what_it_shares() -> None:
@@ -98,7 +99,7 @@ async def test_a_changed_record_loses_its_old_edges(library: Library) -> None:
     st.sets(st.sampled_from("abcdefg")),
 )
 def test_removed_records_leave_no_edge(tags: dict[str, list[str]], gone: set[str]) -> None:
-    async def left() -> tuple[list[edges.Row], list[edges.Row]]:
+    async def left() -> tuple[list[edges.EdgeRow], list[edges.EdgeRow]]:
         with tempfile.TemporaryDirectory() as folder:
             library = await Library.open(Path(folder) / "library", create=True)
             records = [Paper(doc_id=doc_id, tags=tuple(names)) for doc_id, names in tags.items()]
@@ -106,7 +107,7 @@ def test_removed_records_leave_no_edge(tags: dict[str, list[str]], gone: set[str
             await library.remove(sorted(gone))
             held = await library.edges(ALL)
             library.close()
-        return sorted(held), sorted(row for record in records if record.doc_id not in gone for row in edges.of(record))
+        return sorted(held), sorted(row for record in records if record.doc_id not in gone for row in edges.list_edges(record))
 
     held, expected = asyncio.run(left())
     assert held == expected
@@ -136,8 +137,8 @@ async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) 
 
 async def test_one_missing_record_is_told(library: Library) -> None:
     await library.upsert([Paper(doc_id="a"), Paper(doc_id="b")])
-    await edges.remove(library._connection, ["a"])
-    assert await library.check() == (f"1 records have no edges: the graph does not find them; {edges.FIX}",)
+    await library._edges.remove(["a"])
+    assert await library.check() == (f"1 records have no edges: the graph does not find them; {FIX_EDGES}",)
     assert await library.mend_edges() == 1
     assert await library.check() == ()
 
@@ -157,42 +158,42 @@ def citing(doc_id: str, target: str) -> Paper:
 OLD, NEW = citing("a", "old"), citing("a", "new")
 
 
-@pytest.mark.parametrize("step", ["_merge", "edges.add", "edges.drop"])
+@pytest.mark.parametrize("step", ["record_table.merge_rows", "edges.EdgeTable.add", "edges.EdgeTable.drop"])
 async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr(f"outrider.library.upsert.{step}", killed)
+        patched.setattr(f"outrider.library.{step}", killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
     said = await library.fetch(["a"])
-    assert {*edges.of(said[0])} <= {*await library.edges(ALL)}
+    assert {*edges.list_edges(said[0])} <= {*await library.edges(ALL)}
     assert "no edges" not in "".join(await library.check())
     await library.mend_edges()
-    assert sorted(await library.edges(ALL)) == sorted(edges.of(said[0]))
+    assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(said[0]))
     assert await library.check() == ()
 
 
 async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.upsert.edges.drop", killed)
+        patched.setattr("outrider.library.edges.EdgeTable.drop", killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
-    assert await library.check() == ("1 records have edges of what they do not say; " + edges.FIX_STALE,)
+    assert await library.check() == ("1 records have edges of what they do not say; " + FIX_STALE_EDGES,)
     await library.upsert([citing("a", "newer")])
-    assert sorted(await library.edges(ALL)) == sorted(edges.of(citing("a", "newer")))
+    assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(citing("a", "newer")))
 
 
 async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before the record, which is then ingested as something else, or never."""
     await library.upsert([Paper(doc_id="z")])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.upsert._merge", killed)
+        patched.setattr("outrider.library.record_table.merge_rows", killed)
         with pytest.raises(Killed):
             await library.upsert([OLD, citing("gone", "x")])
-    assert await library.check() == (f"2 records that are not there have edges; {edges.FIX_STRANGERS}",)
+    assert await library.check() == (f"2 records that are not there have edges; {FIX_STRANGERS}",)
     await library.upsert([NEW])
-    assert sorted(row for row in await library.edges(ALL) if row[0] == "a") == sorted(edges.of(NEW))
+    assert sorted(row for row in await library.edges(ALL) if row[0] == "a") == sorted(edges.list_edges(NEW))
     await library.mend_edges()
     assert {row[0] for row in await library.edges(ALL)} == {"a", "z"}
     assert await library.check() == ()
@@ -201,10 +202,10 @@ async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Lib
 async def test_the_same_edges_twice_are_no_problem(library: Library) -> None:
     """As two writers leave them that share no lock."""
     await library.upsert([OLD])
-    await edges.add(library._connection, edges.table([OLD]), ["a"])
+    await library._edges.add(edges.build_table([OLD]), ["a"])
     assert await library.check() == ()
     assert await library.mend_edges() == 1
-    assert sorted(await library.edges(ALL)) == sorted(edges.of(OLD))
+    assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(OLD))
 
 
 async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None:
@@ -219,7 +220,7 @@ async def test_upkeep_folds_new_edges_into_the_indexes(library: Library) -> None
     for number in range(4):
         await library.upsert([Paper(doc_id=f"{number}", tags=("x",))])
     await library.optimize(force=True)
-    table = await library._graph()
+    table = await library._edges.reader()
     assert table is not None
     assert {index.num_unindexed_rows for index in await table.list_indices()} == {0}
     assert sorted(row[0] for row in await library.edges("name = 'x'")) == ["0", "1", "2", "3"]

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.library import schema
-from outrider.library.file_ledger import IngestedFile
-from outrider.library.library import Library
-from outrider.library.upsert import Upserted
+from outrider.library.library import Library, Upserted
+from outrider.library.metadata_tables import IngestedFile
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
 from outrider.state.records import RECORD, Document, Edge, Identifiers, Page, Paper, Record, Repository

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outrider.library.library import Library
-from outrider.library.upsert import Upserted
+from outrider.library.library import Library, Upserted
 from outrider.state.errors import LibraryMissing
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder

@@ -14,8 +14,9 @@ import pytest
 from filelock import FileLock
 
 from outrider.library import edges
+from outrider.library.inspection import FIX_EDGES
 from outrider.library.library import Library
-from outrider.library.location import LOCK
+from outrider.library.location import LOCK, Location
 from outrider.state.errors import LibraryBusy
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder
@@ -45,13 +46,13 @@ from outrider.library.library import Library
 from outrider.state.records import Paper
 
 edges.MENDED_AT_ONCE = 10
-add = edges.add
+add = edges.EdgeTable.add
 
-async def third(*given):
+async def third(*arguments):
     if third.calls == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     third.calls += 1
-    return await add(*given)
+    return await add(*arguments)
 
 third.calls = 0
 
@@ -60,7 +61,7 @@ async def embed(library):
     os.kill(os.getpid(), signal.SIGKILL)
 
 async def mend(library):
-    edges.add = third
+    edges.EdgeTable.add = third
     await library.mend_edges()
 
 async def rewrite(library):
@@ -132,12 +133,11 @@ async def test_two_tasks_that_write_at_once_take_turns(tmp_path: Path) -> None:
 
 async def test_without_the_lock_the_primary_key_keeps_writers_apart(tmp_path: Path) -> None:
     """As on object storage, where there is no lock."""
-    from outrider.library.location import Place
 
     await Library.open(tmp_path, create=True)
     handles = [await Library.open(tmp_path) for _ in range(4)]
     for handle in handles:
-        handle._place = Place(str(tmp_path), None)
+        handle._location = Location(str(tmp_path), None)
     batches = [[Paper(doc_id=str(n), title=f"by {writer}") for n in range(20)] for writer in range(4)]
     await asyncio.gather(*(handle.upsert(batch) for handle, batch in zip(handles, batches, strict=True)))
     assert await handles[0].count() == 20
@@ -169,10 +169,10 @@ async def test_a_writer_killed_while_it_rewrites_leaves_every_record_its_edges(l
     process.send_signal(signal.SIGKILL)
     await ended(process)
     records = [record async for record in library.scan()]
-    said = {row for record in records for row in edges.of(record)}
-    assert said <= {*await library.edges("true")}
+    expected = {row for record in records for row in edges.list_edges(record)}
+    assert expected <= {*await library.edges("true")}
     await library.mend_edges()
-    assert sorted(await library.edges("true")) == sorted(said)
+    assert sorted(await library.edges("true")) == sorted(expected)
     assert await library.check() == ()
 
 
@@ -199,7 +199,7 @@ async def test_a_killed_repair_of_the_edges_goes_on_where_it_stopped(library: Li
     await library.upsert([Paper(doc_id=str(n), title=f"fox {n}") for n in range(50)])
     await library._connection.drop_table(edges.NAME)
     await ended(to_be_killed(library, "mend"))
-    assert await library.check() == (f"30 records have no edges: the graph does not find them; {edges.FIX}",)
+    assert await library.check() == (f"30 records have no edges: the graph does not find them; {FIX_EDGES}",)
     assert await library.mend_edges() == 30
     assert await library.check() == ()
 

@@ -14,10 +14,10 @@ import pytest
 
 from outrider.library import reindex as reindexing
 from outrider.library.library import Library
-from outrider.library.location import REINDEX_LOCK, Place
+from outrider.library.location import REINDEX_LOCK, Location
 from outrider.library.reindex import ReindexProgress
 from outrider.library.vectors import index
-from outrider.library.vectors.registry import Held, Registry
+from outrider.library.vectors.registry import Registry, StoredSpace
 from outrider.library.vectors.write import document_text
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
 from outrider.state.records import Document, Paper
@@ -236,11 +236,11 @@ async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, mon
     """Upkeep in another process, while the new space is entered in the table of spaces."""
     put, tries = Registry.put, []
 
-    async def overtaken(self: Registry, *held: Held) -> None:
-        tries.append([one.state for one in held])
+    async def overtaken(self: Registry, *spaces: StoredSpace) -> None:
+        tries.append([stored.state for stored in spaces])
         if len(tries) % 2:
             raise RuntimeError("Retryable commit conflict for version 7: preempted by concurrent transaction Rewrite")
-        await put(self, *held)
+        await put(self, *spaces)
 
     monkeypatch.setattr(Registry, "put", overtaken)
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
@@ -258,7 +258,7 @@ async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library
     await library.upsert([Document(doc_id="000"), Document(doc_id="001"), Document(doc_id="empty")])
     task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.02)))
     other = await Library.open(library.uri)
-    while not task.done() and not (await other._vectors.counts(await other._vectors.building())).get("new"):  # noqa: ASYNC110
+    while not task.done() and not (await other._vectors.count_by_model(await other._vectors.building())).get("new"):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await other.upsert([Paper(doc_id="000", title="otter")])
     await other.remove(["001"])
@@ -367,8 +367,8 @@ async def test_without_a_lock_the_later_one_goes_on(library: Library) -> None:
     await filled(library, 60)
     handles = [await Library.open(library.uri) for _ in range(2)]
     for handle in handles:
-        handle._place = Place(library.uri, None)
-        handle._vectors._place = handle._place
+        handle._location = Location(library.uri, None)
+        handle._vectors._location = handle._location
     first = asyncio.create_task(handles[0].reindex(fresh(NEW, delay_s=0.01)))
     await spaces(library, 2)
     await handles[1].reindex(WordEmbedder(name="third"))
@@ -380,7 +380,7 @@ async def test_without_a_lock_the_later_one_goes_on(library: Library) -> None:
 
 async def test_the_lock_file_leaves_a_folder_empty(tmp_path: Path) -> None:
     (tmp_path / REINDEX_LOCK).touch()
-    assert await Place.of(tmp_path).standing() == "empty"
+    assert await Location.parse(tmp_path).find_state() == "empty"
 
 
 async def test_a_model_that_gives_no_vector_at_all_takes_nobodys_place(library: Library) -> None:

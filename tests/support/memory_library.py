@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from outrider.library.file_ledger import IngestedFile
+from outrider.library.metadata_tables import IngestedFile
 from outrider.library.vectors.write import Embedded, document_text, is_cut
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import EmbeddingSpaceMismatch

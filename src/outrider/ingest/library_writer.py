@@ -15,7 +15,7 @@ from typing import Protocol
 from outrider.ingest.reader_thread import Bounds, estimate_bytes
 from outrider.ingest.record_ids import Named
 from outrider.ingest.report import MAX_REASONS, RecordStatus, Tally, VectorReport
-from outrider.library.file_ledger import IngestedFile
+from outrider.library.metadata_tables import IngestedFile
 from outrider.library.vectors.write import Embedded
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import ModelError

@@ -33,7 +33,7 @@ from outrider.ingest.record_ids import Named, Namer, Outcome, Repeated, short_id
 from outrider.ingest.report import IngestReport, Tally
 from outrider.ingest.row_columns import check_fields
 from outrider.ingest.targets import Target
-from outrider.library.file_ledger import IngestedFile
+from outrider.library.metadata_tables import IngestedFile
 from outrider.linkage.confirm_work import same_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.ports import TextEmbedder

@@ -1,76 +1,233 @@
 """The library: records on LanceDB, searched by rank and by exact words, read and written by several processes at once.
 
-Layout at its address: table `records` (see `schema`), `edges` (see `edges`), `files` (see `ledger`), `decisions`, `spaces` and a table of
-vectors for each (see `vectors`), and for a local folder a lock file.
-Reads see the latest committed version, whoever wrote it. Writes of local libraries take turns; on object storage LanceDB's
+Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
+`words` (see `exact.dictionary`), the small ones of `metadata_tables`, and for a local folder a lock file.
+Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object storage LanceDB's
 commit protocol and the primary key keep them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.library import edges, schema, upsert
-from outrider.library import file_ledger as ledger
-from outrider.library import maintenance as upkeep
-from outrider.library import open_tables as opening
-from outrider.library import record_reader as reading
-from outrider.library import reindex as reindexing
-from outrider.library import statistics as info
-from outrider.library.exact import dictionary, snapshot
-from outrider.library.exact import snapshot as tags
+from outrider.library import edges as edge_rows
+from outrider.library import inspection, maintenance, record_table, schema, term_expansion, text_search, versions
+from outrider.library.edges import EdgeRow, EdgeTable
+from outrider.library.exact import dictionary
 from outrider.library.exact.pinned_library import Pinned
 from outrider.library.filter_sql import any_of
-from outrider.library.location import LOCK_TIMEOUT_S, Place
-from outrider.library.metadata_tables import Beside
-from outrider.library.reads import Reads
-from outrider.library.reindex import OnReindex, Reindexed
-from outrider.library.statistics import LibraryInfo
-from outrider.library.upsert import Upserted
-from outrider.library.vectors.write import Embedded
+from outrider.library.inspection import LibraryInfo
+from outrider.library.lance_errors import retry_conflicts
+from outrider.library.location import LOCK_TIMEOUT_S, Location
+from outrider.library.metadata_tables import CalibrationTable, DecisionTable, FileTable, IngestedFile, RerankEvaluationTable
+from outrider.library.reindex import OnReindex, Reindexed, reindex
+from outrider.library.text_search import ALL_ROWS
+from outrider.library.vectors.store import Vectors
 from outrider.runtime.threads import load_module
+from outrider.state.decisions import Decision
+from outrider.state.distilling import Calibration
+from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import LibraryError
+from outrider.state.filters import Filter
+from outrider.state.hits import Scored
 from outrider.state.ports import OnCount, TextEmbedder
 from outrider.state.records import Record
+from outrider.state.reranking import Verdict
 
 if TYPE_CHECKING:
-    pass
+    import numpy as np
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+    from outrider.library.vectors.search import Near
+    from outrider.library.vectors.write import Embedded
 
 
-class Library(Reads, Beside):
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """How many distinct records of a batch were new, differed from the stored ones, or were stored already."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
+class Library:
     """Open one with `Library.open`. May be used from several event loops, one after another or at once."""
+
+    def __init__(self, location: Location, connection: AsyncConnection, table: AsyncTable, library_id: str) -> None:
+        self.uri = location.uri
+        self.library_id = library_id
+        self._location = location
+        self._connection = connection
+        self._table = table
+        self._vectors = Vectors(location, connection)
+        self._edges = EdgeTable(connection)
+        self._files = FileTable(location, connection)
+        self._decisions = DecisionTable(location, connection)
+        self._calibrations = CalibrationTable(location, connection)
+        self._rerank_evaluations = RerankEvaluationTable(location, connection)
 
     @classmethod
     async def open(cls, uri: str | Path, *, create: bool = False, storage_options: Mapping[str, str] | None = None) -> Library:
         """The library at a folder or an `s3://` address. An empty folder becomes a new library; a missing one only with `create`."""
-        place = Place.of(uri)
-        standing = await place.standing()
-        if standing == "missing":
+        location = Location.parse(uri)
+        state = await location.find_state()
+        if state == "missing":
             if not create:
-                raise place.missing()
-            await place.make()
-        if standing == "foreign":
-            raise place.foreign()
+                raise location.missing_error()
+            await location.create_folder()
+        if state == "foreign":
+            raise location.foreign_error()
         lancedb = await load_module("lancedb")
-        with place.translated():
+        with location.translate_errors():
             connection = await lancedb.connect_async(
-                place.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
+                location.uri, read_consistency_interval=timedelta(0), storage_options=dict(storage_options or {})
             )
-            table = await opening.opened(connection)
+            table = await record_table.open_table(connection)
         if table is None:
-            table = await opening.created(place, connection, create or place.path is not None)
-        return cls(place, connection, table, opening.library_id(place, await table.schema()))
+            if not create and location.path is None:
+                raise location.missing_error()
+            table = await record_table.create_table(location, connection)
+        return cls(location, connection, table, record_table.read_library_id(location, await table.schema()))
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without a password."""
+        return self._location.address
+
+    def close(self) -> None:
+        self._table.close()  # type: ignore[no-untyped-call]
+        self._vectors.close()
+        self._edges.close()
+        self._connection.close()  # type: ignore[no-untyped-call]
+
+    # Search
+
+    async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
+        """Best first by BM25, ties by doc_id; `where` applies before the cut. A record's `text` is cut to `schema.LEAD_CHARS`,
+        its edges are left out.
+
+        The terms of `widened` count less than the words of `text`.
+        """
+        with self._location.translate_errors():
+            return await text_search.search(self._table, text, where, limit, widened)
+
+    async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
+        """As `search`, without the records."""
+        with self._location.translate_errors():
+            return await text_search.best_ids(self._table, text, where, limit)
+
+    async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
+        """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
+        hits = await self.search(text, limit=term_expansion.POOL)
+        return term_expansion.related_terms(text, [hit.record for hit in hits], limit)
+
+    async def match(self, phrase: str, field: str = "any", where: Filter | None = None, limit: int = ALL_ROWS) -> list[str]:
+        """Ids, sorted, of records with exactly these words in this order in title, abstract, text, keywords or any of them.
+
+        `abstract` is abstract or description; `keywords` are tags and mesh, each a phrase of its own.
+        """
+        with self._location.translate_errors():
+            return await text_search.match(self._table, phrase, field, where, limit)
+
+    async def dense(
+        self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
+    ) -> list[Near]:
+        """Nearest first to a query's vector of shape (d,), ties by doc_id; `where` applies before the cut, `exact` bypasses the index.
+
+        `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
+        """
+        with self._location.translate_errors():
+            return await self._vectors.nearest(vector, space, where, limit, exact=exact)
+
+    async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
+        """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
+        with self._location.translate_errors():
+            table = await self._read_graph()
+            return [] if table is None else await edge_rows.read_edges(table, where, limit)
+
+    async def edges_version(self) -> int:
+        """Rises with every change to the edges."""
+        with self._location.translate_errors():
+            table = await self._read_graph()
+            return 0 if table is None else int(await table.version())
+
+    async def _read_graph(self) -> AsyncTable | None:
+        """None where there are no records."""
+        table = await self._edges.reader()
+        if table is None and await self._table.count_rows():
+            raise LibraryError(f"the library at {self._location.address} has no graph yet; {inspection.FIX_EDGES}")
+        return table
+
+    # Reading of records
+
+    async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
+        """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out."""
+        with self._location.translate_errors():
+            return await record_table.read_brief_records(self._table, doc_ids, where)
+
+    async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
+        """Whole records in the order of the ids; missing ones are left out."""
+        with self._location.translate_errors():
+            return await record_table.read_records(self._table, doc_ids)
+
+    async def whole(self, records: Sequence[Record]) -> list[Record]:
+        """Records of `search`, with whole bodies and their edges. Fields filled in since, and missing records, stay as they are."""
+        cut = [record.doc_id for record in records if len(record.text) >= schema.LEAD_CHARS]
+        stored = {one.doc_id: {"text": one.text, "edges": one.edges} for one in await self.fetch(cut) if one.text} if cut else {}
+        return [record.model_copy(update=stored.get(record.doc_id)) for record in records]
+
+    async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        """Of whole records, which cannot be computed from a record of `search`, whose body is cut."""
+        with self._location.translate_errors():
+            return await record_table.read_content_hashes(self._table, doc_ids)
+
+    async def scan(self, where: Filter | None = None, batch: int = 1_000) -> AsyncIterator[Record]:
+        """Every matching record once, by doc_id (code points), from the version current at the start, whatever is written meanwhile.
+
+        Holds the ids of all and the records of one batch.
+        """
+        with self._location.translate_errors():
+            table = await self._open_version()
+            rows = await record_table.find_addresses(table, where)
+        for start in range(0, rows.num_rows, batch):
+            with self._location.translate_errors():
+                records = await record_table.read_addresses(table, rows.slice(start, batch))
+            for record in records:
+                yield record
+
+    async def page(self, where: Filter | None = None, limit: int = 20, offset: int = 0) -> list[Record]:
+        """Matching records in the order of `scan`."""
+        with self._location.translate_errors():
+            table = await self._open_version()
+            rows = await record_table.find_addresses(table, where)
+            return await record_table.read_addresses(table, rows.slice(offset, max(limit, 0)))
+
+    async def sample(self, size: int, seed: int = 0) -> list[Record]:
+        """Whole records spread evenly over the ids, the same for the same library and seed; all where they are fewer."""
+        with self._location.translate_errors():
+            return await record_table.sample_records(await self._open_version(), size, seed)
+
+    async def count(self, where: Filter | None = None) -> int:
+        with self._location.translate_errors():
+            return await record_table.count_records(self._table, where)
+
+    # Writing of records
 
     async def upsert(self, records: Sequence[Record], wait_s: float = LOCK_TIMEOUT_S) -> Upserted:
-        """Add or replace by `doc_id`, unless the content hash says that nothing changed.
+        """Add or replace by `doc_id`, unless the content hash is the stored one.
 
         Of several records with one id the last counts. `BadRequest` for text that is no Unicode text, `LibraryBusy` where another
-        process writes for longer than `wait_s`. The records are one commit:
-        vectors of what they no longer say go before it, their edges come before it and the former ones go after it. A process that
-        dies in between leaves what `check` tells and `reindex` mends.
+        process writes for longer than `wait_s`. The records are one commit: outdated vectors are removed before it, new edges are
+        added before it, and former edges are removed after it. What a process leaves that dies in between, `check` reports and
+        `reindex` mends.
         """
         latest = {record.doc_id: record for record in records}
         if not latest:
@@ -78,17 +235,69 @@ class Library(Reads, Beside):
         if "" in latest:
             raise ValueError("a record without doc_id cannot be stored")
         hashes = {doc_id: schema.content_hash(record) for doc_id, record in latest.items()}
-        async with self._place.changing(wait_s):
-            held = await self.content_hashes(list(latest))
-            changed = {doc_id: record for doc_id, record in latest.items() if held.get(doc_id) != hashes[doc_id]}
+        async with self._location.write(wait_s):
+            stored = await self.content_hashes(list(latest))
+            changed = {doc_id: record for doc_id, record in latest.items() if stored.get(doc_id) != hashes[doc_id]}
             if not changed:
                 return Upserted(unchanged=len(latest))
-            await self._place.committed(lambda: self._vectors.follow(list(changed.values()), hashes))
-            added, updated = await upsert.written(self._place, self._connection, self._table, changed, hashes)
+            await retry_conflicts(lambda: self._vectors.follow(list(changed.values()), hashes))
+            edges = await asyncio.to_thread(edge_rows.build_table, list(changed.values()))
+            rows, former = await asyncio.gather(
+                asyncio.to_thread(record_table.build_rows, changed, hashes, await self._table.schema()),
+                retry_conflicts(lambda: self._edges.add(edges, list(changed))),
+            )
+            added, updated = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
+            await retry_conflicts(lambda: self._edges.drop(former))
         return Upserted(added, updated, len(latest) - len(changed))
 
+    async def remove(self, doc_ids: Sequence[str]) -> int:
+        """The number of records removed. Their files are forgotten too, so that ingesting them again brings the records back."""
+        if not doc_ids:
+            return 0
+        async with self._location.write():
+            rows = [row async for row in record_table.read_columns(self._table, doc_ids, ["doc_id", "origin"])]
+            if not rows:
+                return 0
+            known = [row["doc_id"] for row in rows]
+            await self._files.forget(sorted({row["origin"] for row in rows if row["origin"]}))
+            await retry_conflicts(lambda: self._vectors.remove(known))
+            await retry_conflicts(lambda: self._table.delete(any_of("doc_id", known)))
+            await retry_conflicts(lambda: self._edges.remove(known))
+        return len(rows)
+
+    async def mend_edges(self, progress: OnCount | None = None) -> int:
+        """Write the edges of records that lack them, as in a library of an Outrider without a graph; remove those of missing records.
+
+        The number of records mended. Only ids are read where there is nothing to mend; no other process writes meanwhile.
+        """
+        async with self._location.write():
+            table = await self._open_version()
+            return await retry_conflicts(lambda: self._edges.mend(table, progress))
+
+    # Vectors
+
+    async def space(self) -> EmbeddingSpace | None:
+        """The space of the library's vectors; None where its records were never embedded."""
+        with self._location.translate_errors():
+            return await self._vectors.space()
+
+    async def accept(self, space: EmbeddingSpace) -> None:
+        """`EmbeddingSpaceMismatch` where the library has vectors of another space."""
+        with self._location.translate_errors():
+            await self._vectors.matching_space(space)
+
+    async def without_vectors(self) -> int:
+        """About how many records have no vector: a difference of two counts, quick enough for every search. `info` counts exactly."""
+        with self._location.translate_errors():
+            return max(await record_table.count_records(self._table, None) - await self._vectors.count(), 0)
+
+    async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
+        """How many tokens of each record its vector covers; only of records that have one."""
+        with self._location.translate_errors():
+            return await self._vectors.tokens_read(doc_ids)
+
     async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
-        """Write the records' vectors, one each; call it before `upsert`, so that a record that is in has its vector.
+        """Write the records' vectors, one each; call it before `upsert`, so that a stored record has its vector.
 
         The first call decides the library's space. A text that has its vector is not embedded again. `progress` is called on the
         event loop. `EmbeddingSpaceMismatch` where the library has vectors of another model, `ModelError` where the model fails.
@@ -98,103 +307,127 @@ class Library(Reads, Beside):
     async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> Reindexed:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
-        The old vectors answer until the new ones are complete; a run that was interrupted goes on when it is called again.
+        The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.
         `LibraryBusy` while another one runs, `ModelError` where the model fails.
         """
-        shelves = reindexing.Shelves(self._place, self._vectors, self._table, self._pinned)
-        return await reindexing.reindex(shelves, embedder, progress)
+        return await reindex(self._location, self._vectors, self._table, self._open_version, embedder, progress)
 
-    async def remove(self, doc_ids: Sequence[str]) -> int:
-        """How many were there. The files that they came from are forgotten too, so that ingesting them again brings them back."""
-        if not doc_ids:
-            return 0
-        async with self._place.changing():
-            rows = [row async for row in reading.columns_of(self._table, doc_ids, ["doc_id", "origin"])]
-            if not rows:
-                return 0
-            await ledger.forget(self._connection, sorted({row["origin"] for row in rows if row["origin"]}))
-            condition = any_of("doc_id", [row["doc_id"] for row in rows])
-            await self._place.committed(lambda: self._vectors.remove([row["doc_id"] for row in rows]))
-            await self._place.committed(lambda: self._table.delete(condition))
-            await self._place.committed(lambda: edges.remove(self._connection, [row["doc_id"] for row in rows]))
-        return len(rows)
+    # Versions
+
+    async def snapshot(self) -> str:
+        """`<library id>@<version>` of the latest version."""
+        with self._location.translate_errors():
+            return f"{self.library_id}@{await self._table.version()}"
 
     async def tag(self, name: str) -> int:
         """Name the current version, which is kept from then on; returns its number."""
-        async with self._place.changing():
-            return await tags.add(self._table, name)
+        async with self._location.write():
+            return await versions.add_tag(self._table, name)
 
     async def untag(self, name: str) -> None:
-        async with self._place.changing():
-            await tags.remove(self._table, name)
+        async with self._location.write():
+            await versions.remove_tag(self._table, name)
+
+    async def tags(self) -> dict[str, int]:
+        """Version by tag, sorted by name."""
+        with self._location.translate_errors():
+            return await versions.read_tags(self._table)
 
     async def pin(self, tag: str) -> Pinned:
-        """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or is no name."""
+        """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
         await self.tag(tag)
         return await self.pinned(tag)
 
     async def pinned(self, tag: str | None = None) -> Pinned:
-        """A tagged version open for an exact search, or the current one, which stays as long as versions do that nobody tagged.
+        """A tagged version open for an exact search, or the current one, which stays as long as untagged versions do.
 
-        `LibraryError` for a tag that has gone. The library's connection must outlive what is opened.
+        `LibraryError` for a missing tag. The library's connection must outlive the result.
         """
-        with self._place.translated():
-            table = await snapshot.opened(self._place, self._connection, tag)
-            return Pinned(self._place, self._connection, table, await snapshot.taken(table, self.library_id, tag))
+        with self._location.translate_errors():
+            table = await versions.open_version(self._location, self._connection, tag)
+            return Pinned(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
 
-    async def tags(self) -> dict[str, int]:
-        """Version by tag, sorted by name."""
-        with self._place.translated():
-            return await tags.every(self._table)
+    async def _open_version(self) -> AsyncTable:
+        """A handle that stays at the current version."""
+        return await versions.open_version(self._location, self._connection)
+
+    # Metadata
+
+    async def ingested(self, fingerprint: str) -> IngestedFile | None:
+        """The file with this fingerprint, if it was ever read to its end."""
+        return await self._files.find(fingerprint)
+
+    async def remember(self, *files: IngestedFile) -> None:
+        """Call it only when all records of the files are stored. Former entries of the same origins are forgotten."""
+        await self._files.add(files)
+
+    async def origins(self) -> dict[str, int]:
+        """How many records came from each origin; only that column is read, in batches."""
+        counts: Counter[str] = Counter()
+        with self._location.translate_errors():
+            async for batch in await self._table.query().select(["origin"]).to_batches():
+                counts.update(origin for origin in batch.column("origin").to_pylist() if origin)
+        return dict(counts)
+
+    async def decisions(self) -> tuple[Decision, ...]:
+        """Decisions of users about works, from the first to the last; `Decisions.of` computes which of them apply."""
+        return await self._decisions.read()
+
+    async def decide(self, *decisions: Decision) -> None:
+        """Store decisions, in one commit; no record changes."""
+        await self._decisions.add(decisions)
+
+    async def calibrations(self) -> tuple[Calibration, ...]:
+        """Calibrations that a user fitted for the distiller on this library, one for each engine and its weights."""
+        return await self._calibrations.read()
+
+    async def remember_calibrations(self, calibrations: Sequence[Calibration]) -> None:
+        """From now on they count instead of former ones of the same engines."""
+        await self._calibrations.add(calibrations)
+
+    async def verdicts(self) -> tuple[Verdict, ...]:
+        """Verdicts of rerank evaluations on this library: newest first, of one evaluation the chosen one first."""
+        return await self._rerank_evaluations.read()
+
+    async def remember_verdicts(self, verdicts: Sequence[Verdict]) -> None:
+        """All verdicts of one evaluation, in one commit."""
+        await self._rerank_evaluations.add(verdicts)
+
+    # Maintenance
 
     async def info(self) -> LibraryInfo:
-        with self._place.translated():
-            return await info.gathered(self._place, self._connection, self._table, self._vectors, self.library_id)
+        with self._location.translate_errors():
+            return await inspection.collect_info(self.library_id, self._location, self._table, self._edges, self._files, self._vectors)
 
     async def check(self) -> tuple[str, ...]:
-        """What is wrong and what to do about it, reading every row; empty where all is sound."""
+        """Every problem and its remedy, reading every row; empty where the library is sound."""
         try:
-            with self._place.translated():
-                table = await self._pinned()
-                beside = (*await edges.problems(self._connection, table), *await self._vectors.problems(table))
-                return (*beside, *await upkeep.problems(table))
+            with self._location.translate_errors():
+                return await inspection.find_problems(await self._open_version(), self._edges, self._vectors)
         except LibraryError as error:
             return (str(error),)
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""
-        with self._place.translated():
-            return await upkeep.due(self._table)
+        with self._location.translate_errors():
+            return await maintenance.due(self._table)
 
-    async def optimize(self, force: bool = False, keep: timedelta = upkeep.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
+    async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.
 
-        A tagged version and all that came after it stay. Cheap where nothing is due: call it after every few hundred writes.
+        A tagged version and all later ones stay. Cheap where nothing is due: call it after every few hundred writes.
         """
-        async with self._place.changing(wait_s):
-            await upkeep.ensure_indexes(self._table)
-            if force or await upkeep.due(self._table):
-                await upkeep.repair_indexes(self._table)
-                covered = await dictionary.extend(self._connection, await self._pinned())
-                await self._place.committed(lambda: upkeep.optimize(self._table, keep))
-                await self._words_stay_covered(covered)
-                await ledger.compact(self._connection)
-            await self._place.committed(lambda: edges.compact(self._connection, force))
+        async with self._location.write(wait_s):
+            await maintenance.ensure_indexes(self._table)
+            if force or await maintenance.due(self._table):
+                await maintenance.repair_indexes(self._table)
+                covered = await dictionary.extend(self._connection, await self._open_version())
+                await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
+                table = await self._open_version()
+                if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
+                    await dictionary.cover(self._connection, await dictionary.fragments(table))
+                elif covered:  # no lock kept others from writing: the new fragments are read again
+                    await dictionary.extend(self._connection, table)
+                await self._files.compact()
+            await retry_conflicts(lambda: self._edges.compact(force))
             await self._vectors.optimize(force=force)
-
-    async def _words_stay_covered(self, covered: bool) -> None:
-        """After a compaction, which moves rows to new fragments. Where no lock kept others from writing, they are read again."""
-        table = await self._pinned()
-        if covered and self._place.path is not None:
-            await dictionary.cover(self._connection, await dictionary.fragments(table))
-        elif covered:
-            await dictionary.extend(self._connection, table)
-
-    async def mend_edges(self, progress: OnCount | None = None) -> int:
-        """Write the edges of records that lack them, as in a library of an Outrider without a graph; drop those that belong to none.
-
-        How many records needed it. Only ids are read where none does; nobody else writes meanwhile.
-        """
-        async with self._place.changing():
-            table = await self._pinned()
-            return await self._place.committed(lambda: edges.mend(self._connection, table, progress))

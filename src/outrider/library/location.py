@@ -1,23 +1,21 @@
-"""Where a library lies: what stands there, who may write now, and what LanceDB's errors mean there."""
+"""Location of a library: its address, the state of its folder, and the locks of its writers."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from outrider.library.shutdown import SHUTDOWN_DELAY
-from outrider.state.errors import BadRequest, LibraryBusy, LibraryCorrupt, LibraryError, LibraryMissing, LibraryReadOnly
+from outrider.library.lance_errors import SHUTDOWN_DELAY, read_only_error, translate_error
+from outrider.state.errors import BadRequest, LibraryBusy, LibraryError, LibraryMissing, LibraryReadOnly
 from outrider.text.sanitize import without_password
 
-T = TypeVar("T")
-Standing = Literal["missing", "empty", "library", "foreign"]
+FolderState = Literal["missing", "empty", "library", "foreign"]
 
 TABLE = "records"
 LOCK = ".outrider.lock"
@@ -30,28 +28,18 @@ OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 LOCK_TIMEOUT_S = 600.0
 LOCK_POLL_S = 0.02
-ATTEMPTS = 8
-"""Tries of one write that another process's commit keeps overtaking (only without the lock: object storage)."""
-
-READ_ONLY = re.compile(r"permission denied|read-only file system|access ?denied|forbidden|os error (?:13|30)\b", re.IGNORECASE)
-CONFLICT = re.compile(r"commit conflict|concurrent|incompatible transaction|retryable", re.IGNORECASE)
-OURS = re.compile(r"no field named|error parsing|error resolving|invalid user input|error during planning", re.IGNORECASE)
-"""LanceDB blames the query: a bug of ours, which must crash."""
-PANIC = "RustPanic"
-"""What LanceDB raises where damaged bytes make it read out of bounds; the class can be imported from nowhere."""
-SOURCE_LINE = re.compile(r",? \S+/\S+\.rs:\d+:\d+\S*$")
-RESOURCES = re.compile(r"no space left|too many open files|quota exceeded|os error (?:24|28|122)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A local folder, or an object store (`path` is None)."""
 
     uri: str
     path: Path | None
 
     @classmethod
-    def of(cls, uri: str | Path) -> Place:
+    def parse(cls, uri: str | Path) -> Location:
+        """`BadRequest` for an address that no library can have."""
         text = str(uri)
         scheme, separator, _ = text.partition("://")
         if separator and scheme != "file":
@@ -64,161 +52,117 @@ class Place:
         return cls(str(path), path)
 
     @property
-    def shown(self) -> str:
-        """The address for messages."""
+    def address(self) -> str:
+        """For messages: without a password."""
         return without_password(self.uri)
 
-    def missing(self) -> LibraryMissing:
-        return LibraryMissing(f"no library at {self.shown}; create one with: outrider ingest PATH... --library {self.shown}")
+    def missing_error(self) -> LibraryMissing:
+        return LibraryMissing(f"no library at {self.address}; create one with: outrider ingest PATH... --library {self.address}")
 
-    def foreign(self) -> LibraryMissing:
-        return LibraryMissing(f"{self.shown} is no Outrider library and is not empty; choose an empty or a new folder with --library")
+    def foreign_error(self) -> LibraryMissing:
+        return LibraryMissing(f"{self.address} is no Outrider library and is not empty; choose an empty or a new folder with --library")
 
-    async def standing(self) -> Standing:
-        """What is there; of an object store only that it is not known before it is opened ("library")."""
-        return await asyncio.to_thread(self._standing)
+    async def find_state(self) -> FolderState:
+        """State of the folder; always "library" for an object store, whose contents are unknown before it is opened."""
+        return "library" if self.path is None else await asyncio.to_thread(self._read_folder, self.path)
 
-    def _standing(self) -> Standing:
-        if self.path is None:
-            return "library"
+    def _read_folder(self, path: Path) -> FolderState:
         try:
-            names = sorted(entry.name for entry in self.path.iterdir() if entry.name not in IGNORED)
+            names = sorted(entry.name for entry in path.iterdir() if entry.name not in IGNORED)
         except FileNotFoundError:
             return "missing"
         except PermissionError as error:
-            raise LibraryError(f"the library at {self.shown} may not be read by this user") from error
+            raise LibraryError(f"the library at {self.address} may not be read by this user") from error
         except OSError as error:
-            if not os.path.lexists(self.path):  # below a file, or no name that a folder can have
+            if not os.path.lexists(path):  # below a file, or no name that a folder can have
                 return "missing"
             if isinstance(error, NotADirectoryError):
-                raise self.foreign() from error
-            raise LibraryError(f"the library at {self.shown} cannot be read: {error.strerror or error}") from error
+                raise self.foreign_error() from error
+            raise LibraryError(f"the library at {self.address} cannot be read: {error.strerror or error}") from error
         return "library" if f"{TABLE}.lance" in names else "foreign" if names else "empty"
 
-    async def make(self) -> None:
-        """The folder of a new library; `LibraryReadOnly` where there can be none."""
+    async def create_folder(self) -> None:
+        """The folder of a new library; `LibraryReadOnly` where none can be created."""
         if self.path is not None:
             try:
                 await asyncio.to_thread(self.path.mkdir, parents=True, exist_ok=True)
             except OSError as error:
-                why = error.strerror or str(error)
-                raise LibraryReadOnly(f"no library can be made at {self.shown}: {why}; name another folder with --library") from error
+                reason = error.strerror or str(error)
+                raise LibraryReadOnly(f"no library can be made at {self.address}: {reason}; name another folder with --library") from error
 
     async def size_bytes(self) -> int | None:
         """Of all files, old versions included; None for an object store."""
-        return None if self.path is None else await asyncio.to_thread(_size_bytes, self.path)
+        return None if self.path is None else await asyncio.to_thread(_sum_sizes, self.path)
 
-    @asynccontextmanager
-    async def writing(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
+    def lock_writes(self, wait_s: float = LOCK_TIMEOUT_S) -> AbstractAsyncContextManager[None]:
         """One writer at a time among the processes of this machine; object stores rely on LanceDB's commit protocol alone.
 
-        `LibraryBusy` where another one writes for longer than `wait_s`. The lock is polled, so that no thread holds it for a task that
-        was cancelled. The system frees it when a process dies.
+        `LibraryBusy` where another process writes for longer than `wait_s`.
         """
+        busy = f"the library at {self.address} has been written by another process for {wait_s:.3g} s; try later"
+        return self._lock(LOCK, wait_s, busy)
+
+    def lock_reindex(self) -> AbstractAsyncContextManager[None]:
+        """One reindex at a time among the processes of this machine, `LibraryBusy` at once for another; searches and writes continue.
+
+        An object store has no such lock: two reindexes to one model share their work there. Of two to different models the one
+        that began last continues, and the other finds its table gone and reports that.
+        """
+        busy = f"the library at {self.address} is being reindexed by another process; wait for its end, or stop it first"
+        return self._lock(REINDEX_LOCK, 0, busy)
+
+    @asynccontextmanager
+    async def _lock(self, name: str, wait_s: float, busy: str) -> AsyncIterator[None]:
+        """The lock is polled, so that no thread holds it for a task that was cancelled. The system frees it when a process dies."""
         if self.path is None:
             yield
             return
         from filelock import FileLock
 
-        lock = FileLock(self.path / LOCK, thread_local=False)
+        lock = FileLock(self.path / name, thread_local=False)
         deadline = time.monotonic() + wait_s
         try:
-            while not await asyncio.to_thread(self._locked, lock.acquire):
-                if time.monotonic() > deadline:
-                    raise LibraryBusy(f"the library at {self.shown} has been written by another process for {wait_s:.3g} s; try later")
+            while not await asyncio.to_thread(self._try_lock, self.path, lock.acquire):
+                if time.monotonic() >= deadline:
+                    raise LibraryBusy(busy)
                 await asyncio.sleep(LOCK_POLL_S)
             yield
         finally:
             await asyncio.shield(asyncio.to_thread(lock.release))
 
-    @asynccontextmanager
-    async def changing(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
-        """`writing`, with LanceDB's errors as ours."""
-        async with self.writing(wait_s):
-            with self.translated(writing=True):
-                yield
-
-    @asynccontextmanager
-    async def reindexing(self) -> AsyncIterator[None]:
-        """One reindex at a time among the processes of this machine, `LibraryBusy` at once for another; searches and writes go on.
-
-        An object store has no such lock: two reindexes to one model share their work there, of two to different models the one
-        that began last goes on, and the other finds its table gone and says so.
-        """
-        if self.path is None:
-            yield
-            return
-        from filelock import FileLock
-
-        lock = FileLock(self.path / REINDEX_LOCK, thread_local=False)
-        if not await asyncio.to_thread(self._locked, lock.acquire):
-            raise LibraryBusy(f"the library at {self.shown} is being reindexed by another process; wait for its end, or stop it first")
+    def _try_lock(self, path: Path, acquire: Callable[..., object]) -> bool:
         try:
-            yield
-        finally:
-            await asyncio.shield(asyncio.to_thread(lock.release))
-
-    def _locked(self, acquire: Callable[..., object]) -> bool:
-        try:
-            if self.path is not None:
-                self.path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             acquire(blocking=False)
         except TimeoutError:
             return False
         except OSError as error:  # no permission, or a file system mounted read-only
-            raise self.read_only() from error
+            raise read_only_error(self.address) from error
         return True
 
-    def read_only(self) -> LibraryReadOnly:
-        return LibraryReadOnly(f"the library at {self.shown} cannot be written by this user; searching it works")
-
     @contextmanager
-    def translated(self, *, writing: bool = False) -> Iterator[None]:
-        """LanceDB's errors as ours; what is our own mistake passes through and crashes."""
+    def translate_errors(self, *, writing: bool = False) -> Iterator[None]:
+        """Raise LanceDB's errors as ours; our own mistakes pass through and crash."""
         try:
             yield
         except asyncio.CancelledError:
             SHUTDOWN_DELAY.restart()
             raise
         except Exception as error:
-            known = isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == PANIC
-            found = self._meaning(str(error), writing) if known else None
-            if found is None:
+            translated = translate_error(error, self.address, is_local=self.path is not None, writing=writing)
+            if translated is None:
                 raise
-            raise found from error
+            raise translated from error
 
-    def _meaning(self, said: str, writing: bool) -> LibraryError | None:
-        first = SOURCE_LINE.sub("", said.splitlines()[0])[:300] if said else "no reason given"
-        if OURS.search(said):
-            return None
-        if READ_ONLY.search(said):
-            return self.read_only() if writing else LibraryError(f"the library at {self.shown} may not be read by this user ({first})")
-        if RESOURCES.search(said):
-            return LibraryError(f"the library at {self.shown} could not be used: {first}")
-        if CONFLICT.search(said):
-            return LibraryError(f"the library at {self.shown} is being written by other processes; try again ({first})")
-        if self.path is None:
-            return LibraryError(
-                f"the library at {self.shown} could not be reached or read; check the address and the credentials ({first})"
-            )
-        return LibraryCorrupt(
-            f"the library at {self.shown} is damaged: {first}. 'outrider library check' says how far; "
-            "restore the folder from a copy, or ingest the files again into a new one"
-        )
-
-    async def committed(self, write: Callable[[], Awaitable[T]]) -> T:
-        """The result of a write that is tried again when another process's commit came first."""
-        for attempt in range(ATTEMPTS):
-            try:
-                return await write()
-            except (RuntimeError, OSError, ValueError) as error:
-                if attempt == ATTEMPTS - 1 or not CONFLICT.search(str(error)):
-                    raise
-                await asyncio.sleep(0.05 * 2**attempt)
-        raise AssertionError("unreachable")
+    @asynccontextmanager
+    async def write(self, wait_s: float = LOCK_TIMEOUT_S) -> AsyncIterator[None]:
+        """`lock_writes` and `translate_errors` together: what every change of a library runs in."""
+        async with self.lock_writes(wait_s):
+            with self.translate_errors(writing=True):
+                yield
 
 
-def _size_bytes(path: Path) -> int:
+def _sum_sizes(path: Path) -> int:
     total = 0
     for file in path.rglob("*"):
         try:

@@ -1,80 +1,193 @@
-"""What a library remembers beside its records: files, verdicts, decisions, calibrations."""
+"""Small tables beside the records: ingested files, decisions, calibrations, rerank evaluations.
+
+Each is created with its first row; no record changes with them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from outrider.library import calibration_table as kept
-from outrider.library import decision_table as decisions
-from outrider.library import file_ledger as ledger
-from outrider.library import rerank_evaluation_table as verdicts
-from outrider.library.file_ledger import IngestedFile
-from outrider.library.handles import Handles
+from outrider.library.filter_sql import any_of
+from outrider.library.lance_errors import retry_conflicts
+from outrider.library.location import Location
+from outrider.library.maintenance import KEEP_BESIDE
+from outrider.library.record_table import open_table
+from outrider.library.schema import PRIMARY_KEY
+from outrider.library.text_search import ALL_ROWS
 from outrider.state.decisions import Decision
-from outrider.state.reranking import Verdict
+from outrider.state.distilling import Calibration, parse_calibration
+from outrider.state.reranking import Verdict, best_verdict
 
 if TYPE_CHECKING:
-    from outrider.state.distilling import Calibration
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+T = TypeVar("T")
 
 
-class Beside(Handles):
-    """The remembering part of `store.Library`."""
+class MetadataTable(Generic[T]):
+    """One table of the library at a location, for items of one type."""
 
-    async def ingested(self, fingerprint: str) -> IngestedFile | None:
-        """The file with this fingerprint, if it was ever read to its end."""
-        with self._place.translated():
-            return await ledger.find(self._connection, fingerprint)
+    name: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]]
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Columns of int64; the others are strings."""
+    primary_key: ClassVar[str] = ""
 
-    async def origins(self) -> dict[str, int]:
-        """How many records came from each origin; only that column is read, in pieces."""
-        counts: Counter[str] = Counter()
-        with self._place.translated():
-            batches = await self._table.query().select(["origin"]).to_batches()
-            async for batch in batches:
-                counts.update(origin for origin in batch.column("origin").to_pylist() if origin)
-        return dict(counts)
+    def __init__(self, location: Location, connection: AsyncConnection) -> None:
+        self._location = location
+        self._connection = connection
 
-    async def remember(self, *files: IngestedFile) -> None:
-        """Call it only when all records of the files are in. What the same origins held before is forgotten."""
-        if not files:
-            return
-        async with self._place.changing():
-            await self._place.committed(lambda: ledger.remember(self._connection, files))
+    async def add(self, items: Sequence[T]) -> None:
+        """Write these in one commit, under the library's lock."""
+        if items:
+            async with self._location.write():
+                await retry_conflicts(lambda: self._write(items))
 
-    async def verdicts(self) -> tuple[Verdict, ...]:
-        """What probes found out about rerankers here: newest first, of one probe the chosen one first."""
-        with self._place.translated():
-            return await verdicts.every(self._connection)
+    async def _write(self, items: Sequence[T]) -> None:
+        raise NotImplementedError
 
-    async def remember_verdicts(self, judged: Sequence[Verdict]) -> None:
-        """All verdicts of one probe, in one commit."""
-        if not judged:
-            return
-        async with self._place.changing():
-            await self._place.committed(lambda: verdicts.remember(self._connection, judged))
+    async def _append(self, rows: Sequence[dict[str, Any]]) -> None:
+        table = await self._create()
+        await table.add(self._build(rows))
+        await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
-    async def decisions(self) -> tuple[Decision, ...]:
-        """What was decided about works, from the first to the last; `Decisions.of` says what stands of it."""
-        with self._place.translated():
-            return await decisions.every(self._connection)
+    async def _read_rows(self) -> list[dict[str, Any]]:
+        """All rows, in no order; none where the table does not exist."""
+        table = await self._open()
+        return [] if table is None else (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
 
-    async def decide(self, *decided: Decision) -> None:
-        """Remember decisions, in one commit; no record changes."""
-        if not decided:
-            return
-        async with self._place.changing():
-            await self._place.committed(lambda: decisions.remember(self._connection, decided))
+    async def _open(self) -> AsyncTable | None:
+        return await open_table(self._connection, self.name)
 
-    async def calibrations(self) -> tuple[Calibration, ...]:
-        """What a user fitted for the distiller here, one for each engine and its weights."""
-        with self._place.translated():
-            return await kept.newest(self._connection)
+    async def _create(self) -> AsyncTable:
+        return await self._connection.create_table(self.name, schema=self._schema(), exist_ok=True)
 
-    async def remember_calibrations(self, calibrations: Sequence[Calibration]) -> None:
-        """From now on they count instead of former ones of the same engines."""
-        if not calibrations:
-            return
-        async with self._place.changing():
-            await self._place.committed(lambda: kept.remember(self._connection, calibrations))
+    def _build(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([*rows], schema=self._schema())
+
+    def _schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        types = {name: pa.int64() if name in self.numbers else pa.string() for name in self.columns}
+        keys = {self.primary_key: PRIMARY_KEY}
+        return pa.schema([pa.field(name, kind, nullable=False, metadata=keys.get(name)) for name, kind in types.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """One file that was read to its end."""
+
+    fingerprint: str
+    """Sha-256 over the file's content, the reader's version and its options."""
+    origin: str
+    records: int
+    finished_at: str
+    """ISO 8601."""
+
+
+class FileTable(MetadataTable[IngestedFile]):
+    """Files that were completely ingested, written only when a file's last record is in."""
+
+    name = "files"
+    columns = ("fingerprint", "origin", "records", "finished_at")
+    numbers = ("records",)
+    primary_key = "fingerprint"
+    COMPACT_EVERY: ClassVar[int] = 64
+    """Commits after which the table is compacted by a write."""
+
+    async def find(self, fingerprint: str) -> IngestedFile | None:
+        with self._location.translate_errors():
+            table = await self._open()
+            if table is None:
+                return None
+            rows = (await table.query().where(any_of("fingerprint", [fingerprint])).limit(1).to_arrow()).to_pylist()
+            return IngestedFile(**rows[0]) if rows else None
+
+    async def _write(self, items: Sequence[IngestedFile]) -> None:
+        """Rows of the same origins are replaced: a file that is set back to an earlier content is read again."""
+        table = await self._create()
+        merge = table.merge_insert("fingerprint").when_matched_update_all().when_not_matched_insert_all()
+        merge = merge.when_not_matched_by_source_delete(any_of("origin", sorted({file.origin for file in items})))
+        rows = {file.fingerprint: asdict(file) for file in items}  # equal files at two places have one fingerprint
+        done = await merge.execute(self._build(list(rows.values())))
+        if done.version % self.COMPACT_EVERY == 0:
+            await self.compact()
+
+    async def forget(self, origins: Sequence[str]) -> None:
+        """Only under the lock."""
+        table = await self._open()
+        if table is not None and origins:
+            await table.delete(any_of("origin", origins))
+
+    async def count(self) -> int:
+        table = await self._open()
+        return 0 if table is None else await table.count_rows()
+
+    async def compact(self) -> None:
+        """Drop old versions, of which every write adds one; nobody reads one for long. Only under the lock."""
+        table = await self._open()
+        if table is not None:
+            await table.optimize(cleanup_older_than=KEEP_BESIDE)
+
+
+class RerankEvaluationTable(MetadataTable[Verdict]):
+    """Evaluations of rerankers on this library; every run adds its verdicts in one commit."""
+
+    name = "verdicts"
+    columns = ("judged_at", "reranker", "verdict")
+
+    async def read(self) -> tuple[Verdict, ...]:
+        """Newest first; of one evaluation the best first."""
+        with self._location.translate_errors():
+            rows = await self._read_rows()
+            best_first = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=best_verdict)
+            return tuple(sorted(best_first, key=lambda verdict: verdict.judged_at, reverse=True))
+
+    async def _write(self, items: Sequence[Verdict]) -> None:
+        await self._append([{"judged_at": one.judged_at, "reranker": one.reranker, "verdict": one.model_dump_json()} for one in items])
+
+
+class DecisionTable(MetadataTable[Decision]):
+    """Decisions of users about works, `merge` and `split`."""
+
+    name = "decisions"
+    columns = ("at", "number", "decision")
+    numbers = ("number",)
+
+    async def read(self) -> tuple[Decision, ...]:
+        """From the first to the last."""
+        with self._location.translate_errors():
+            rows = sorted(await self._read_rows(), key=lambda row: (row["number"], row["at"]))
+            return tuple(Decision.model_validate_json(row["decision"]) for row in rows)
+
+    async def _write(self, items: Sequence[Decision]) -> None:
+        table = await self._open()
+        first = 0 if table is None else await table.count_rows()
+        await self._append(
+            [{"at": one.at, "number": number, "decision": one.model_dump_json()} for number, one in enumerate(items, start=first)]
+        )
+
+
+class CalibrationTable(MetadataTable[Calibration]):
+    """Calibrations that a user fitted for the distiller; of one engine and its weights the newest counts."""
+
+    name = "calibrations"
+    columns = ("fitted_at", "calibration")
+
+    async def read(self) -> tuple[Calibration, ...]:
+        """One for each engine and its weights, by name. `BadRequest` where a newer Outrider wrote them."""
+        with self._location.translate_errors():
+            rows = sorted(await self._read_rows(), key=lambda row: str(row["fitted_at"]))
+            calibrations = [parse_calibration(row["calibration"], "the library's calibration") for row in rows]
+            latest = {(one.engine, one.revision): one for one in calibrations}
+            return tuple(latest[key] for key in sorted(latest))
+
+    async def _write(self, items: Sequence[Calibration]) -> None:
+        await self._append([{"fitted_at": one.fitted_at, "calibration": json.dumps(asdict(one), ensure_ascii=False)} for one in items])

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from outrider.library.edges import IS, Row
+from outrider.library.edges import IS, EdgeRow
 from outrider.library.entities import IDENTIFIERS, RECORD, Entity, counts, entity, normal_author, normal_name, parsed, phrases
 from outrider.library.filter_sql import any_of, literal
 from outrider.state.errors import BadRequest
@@ -54,13 +54,13 @@ class Lookup:
 
     library: Library
 
-    async def of_records(self, doc_ids: Iterable[str], kind: str = "") -> list[Row]:
+    async def of_records(self, doc_ids: Iterable[str], kind: str = "") -> list[EdgeRow]:
         """All edges of these records, or those to entities of one kind."""
         asked = sorted(set(doc_ids))
         where = any_of("doc_id", asked) + (f" AND {any_of('kind', [kind])}" if kind else "")
         return await self.library.edges(where) if asked else []
 
-    async def to_entities(self, entities: Iterable[Node]) -> list[Row]:
+    async def to_entities(self, entities: Iterable[Node]) -> list[EdgeRow]:
         """Edges to these entities, hubs too; of each at most `MOST_RECORDS`, the first that the table gives."""
         wanted = sorted(set(entities))
         if not wanted:
@@ -89,7 +89,7 @@ class Lookup:
         rows = await self.library.edges(f"starts_with(name, {literal(letters)})", ROOM) if letters else []
         return {Entity(row[2], row[3]) for row in rows}
 
-    async def ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[Row]]:
+    async def ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[EdgeRow]]:
         """The edges to these entities. Of a hub only that of the record that it is the name of.
 
         Names that turn out to be hubs are added to `hubs`, which the caller keeps, so that each is met once.
@@ -99,12 +99,12 @@ class Lookup:
         own = [node for node in wanted if node[1] in hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
         if own:
             rows += await self.library.edges(f"relation = '{IS}' AND {_among(own)}", ROOM)
-        found: defaultdict[Node, list[Row]] = defaultdict(list)
+        found: defaultdict[Node, list[EdgeRow]] = defaultdict(list)
         for row in rows:
             found[row[2:]].append(row)
         return {node: found[node] for node in wanted & found.keys()}
 
-    async def _to_names(self, names: set[str], hubs: set[str]) -> list[Row]:
+    async def _to_names(self, names: set[str], hubs: set[str]) -> list[EdgeRow]:
         """All edges to these names but to hubs, which are found out on the way: they fill the room."""
         room = ROOM
         while asked := names - hubs:
@@ -213,12 +213,12 @@ def _identified(text: str) -> Iterator[Entity]:
     return (found for kind in IDENTIFIERS if (found := entity(kind, text)))
 
 
-def _shared(ends: Iterable[Row]) -> float:
+def _shared(ends: Iterable[EdgeRow]) -> float:
     """What a path through an entity that these name is worth."""
     return 1 / math.log2(1 + max(1, len({row[0] for row in ends if row[1] != IS})))
 
 
-def _go_on(start: Row, ends: Iterable[Row], shared: float, ways: MutableMapping[str, Ways]) -> None:
+def _go_on(start: EdgeRow, ends: Iterable[EdgeRow], shared: float, ways: MutableMapping[str, Ways]) -> None:
     """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity.
 
     Written down rather than handed back: there are a thousand in a search.

@@ -21,7 +21,7 @@ from outrider.distiller.engines.select import EngineName, calibration_of, engine
 from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.selection import THRESHOLD, Keeping
 from outrider.distiller.token_counter import CountTokens, token_bound, tokens_of
-from outrider.library.location import Place
+from outrider.library.location import Location
 from outrider.nodes.distiller import STEP, Distiller, Frames, context_of, distilled
 from outrider.prompts import load
 from outrider.runtime.threads import run_in_thread
@@ -149,7 +149,7 @@ async def _embedder(services: Services) -> Callable[[], Embedder] | None:
 
 async def own_calibrations(services: Services) -> tuple[Calibration, ...]:
     """What the user fitted; nothing, where the library cannot be read."""
-    local = Place.of(services.settings.library.uri).path
+    local = Location.parse(services.settings.library.uri).path
     if local is not None and not local.exists():  # as most often where nothing was ingested: opening it to learn that takes longer
         return ()
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from outrider.library.record_reader import chunks
+from outrider.library.record_table import chunk_ids
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare
 from outrider.state.model import Model
@@ -161,7 +161,7 @@ async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
         wanted.setdefault(scheme, []).append(value)
     held: dict[str, str] = {}
     for scheme in (scheme for scheme in COLUMNS if scheme in wanted):
-        for values in chunks(wanted[scheme]):
+        for values in chunk_ids(wanted[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
                 held.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
     async for record in _fetched(library, wanted.get("doc", [])):
@@ -170,7 +170,7 @@ async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
 
 
 async def _fetched(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
-    for chunk in chunks(doc_ids):
+    for chunk in chunk_ids(doc_ids):
         for record in await library.fetch(chunk):
             yield record
 

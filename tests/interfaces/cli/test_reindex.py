@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from outrider.interfaces.cli import run
-from outrider.library import edges
 from outrider.library.library import Library
 from outrider.library.reindex import Reindexed
 from outrider.services import Services
@@ -65,7 +64,7 @@ def test_edges_that_are_missing_are_written(library: str, capsys: pytest.Capture
 
     async def broken() -> None:
         opened = await Library.open(library)
-        await edges.remove(opened._connection, [record.doc_id for record in await opened.page(limit=3)])
+        await opened._edges.remove([record.doc_id for record in await opened.page(limit=3)])
         opened.close()
 
     asyncio.run(broken())

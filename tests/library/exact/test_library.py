@@ -13,8 +13,8 @@ from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.library.exact import dictionary
+from outrider.library.exact.hit_reader import StoredRecord
 from outrider.library.exact.pinned_library import Pinned
-from outrider.library.exact.stored_record import Stored
 from outrider.library.library import Library
 from outrider.library.schema import OTHER, TAGS, to_row
 from outrider.state.errors import BadRequest, LibraryError
@@ -161,7 +161,7 @@ def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
     for number in range(60):
         chance = random.Random(f"stored/{number}")
         evaluator = Evaluator(parse(written(query_of(chance), chance), "pubmed").tree)
-        stored = [evaluator.matches(Document(Stored(str(row["record"]), row["text"] and str(row["text"])))) for row in rows]
+        stored = [evaluator.matches(Document(StoredRecord(str(row["record"]), row["text"] and str(row["text"])))) for row in rows]
         assert stored == [evaluator.matches(one) for one in records]
 
 
@@ -169,13 +169,13 @@ async def test_the_dictionary_covers_what_it_says(library: Library) -> None:
     """After a compaction too; what came later is found by reading it."""
     await library.upsert([Paper(doc_id=f"{number}", title=f"hepato{number}") for number in range(20)])
     await library.optimize(force=True)
-    table = await library._pinned()
+    table = await library._open_version()
     assert await dictionary.fragments(table) <= await dictionary.covered(library._connection)
     await library.upsert([Paper(doc_id="new", title="Hepatology"), Paper(doc_id="other", title="xhepat")])
-    assert await dictionary.fragments(await library._pinned()) - await dictionary.covered(library._connection)
+    assert await dictionary.fragments(await library._open_version()) - await dictionary.covered(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti]") == sorted([*map(str, range(20)), "new"])
     await library.optimize(force=True)
-    assert await dictionary.fragments(await library._pinned()) <= await dictionary.covered(library._connection)
+    assert await dictionary.fragments(await library._open_version()) <= await dictionary.covered(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti] NOT hepato1*[ti]") == sorted([*map(str, (0, *range(2, 10))), "new"])
     assert await dictionary.words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
 

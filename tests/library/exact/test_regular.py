@@ -9,8 +9,8 @@ import unicodedata
 from collections import defaultdict
 from itertools import pairwise
 
-from outrider.library.exact.other_words import ODD, irregular, other_words
 from outrider.library.exact.plan import safe
+from outrider.library.schema import ODD, irregular, other_words
 from outrider.state.records import Paper
 from outrider.text.tokens import tokens
 

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from outrider.boolean.occurrences import letters
 from outrider.boolean.relax import AllOf, AnyOf
-from outrider.library.exact.other_words import ODD
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, not_ascii, safe, word_plan
 from outrider.library.filter_sql import literal
 from outrider.library.maintenance import KEEP_BESIDE
-from outrider.library.open_tables import opened
-from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS
+from outrider.library.record_table import open_table
+from outrider.library.schema import EXACT_FIELDS, ODD, OTHER, TAGS
 from outrider.library.text_search import ALL_ROWS
 from outrider.text.tokens import tokens
 
@@ -45,7 +44,7 @@ COMPACT_EVERY = 32
 
 async def words(connection: AsyncConnection, column: str, condition: str) -> list[str]:
     """The column's words that fulfil a condition of SQL over `word`, sorted; also some that no record holds any more."""
-    table = await opened(connection, NAME)
+    table = await open_table(connection, NAME)
     if table is None:
         return []
     asked = table.query().select(["word"]).where(f'"column" = {literal(column)} AND ({condition})').limit(ALL_ROWS)
@@ -96,7 +95,7 @@ async def extend(connection: AsyncConnection, records: AsyncTable) -> bool:
 
 async def cover(connection: AsyncConnection, numbers: Iterable[int]) -> None:
     """Of fragments that hold no other rows than covered ones did, such as those that a compaction made. Only under the lock."""
-    table = await opened(connection, NAME)
+    table = await open_table(connection, NAME)
     new = sorted(set(numbers) - await covered(connection)) if table is not None else []
     if table is None or not new:
         return

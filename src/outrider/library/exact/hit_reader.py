@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.evaluator import Evaluator
-from outrider.library.exact.stored_record import Stored
-from outrider.library.location import Place
+from outrider.library.location import Location
 from outrider.library.schema import FULL, full_records
 from outrider.state.boolean import Node
-from outrider.state.records import Record
+from outrider.state.records import Identifiers, Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +33,7 @@ DENSE = 0.7
 class Reader:
     """Of one tree and the candidates for it."""
 
-    place: Place
+    location: Location
     table: AsyncTable
     tree: Node
     addresses: np.ndarray
@@ -45,7 +44,7 @@ class Reader:
         evaluator, start = Evaluator(self.tree), 0
         async with aclosing(self._blocks(FULL)) as blocks:
             async for block in blocks:
-                with self.place.translated():
+                with self.location.translate_errors():
                     records, places = await asyncio.to_thread(self._judged, evaluator, block)
                 self._share = len(records) / block.num_rows
                 if records:
@@ -55,7 +54,7 @@ class Reader:
     async def count(self) -> int:
         evaluator, total = Evaluator(self.tree), 0
         async for block in self._blocks(JUDGED):
-            with self.place.translated():
+            with self.location.translate_errors():
                 total += sum(await asyncio.to_thread(_matching, evaluator, block.to_pydict()))
         return total
 
@@ -87,7 +86,7 @@ class Reader:
 
         if not len(addresses):
             return None
-        with self.place.translated():
+        with self.location.translate_errors():
             found = await self.table.take_row_ids(addresses.tolist()).select(list(columns)).with_row_id().to_arrow()
         given = found["_rowid"].to_numpy()
         places = np.argsort(given)
@@ -95,4 +94,87 @@ class Reader:
 
 
 def _matching(evaluator: Evaluator, columns: dict[str, list[Any]]) -> list[bool]:
-    return [evaluator.matches(Stored(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
+    return [evaluator.matches(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
+
+
+class StoredRecord:
+    """A record as its row holds it, from the columns `record` and `text`, not validated: most candidates of a scan do not match.
+
+    A `boolean.document.Readable`.
+    """
+
+    __slots__ = ("_fields", "_text")
+
+    def __init__(self, record: str, text: str | None) -> None:
+        from pydantic_core import from_json
+
+        self._fields: dict[str, Any] = from_json(record)
+        self._text = text
+
+    @property
+    def title(self) -> str:
+        return self._string("title")
+
+    @property
+    def abstract(self) -> str:
+        return self._string("abstract")
+
+    @property
+    def description(self) -> str:
+        return self._string("description")
+
+    @property
+    def text(self) -> str:
+        return self._text or ""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        return self._strings("tags")
+
+    @property
+    def authors(self) -> Sequence[str]:
+        return self._strings("authors")
+
+    @property
+    def mesh(self) -> Sequence[str]:
+        return self._strings("mesh")
+
+    @property
+    def year(self) -> int | None:
+        year: int | None = self._fields.get("year")
+        return year
+
+    @property
+    def venue(self) -> str | None:
+        return self._string("venue") or None
+
+    @property
+    def language(self) -> str | None:
+        return self._string("language") or None
+
+    @property
+    def volume(self) -> str | None:
+        return self._string("volume") or None
+
+    @property
+    def issue(self) -> str | None:
+        return self._string("issue") or None
+
+    @property
+    def pages(self) -> str | None:
+        return self._string("pages") or None
+
+    @property
+    def identifiers(self) -> Identifiers:
+        return Identifiers.model_construct(**self._fields.get("identifiers", {}))
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        metadata: dict[str, object] = self._fields.get("metadata", {})
+        return metadata
+
+    def _string(self, name: str) -> str:
+        return self._fields.get(name) or ""
+
+    def _strings(self, name: str) -> Sequence[str]:
+        return self._fields.get(name) or ()

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import printed
 from outrider.boolean.relax import AnyOf
-from outrider.library import record_reader as stored
 from outrider.library.exact.candidates import both, rows, union
 from outrider.library.exact.dictionary import Terms
 from outrider.library.exact.hit_reader import Reader
-from outrider.library.exact.other_words import ODD
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, asks_for_language, planned
 from outrider.library.filter_sql import to_sql
-from outrider.library.schema import OTHER, RANKED
+from outrider.library.record_table import chunk_ids, read_records
+from outrider.library.schema import ODD, OTHER, RANKED
 from outrider.library.text_search import ALL_ROWS, match_query, only_stop_words, searched
 from outrider.state.boolean import WORD_FIELDS, Heading, Node, Not, Pattern, Text, Words, children
 from outrider.state.errors import BadRequest
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-    from outrider.library.location import Place
+    from outrider.library.location import Location
 
 
 FORMAT = "1"
@@ -107,8 +106,8 @@ def _of_pattern(pattern: Pattern) -> Iterator[str]:
 class Pinned:
     """Made by `Library.pin` and `Library.pinned`. `state.systematic.PinnedLibrary`."""
 
-    def __init__(self, place: Place, connection: AsyncConnection, table: AsyncTable, snapshot: Snapshot) -> None:
-        self._place = place
+    def __init__(self, location: Location, connection: AsyncConnection, table: AsyncTable, snapshot: Snapshot) -> None:
+        self._location = location
         self._table = table
         self._snapshot = snapshot
         self._terms = Terms(connection, table)
@@ -127,7 +126,7 @@ class Pinned:
         within = scope(self._snapshot.library, self._snapshot.version, tree)
         held: list[Record] = []
         addresses = await self.candidates(tree, behind(within, after))
-        async with aclosing(Reader(self._place, self._table, tree, addresses).placed()) as blocks:
+        async with aclosing(Reader(self._location, self._table, tree, addresses).placed()) as blocks:
             async for found, _ in blocks:
                 held += found
                 while len(held) >= size:
@@ -137,18 +136,18 @@ class Pinned:
             yield _page(held, within)
 
     async def count(self, tree: Node) -> int:
-        return await Reader(self._place, self._table, tree, await self.candidates(tree)).count()
+        return await Reader(self._location, self._table, tree, await self.candidates(tree)).count()
 
     async def best(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
         """The first hits by BM25 of the tree's words, ties and hits without a score by `doc_id`; the others are not looked at."""
         import numpy as np
 
         addresses = await self.candidates(tree, where=where)
-        with self._place.translated():
+        with self._location.translate_errors():
             by_address = await rank_scores(self._table, tree)
         given = np.array([by_address.get(address, 0.0) for address in addresses.tolist()])
         order = np.argsort(-given, kind="stable")
-        reader = Reader(self._place, self._table, tree, addresses[order])
+        reader = Reader(self._location, self._table, tree, addresses[order])
         found: list[Scored] = []
         async with aclosing(reader.placed()) as blocks:
             async for records, places in blocks:
@@ -160,9 +159,9 @@ class Pinned:
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of the records of these ids that this version holds; computed, as an earlier Outrider may have written another."""
         found: dict[str, str] = {}
-        for chunk in stored.chunks(doc_ids):
-            with self._place.translated():
-                found |= {record.doc_id: record.content_hash() for record in await stored.fetch(self._table, chunk)}
+        for chunk in chunk_ids(doc_ids):
+            with self._location.translate_errors():
+                found |= {record.doc_id: record.content_hash() for record in await read_records(self._table, chunk)}
         return found
 
     def close(self) -> None:
@@ -170,7 +169,7 @@ class Pinned:
 
     async def candidates(self, tree: Node, after: str | None = None, where: Filter | None = None) -> np.ndarray:
         """Addresses (uint64) of all rows that may match, by doc_id; of those behind an id, and of those that fit a filter."""
-        with self._place.translated():
+        with self._location.translate_errors():
             plan = await self._planned(tree)
             found = union([await rows(self._table, await self._terms.looked_up(plan)), await self._unsure()])
             if where is not None:

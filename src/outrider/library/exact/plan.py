@@ -17,10 +17,9 @@ from outrider.boolean.document import Document, normal_doi, qualifier_words
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.occurrences import Matcher, matchers
 from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of, flatten, relax
-from outrider.library.exact.other_words import irregular
 from outrider.library.filter_sql import any_of as sql_any_of
 from outrider.library.filter_sql import literal
-from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS
+from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
 from outrider.text.tokens import CONTINUOUS, tokens

@@ -1,6 +1,6 @@
-"""Which spaces the library has vectors of: a small table beside the records, where one row is current.
+"""Registry of the spaces that the library has vectors of: a small table where one row is current.
 
-A search reads it each time, so that it sees a switch that another process made. Switching over is one commit.
+A search reads it each time, so that it sees a switch by another process. Switching over is one commit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from outrider.library.filter_sql import any_of
 from outrider.library.maintenance import KEEP_BESIDE
-from outrider.library.open_tables import opened
+from outrider.library.record_table import open_table
+from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.embedding import EmbeddingSpace
 
@@ -21,90 +22,91 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 NAME = "spaces"
-"""The table is made with the first space."""
+"""The table is created with the first space."""
 
 State = Literal["current", "building", "retired"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredSpace:
     """One space that the library has vectors of. Retired ones wait to be dropped."""
 
     space: EmbeddingSpace
     state: State
     table: str
-    """Never used twice, so that no handle mistakes a new table for the one it knew."""
+    """Never used twice, so that no handle mistakes a new table for an old one."""
     since: str
     """ISO 8601."""
     index: str = ""
     """Empty while every vector is compared."""
     indexed_rows: int = 0
-    """How many there were when the index was built."""
+    """Number of vectors when the index was built."""
     nprobes: int = 0
     recall: float | None = None
     """Of the index, top 10, measured on the library's own vectors after the build."""
 
 
 class Registry:
+    """The table of spaces, read again only where its version has changed."""
+
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
         self._table: AsyncTable | None = None
-        self._read: tuple[int, tuple[Held, ...]] = (0, ())
+        self._cache: tuple[int, tuple[StoredSpace, ...]] = (0, ())
 
     def close(self) -> None:
         if self._table is not None:
             self._table.close()  # type: ignore[no-untyped-call]
 
-    async def all(self) -> tuple[Held, ...]:
+    async def all(self) -> tuple[StoredSpace, ...]:
         """By date and id."""
-        table = await self._opened()
+        table = await self._open()
         if table is None:
             return ()
         version = int(await table.version())
-        if self._read[0] != version:
-            found = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
-            self._read = (version, tuple(sorted(map(_held, found), key=lambda held: (held.since, held.space.id))))
-        return self._read[1]
+        if self._cache[0] != version:
+            rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
+            spaces = [_parse_row(row) for row in rows]
+            self._cache = (version, tuple(sorted(spaces, key=lambda stored: (stored.since, stored.space.id))))
+        return self._cache[1]
 
-    async def current(self) -> Held | None:
+    async def current(self) -> StoredSpace | None:
         """The oldest, should two writers without a lock have begun at once."""
-        return next((held for held in await self.all() if held.state == "current"), None)
+        return next((stored for stored in await self.all() if stored.state == "current"), None)
 
-    async def add(self, held: Held) -> Held:
-        """What stands under its id afterwards: another process may have been first."""
-        table = await self._connection.create_table(NAME, schema=schema(), exist_ok=True)
-        await table.merge_insert("id").when_not_matched_insert_all().execute(_rows([held]))
-        return next(other for other in await self.all() if other.space.id == held.space.id)
+    async def add(self, new: StoredSpace) -> StoredSpace:
+        """The entry under this space's id afterwards: another process may have been first."""
+        table = await self._connection.create_table(NAME, schema=_build_schema(), exist_ok=True)
+        await table.merge_insert("id").when_not_matched_insert_all().execute(_build_rows([new]))
+        return next(stored for stored in await self.all() if stored.space.id == new.space.id)
 
-    async def put(self, *held: Held) -> None:
-        """New states of spaces that are there, in one commit."""
-        table = await self._opened()
-        assert table is not None  # noqa: S101 - a space that is there has a row
-        await table.merge_insert("id").when_matched_update_all().execute(_rows(held))
+    async def put(self, *spaces: StoredSpace) -> None:
+        """Write new states of known spaces, in one commit."""
+        table = await self._open()
+        assert table is not None  # noqa: S101 - a known space has a row
+        await table.merge_insert("id").when_matched_update_all().execute(_build_rows(spaces))
 
-    async def forget(self, held: Held) -> None:
+    async def forget(self, stored: StoredSpace) -> None:
         """The row first: a table without a row is only waste, a row without its table would be an error."""
-        table = await self._opened()
+        table = await self._open()
         assert table is not None  # noqa: S101 - as above
-        await table.delete(any_of("id", [held.space.id]))
-        if await opened(self._connection, held.table) is not None:
-            await self._connection.drop_table(held.table)
+        await table.delete(any_of("id", [stored.space.id]))
+        if await open_table(self._connection, stored.table) is not None:
+            await self._connection.drop_table(stored.table)
 
     async def compact(self) -> None:
-        table = await self._opened()
+        table = await self._open()
         if table is not None:
             await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
-    async def _opened(self) -> AsyncTable | None:
+    async def _open(self) -> AsyncTable | None:
         if self._table is None:
-            self._table = await opened(self._connection, NAME)
+            self._table = await open_table(self._connection, NAME)
         return self._table
 
 
-def schema() -> pa.Schema:
+def _build_schema() -> pa.Schema:
     import pyarrow as pa
-
-    from outrider.library.schema import PRIMARY_KEY
 
     texts = [pa.field(name, pa.string(), nullable=False) for name in ("space", "state", "table", "since", "index")]
     return pa.schema(
@@ -118,13 +120,13 @@ def schema() -> pa.Schema:
     )
 
 
-def _rows(held: Sequence[Held]) -> pa.Table:
+def _build_rows(spaces: Sequence[StoredSpace]) -> pa.Table:
     import pyarrow as pa
 
-    rows = [asdict(one) | {"id": one.space.id, "space": one.space.model_dump_json()} for one in held]
-    return pa.Table.from_pylist(rows, schema=schema())
+    rows = [asdict(stored) | {"id": stored.space.id, "space": stored.space.model_dump_json()} for stored in spaces]
+    return pa.Table.from_pylist(rows, schema=_build_schema())
 
 
-def _held(row: dict[str, object]) -> Held:
-    said = {name: value for name, value in row.items() if name not in ("id", "space")}
-    return Held(space=EmbeddingSpace.model_validate_json(str(row["space"])), **said)  # type: ignore[arg-type] # as `_rows` wrote it
+def _parse_row(row: dict[str, object]) -> StoredSpace:
+    fields = {name: value for name, value in row.items() if name not in ("id", "space")}
+    return StoredSpace(space=EmbeddingSpace.model_validate_json(str(row["space"])), **fields)  # type: ignore[arg-type] # as `_build_rows` wrote it

@@ -1,4 +1,4 @@
-"""All that a library knows about its vectors. Methods that write without waiting for the library's lock say so."""
+"""The vectors of a library: embedding, search, maintenance and counts, over the current space and those being built."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.library import maintenance as upkeep
-from outrider.library import record_reader as reading
+from outrider.library import maintenance
 from outrider.library.filter_sql import any_of
-from outrider.library.location import Place
-from outrider.library.open_tables import opened
+from outrider.library.lance_errors import retry_conflicts
+from outrider.library.location import Location
+from outrider.library.record_table import open_table, read_columns
 from outrider.library.text_search import ALL_ROWS
-from outrider.library.vectors import consistency as checking
-from outrider.library.vectors import index
-from outrider.library.vectors import write as writing
-from outrider.library.vectors.registry import Held, Registry, State
-from outrider.library.vectors.search import Near, nearest
-from outrider.library.vectors.write import Embedded, vector_schema
+from outrider.library.vectors import index, write
+from outrider.library.vectors.registry import Registry, State, StoredSpace
+from outrider.library.vectors.search import Near, search
+from outrider.library.vectors.write import Embedded
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter
@@ -35,13 +33,15 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-SHOWN_CHARS = 24
+VALUE_CHARS = 24
 TABLES = "vectors_"
 DROPPED_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class VectorsInfo:
+    """Counts of a library's vectors, as `outrider library info` shows them."""
+
     model: str
     dimension: int
     vectors: int
@@ -52,13 +52,15 @@ class VectorsInfo:
     recall: float | None
     """Of the index, top 10, measured on the library's own vectors when it was built."""
     building: dict[str, int]
-    """Vectors by model, of reindexes to other models that have not ended: running, or interrupted and waiting to go on."""
+    """Vectors by model, of reindexes to other models that have not ended: running, or interrupted and resumable."""
 
 
 class Vectors:
-    def __init__(self, place: Place, connection: AsyncConnection) -> None:
+    """One vector a record, all of one model. Methods that write without waiting for the library's lock say so."""
+
+    def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self.registry = Registry(connection)
-        self._place = place
+        self._location = location
         self._connection = connection
         self._tables: dict[str, AsyncTable] = {}
 
@@ -68,213 +70,205 @@ class Vectors:
         self._tables.clear()
         self.registry.close()
 
+    async def table(self, stored: StoredSpace) -> AsyncTable:
+        if stored.table not in self._tables:
+            self._tables[stored.table] = await self._connection.open_table(stored.table)
+        return self._tables[stored.table]
+
     async def space(self) -> EmbeddingSpace | None:
-        held = await self.registry.current()
-        return None if held is None else held.space
+        current = await self.registry.current()
+        return None if current is None else current.space
 
-    async def table(self, held: Held) -> AsyncTable:
-        if held.table not in self._tables:
-            self._tables[held.table] = await self._connection.open_table(held.table)
-        return self._tables[held.table]
-
-    async def count(self) -> int:
-        """Of the current space's vectors."""
-        held = await self.registry.current()
-        return 0 if held is None else await (await self.table(held)).count_rows()
-
-    async def ids(self, held: Held) -> pa.Table:
-        """`doc_id` and `content_hash` of every row."""
-        table = await self.table(held)
-        return await table.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
-
-    async def fitting(self, space: EmbeddingSpace) -> Held | None:
-        """The current space, None where there is none; `EmbeddingSpaceMismatch` where it is another than `space`."""
-        held = await self.registry.current()
-        if held is not None and held.space.id != space.id:
+    async def matching_space(self, space: EmbeddingSpace) -> StoredSpace | None:
+        """The current space, None where there is none; `EmbeddingSpaceMismatch` where it differs from `space`."""
+        current = await self.registry.current()
+        if current is not None and current.space.id != space.id:
             raise EmbeddingSpaceMismatch(
-                f"the library at {self._place.shown} has vectors of {held.space.model_name}, which do not compare with those of "
-                f"{space.model_name} ({_differences(held.space, space)}); use the library's model, or embed all records with the other "
-                f"one: {upkeep.REINDEX} --model {space.model_name}"
+                f"the library at {self._location.address} has vectors of {current.space.model_name}, which do not compare with those of "
+                f"{space.model_name} ({_format_differences(current.space, space)}); use the library's model, or embed all records with the "
+                f"other one: {maintenance.REINDEX} --model {space.model_name}"
             )
-        return held
+        return current
 
     async def nearest(self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None, limit: int, *, exact: bool) -> list[Near]:
-        held = await self._searchable(space)
+        """As `search.search`; `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space."""
+        stored = await self._searchable_space(space)
         try:
-            return await nearest(await self.table(held), held, vector, where, limit, exact=exact)
+            return await search(await self.table(stored), stored, vector, where, limit, exact=exact)
         except (RuntimeError, OSError, ValueError):
-            now = await self._searchable(space)  # another process switched over, and dropped what was being read
-            if now.table == held.table:
+            latest = await self._searchable_space(space)  # another process may have switched over, and dropped the table
+            if latest.table == stored.table:
                 raise
-            return await nearest(await self.table(now), now, vector, where, limit, exact=exact)
+            return await search(await self.table(latest), latest, vector, where, limit, exact=exact)
 
-    async def _searchable(self, space: EmbeddingSpace) -> Held:
-        held = await self.fitting(space)
-        if held is None:
-            raise NoVectors(f"the records of the library at {self._place.shown} were never embedded; embed them with: {upkeep.REINDEX}")
-        return held
+    async def _searchable_space(self, space: EmbeddingSpace) -> StoredSpace:
+        stored = await self.matching_space(space)
+        if stored is None:
+            raise NoVectors(
+                f"the records of the library at {self._location.address} were never embedded; embed them with: {maintenance.REINDEX}"
+            )
+        return stored
 
     async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None) -> Embedded:
-        """Holds the lock to write, not while the model works."""
-        texts = await asyncio.to_thread(writing.texts_of, records)
+        """Waits for the lock to write, not while the model works."""
+        texts = await asyncio.to_thread(write.hash_texts, records)
         if not texts:
             return Embedded()
         space = await asyncio.to_thread(lambda: embedder.space)
-        with self._place.translated():
-            held = await self.fitting(space)
-            kept = await writing.known(await self.table(held), texts) if held else frozenset[str]()
-        batch = await writing.made(texts, kept, embedder, progress)
-        if held is None and not batch.rows:
-            return batch.done
-        held = held or await self._begun(space)
-        async with self._place.changing():
-            held = await self.fitting(space) or held
-            table = await self.table(held)
-            await self._place.committed(lambda: writing.write(table, batch))
-        return batch.done
+        with self._location.translate_errors():
+            stored = await self.matching_space(space)
+            reusable = await write.find_reusable(await self.table(stored), texts) if stored else frozenset[str]()
+        batch = await write.embed_batch(texts, reusable, embedder, progress)
+        if stored is None and not batch.rows:
+            return batch.report()
+        if stored is None:  # this space becomes the current one, unless another process was first
+            async with self._location.write():
+                stored = await self.matching_space(space) or await self.create_space(space, "current")
+        async with self._location.write():
+            table = await self.table(await self.matching_space(space) or stored)
+            await retry_conflicts(lambda: write.write_batch(table, batch))
+        return batch.report()
 
-    async def _begun(self, space: EmbeddingSpace) -> Held:
-        """Makes this space the current one, where there was none."""
-        async with self._place.changing():
-            return await self.fitting(space) or await self.made(space, "current")
-
-    async def made(self, space: EmbeddingSpace, state: State) -> Held:
-        """A new table for a space, with its row; only under the lock."""
+    async def create_space(self, space: EmbeddingSpace, state: State) -> StoredSpace:
+        """A new table for a space, with its row in the registry; only under the lock."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        held = Held(space, state, f"{TABLES}{space.id}_{uuid.uuid4().hex[:8]}", now)
-        table = await self._connection.create_table(held.table, schema=vector_schema(space.dimension))
-        await index.ensure_scalars(table)
-        return await self._place.committed(lambda: self.registry.add(held))
+        stored = StoredSpace(space, state, f"{TABLES}{space.id}_{uuid.uuid4().hex[:8]}", now)
+        table = await self._connection.create_table(stored.table, schema=write.build_schema(space.dimension))
+        await index.ensure_scalar_indexes(table)
+        return await retry_conflicts(lambda: self.registry.add(stored))
 
-    async def put(self, *held: Held) -> None:
-        """New states of spaces, in one commit."""
-        await self._place.committed(lambda: self.registry.put(*held))
+    async def put(self, *spaces: StoredSpace) -> None:
+        """Write new states of spaces, in one commit."""
+        await retry_conflicts(lambda: self.registry.put(*spaces))
 
-    async def forget(self, held: Held) -> None:
-        self._tables.pop(held.table, None)
-        await self._place.committed(lambda: self.registry.forget(held))
+    async def forget(self, stored: StoredSpace) -> None:
+        self._tables.pop(stored.table, None)
+        await retry_conflicts(lambda: self.registry.forget(stored))
 
-    async def building(self) -> list[Held]:
-        return [held for held in await self.registry.all() if held.state == "building"]
+    async def count(self) -> int:
+        """Of the current space's vectors."""
+        current = await self.registry.current()
+        return 0 if current is None else await (await self.table(current)).count_rows()
 
-    async def counts(self, spaces: Sequence[Held]) -> dict[str, int]:
-        """Vectors by model."""
+    async def building(self) -> list[StoredSpace]:
+        return [stored for stored in await self.registry.all() if stored.state == "building"]
+
+    async def count_by_model(self, spaces: Sequence[StoredSpace]) -> dict[str, int]:
         counts: Counter[str] = Counter()
-        for held in spaces:
-            table = await opened(self._connection, held.table)  # None where another process has just dropped it
-            counts[held.space.model_name] += await table.count_rows() if table is not None else 0
+        for stored in spaces:
+            table = await open_table(self._connection, stored.table)  # None where another process has just dropped it
+            counts[stored.space.model_name] += await table.count_rows() if table is not None else 0
         return dict(counts)
 
     async def sweep(self) -> None:
-        """Drop what nobody will ask for again: retired spaces, and tables that no space lists. Only under the lock."""
-        for held in await self.registry.all():
-            if held.state == "retired":
-                await self.forget(held)
-        if self._place.path is not None:  # without a lock, another process may be about to list its new table
-            listed = {held.table for held in await self.registry.all()}
+        """Drop retired spaces, and tables that no space lists. Only under the lock."""
+        for stored in await self.registry.all():
+            if stored.state == "retired":
+                await self.forget(stored)
+        if self._location.path is not None:  # without a lock, another process may be about to list its new table
+            listed = {stored.table for stored in await self.registry.all()}
             for name in (await self._connection.list_tables()).tables:
                 if name.startswith(TABLES) and name not in listed:
                     await self._connection.drop_table(name)
 
     async def abandon(self, keep: str) -> dict[str, int]:
-        """Drop what was built of other spaces than `keep`; vectors by model. Only under the lock."""
-        others = [held for held in await self.building() if held.space.id != keep]
-        dropped = await self.counts(others)
-        for held in others:
-            await self.forget(held)
+        """Drop spaces being built, except the one of the id `keep`; vectors by model. Only under the lock."""
+        others = [stored for stored in await self.building() if stored.space.id != keep]
+        dropped = await self.count_by_model(others)
+        for stored in others:
+            await self.forget(stored)
         return dropped
 
-    async def strangers(self, held: Held, records: AsyncTable) -> set[str]:
+    async def read_ids(self, stored: StoredSpace) -> pa.Table:
+        """`doc_id` and `content_hash` of every row."""
+        table = await self.table(stored)
+        return await table.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
+
+    async def find_strangers(self, stored: StoredSpace, records: AsyncTable) -> set[str]:
         """Ids that have a vector and no record."""
         known = await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow()
-        there = await self.ids(held)
-        return set((await asyncio.to_thread(there.join, known, "doc_id", join_type="left anti"))["doc_id"].to_pylist())
+        embedded = await self.read_ids(stored)
+        return set((await asyncio.to_thread(embedded.join, known, "doc_id", join_type="left anti"))["doc_id"].to_pylist())
 
-    async def drop(self, held: Held, doc_ids: Collection[str]) -> None:
-        """Only under the lock."""
-        table, listed = await self.table(held), sorted(doc_ids)
+    async def drop(self, stored: StoredSpace, doc_ids: Collection[str]) -> None:
+        """Remove these vectors of a space. Only under the lock."""
+        table, listed = await self.table(stored), sorted(doc_ids)
         for start in range(0, len(listed), DROPPED_AT_ONCE):
             condition = any_of("doc_id", listed[start : start + DROPPED_AT_ONCE])
-            await self._place.committed(partial(table.delete, condition))
+            await retry_conflicts(partial(table.delete, condition))
 
     async def follow(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
-        """Before these are written: vectors of what they no longer say go. Only under the lock."""
-        held = await self.registry.current()
-        if held is not None:
-            await writing.follow(await self.table(held), records, hashes)
+        """Remove outdated vectors of records that are about to be written. Only under the lock."""
+        current = await self.registry.current()
+        if current is not None:
+            await write.follow(await self.table(current), records, hashes)
 
     async def remove(self, doc_ids: Sequence[str]) -> None:
-        """Only under the lock."""
-        held = await self.registry.current()
-        if held is not None:
-            await (await self.table(held)).delete(any_of("doc_id", doc_ids))
+        """Remove the current vectors of these records. Only under the lock."""
+        current = await self.registry.current()
+        if current is not None:
+            await (await self.table(current)).delete(any_of("doc_id", doc_ids))
 
     async def optimize(self, *, force: bool) -> None:
         """Fold new vectors in, compact, build the index where it is due. Only under the lock."""
-        held = await self.registry.current()
-        if held is None:
+        current = await self.registry.current()
+        if current is None:
             return
-        table = await self.table(held)
-        await index.ensure_scalars(table)
-        if force or await upkeep.due(table):
-            await self.tended(held)
-            await self._place.committed(self.registry.compact)
+        table = await self.table(current)
+        await index.ensure_scalar_indexes(table)
+        if force or await maintenance.due(table):
+            await self.maintain(current)
+            await retry_conflicts(self.registry.compact)
 
-    async def tended(self, held: Held) -> Held:
-        """With an index that fits its size and covers all its vectors."""
-        table = await self.table(held)
-        await self._place.committed(lambda: table.optimize(cleanup_older_than=upkeep.KEEP_BESIDE))
-        if not await index.due(table, held):
-            return held
+    async def maintain(self, stored: StoredSpace) -> StoredSpace:
+        """Compact a space and, where due, build its index; the space as it is then. Only under the lock."""
+        table = await self.table(stored)
+        await retry_conflicts(lambda: table.optimize(cleanup_older_than=maintenance.KEEP_BESIDE))
+        if not await index.due(table, stored):
+            return stored
         built = await index.build(table)
-        indexed = replace(held, index=built.index, indexed_rows=built.rows, nprobes=built.nprobes, recall=built.recall)
+        indexed = replace(stored, index=built.index, indexed_rows=built.rows, nprobes=built.nprobes, recall=built.recall)
         await self.put(indexed)
         return indexed
 
     async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
         """Of those that have a vector."""
-        held = await self.registry.current()
-        if held is None:
+        current = await self.registry.current()
+        if current is None:
             return {}
-        rows = reading.columns_of(await self.table(held), doc_ids, ["doc_id", "tokens", "tokens_of"])
+        rows = read_columns(await self.table(current), doc_ids, ["doc_id", "tokens", "tokens_of"])
         return {row["doc_id"]: TokensRead(tokens=row["tokens"], of=row["tokens_of"]) async for row in rows}
 
-    async def problems(self, records: AsyncTable) -> tuple[str, ...]:
-        """What is wrong and what mends it; `records` must stand at one version."""
-        held = await self.registry.current()
-        if held is None:
-            return ()
-        return tuple([problem async for problem in checking.problems(records, await self.table(held), held.space.model_name)])
-
     async def info(self, records: AsyncTable) -> VectorsInfo | None:
-        held = await self.registry.current()
-        if held is None:
+        """None where the records were never embedded."""
+        current = await self.registry.current()
+        if current is None:
             return None
         known = await records.query().select(["doc_id"]).limit(ALL_ROWS).to_arrow()
-        there = await self.ids(held)
-        without = await asyncio.to_thread(known.join, there, "doc_id", join_type="left anti")
+        embedded = await self.read_ids(current)
+        without = await asyncio.to_thread(known.join, embedded, "doc_id", join_type="left anti")
         return VectorsInfo(
-            model=held.space.model_name,
-            dimension=held.space.dimension,
-            vectors=there.num_rows,
+            model=current.space.model_name,
+            dimension=current.space.dimension,
+            vectors=embedded.num_rows,
             without=without.num_rows,
-            index=held.index or "exact",
-            recall=held.recall,
-            building=await self.counts(await self.building()),
+            index=current.index or "exact",
+            recall=current.recall,
+            building=await self.count_by_model(await self.building()),
         )
 
 
-def _differences(held: EmbeddingSpace, other: EmbeddingSpace) -> str:
-    """`the library's dimension is 384, the other's 1024`, of what decides whether vectors compare."""
-    one, two = held.model_dump(), other.model_dump()
+def _format_differences(own: EmbeddingSpace, other: EmbeddingSpace) -> str:
+    """`the library's dimension is 384, the other's 1024`, of the fields that decide whether vectors compare."""
+    values, others = own.model_dump(), other.model_dump()
     return ", ".join(
-        f"the library's {name.replace('_', ' ')} is {_short(one[name])}, the other's {_short(two[name])}"
-        for name in sorted(one)
-        if one[name] != two[name] and name not in EmbeddingSpace.NOT_IDENTITY
+        f"the library's {name.replace('_', ' ')} is {_shorten(values[name])}, the other's {_shorten(others[name])}"
+        for name in sorted(values)
+        if values[name] != others[name] and name not in EmbeddingSpace.NOT_IDENTITY
     )
 
 
-def _short(value: object) -> str:
-    """A digest is told by its beginning."""
+def _shorten(value: object) -> str:
+    """A digest is shown by its beginning."""
     text = repr(value) if isinstance(value, str) and not value.startswith("sha256:") else str(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+    return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}..."

@@ -1,8 +1,7 @@
-"""A vector's row: what was embedded, how much of it the model read, and copies of all columns that filters know.
+"""Writing of vectors: embedding of records, their rows, and updates of stored rows.
 
-With these copies a filter applies before the nearest are chosen, not after.
-
-Records to rows of vectors: what is embedded anew, what keeps its vector, what cannot have one.
+A row holds the vector, a hash of the embedded text, the number of tokens that the model read, and copies of all columns that filters
+know. With these copies a filter applies before the nearest are chosen, not after.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from outrider.library import record_reader as reading
 from outrider.library import schema
 from outrider.library.filter_sql import any_of
+from outrider.library.record_table import read_columns, read_content_hashes
 from outrider.library.schema import arrow_schema, to_row
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
 from outrider.state.errors import BadVectors
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.table import AsyncTable
 
-
 VECTOR = "vector"
+NO_TEXT = "holds no text to embed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """`vector` has shape (d,), float32."""
+class VectorRow:
+    """A record with its vector of shape (d,), float32."""
 
     record: Record
     content_hash: str
@@ -45,7 +44,7 @@ class Row:
 
 
 def document_text(record: Record) -> str:
-    """What is embedded of a record: all its text, never cut into pieces. Empty where there is none."""
+    """The text of a record that is embedded: all of it, never cut into pieces. Empty where there is none."""
     return "\n\n".join(part for part in (record.title, record.full_text()) if part.strip())
 
 
@@ -53,7 +52,7 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def vector_schema(dimension: int) -> pa.Schema:
+def build_schema(dimension: int) -> pa.Schema:
     import pyarrow as pa
 
     copied = [field for field in arrow_schema("") if field.name in FIELDS or field.name == "content_hash"]
@@ -68,27 +67,25 @@ def vector_schema(dimension: int) -> pa.Schema:
     )
 
 
-def to_table(rows: Sequence[Row], dimension: int) -> pa.Table:
+def to_table(rows: Sequence[VectorRow], dimension: int) -> pa.Table:
+    """Rows with the columns of `build_schema`."""
     import numpy as np
     import pyarrow as pa
 
-    columns = vector_schema(dimension)
-    said = [
+    columns = build_schema(dimension)
+    values = [
         to_row(row.record, row.content_hash) | {"text_hash": row.text_hash, "tokens": row.read.tokens, "tokens_of": row.read.of}
         for row in rows
     ]
     flat = np.concatenate([row.vector for row in rows]).astype(np.float32, copy=False)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=columns.field(VECTOR).type)
-    table = pa.Table.from_pylist(said, schema=columns.remove(columns.get_field_index(VECTOR)))
+    table = pa.Table.from_pylist(values, schema=columns.remove(columns.get_field_index(VECTOR)))
     return table.append_column(columns.field(VECTOR), vectors)
-
-
-NO_TEXT = "holds no text to embed"
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What became of a batch. `embedded` and `reused` count vectors, `cut` those of texts longer than the model's context."""
+    """Counts of a batch: `embedded` and `reused` vectors, and `cut` those of texts longer than the model's context."""
 
     embedded: int = 0
     reused: int = 0
@@ -98,8 +95,8 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A record on its way to a vector."""
+class HashedText:
+    """A record with its text to embed, and the hashes of both."""
 
     record: Record
     text: str
@@ -108,84 +105,83 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Refusal:
     """A record that cannot have a vector."""
 
-    text: Text
-    why: str
+    text: HashedText
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is to be written: new rows, rows that keep their vector, and what must have none."""
+    """Rows to write, records that keep their vector, and records that must have none."""
 
-    rows: tuple[Row, ...]
-    kept: tuple[Text, ...]
-    refused: tuple[Refused, ...]
+    rows: tuple[VectorRow, ...]
+    reused: tuple[HashedText, ...]
+    refused: tuple[Refusal, ...]
 
-    @property
-    def done(self) -> Embedded:
+    def report(self) -> Embedded:
         cut = sum(is_cut(row.read) for row in self.rows)
-        return Embedded(len(self.rows), len(self.kept), cut, {one.text.record.doc_id: one.why for one in self.refused})
+        return Embedded(len(self.rows), len(self.reused), cut, {one.text.record.doc_id: one.reason for one in self.refused})
 
-    def only(self, hashes: Mapping[str, str]) -> Batch:
-        """What still is as these content hashes say: a record that was changed or removed meanwhile is left out."""
+    def select_current(self, hashes: Mapping[str, str]) -> Batch:
+        """Only records with these content hashes: those that were changed or removed meanwhile are left out."""
 
-        def stands(record: Record, content: str) -> bool:
+        def is_current(record: Record, content: str) -> bool:
             return hashes.get(record.doc_id) == content
 
         return Batch(
-            tuple(row for row in self.rows if stands(row.record, row.content_hash)),
-            tuple(text for text in self.kept if stands(text.record, text.content_hash)),
-            tuple(one for one in self.refused if stands(one.text.record, one.text.content_hash)),
+            tuple(row for row in self.rows if is_current(row.record, row.content_hash)),
+            tuple(text for text in self.reused if is_current(text.record, text.content_hash)),
+            tuple(one for one in self.refused if is_current(one.text.record, one.text.content_hash)),
         )
 
 
-def texts_of(records: Sequence[Record]) -> list[Text]:
+def hash_texts(records: Sequence[Record]) -> list[HashedText]:
     """Of several records with one id the last counts. `BadRequest` for text that is no Unicode text."""
     latest = {record.doc_id: record for record in records}
     hashed = [(record, schema.content_hash(record), document_text(record)) for record in latest.values()]
-    return [Text(record, text, content, text_hash(text)) for record, content, text in hashed]
+    return [HashedText(record, text, content, text_hash(text)) for record, content, text in hashed]
 
 
-async def known(table: AsyncTable, texts: Sequence[Text]) -> frozenset[str]:
-    """Ids of the records whose very text the table has a vector of."""
+async def find_reusable(table: AsyncTable, texts: Sequence[HashedText]) -> frozenset[str]:
+    """Ids of the records of which the table has a vector of this very text."""
     wanted = {text.record.doc_id: text.text_hash for text in texts}
-    rows = reading.columns_of(table, list(wanted), ["doc_id", "text_hash"])
+    rows = read_columns(table, list(wanted), ["doc_id", "text_hash"])
     return frozenset([row["doc_id"] async for row in rows if row["text_hash"] == wanted[row["doc_id"]]])
 
 
-async def made(texts: Sequence[Text], kept: frozenset[str], embedder: TextEmbedder, progress: OnCount | None) -> Batch:
-    """Vectors of all texts but those `kept`. Raises `ModelError`; touches no table."""
-    new = [text for text in texts if text.text and text.record.doc_id not in kept]
-    results = await in_thread(embedder, [text.text for text in new], progress) if new else []
+async def embed_batch(texts: Sequence[HashedText], reusable: frozenset[str], embedder: TextEmbedder, progress: OnCount | None) -> Batch:
+    """Vectors of all texts but those of the ids `reusable`. Raises `ModelError`; touches no table."""
+    new = [text for text in texts if text.text and text.record.doc_id not in reusable]
+    results = await embed_in_thread(embedder, [text.text for text in new], progress) if new else []
     rows = []
-    refused = [Refused(text, NO_TEXT) for text in texts if not text.text]
+    refused = [Refusal(text, NO_TEXT) for text in texts if not text.text]
     for text, result in zip(new, results, strict=True):
-        if problem := _problem(result, embedder.space):
-            refused.append(Refused(text, problem))
+        if problem := _find_problem(result, embedder.space):
+            refused.append(Refusal(text, problem))
         elif result.vector is not None:
-            rows.append(Row(text.record, text.content_hash, text.text_hash, result.vector, result.read))
-    return Batch(tuple(rows), tuple(text for text in texts if text.record.doc_id in kept), tuple(refused))
+            rows.append(VectorRow(text.record, text.content_hash, text.text_hash, result.vector, result.read))
+    return Batch(tuple(rows), tuple(text for text in texts if text.record.doc_id in reusable), tuple(refused))
 
 
 def is_cut(read: TokensRead) -> bool:
     return read.tokens is not None and read.of is not None and read.tokens < read.of
 
 
-async def in_thread(embedder: TextEmbedder, texts: Sequence[str], progress: OnCount | None) -> list[EmbeddedText]:
+async def embed_in_thread(embedder: TextEmbedder, texts: Sequence[str], progress: OnCount | None) -> list[EmbeddedText]:
     """`progress` is called on the event loop. A cancelled call stops the model at its next batch, so that Ctrl-C does not wait."""
     loop = asyncio.get_running_loop()
     stopped = threading.Event()
 
-    def told(done: int, of: int) -> None:
+    def report(count: int, total: int) -> None:
         if stopped.is_set():
             raise asyncio.CancelledError
         if progress is not None:
-            loop.call_soon_threadsafe(progress, done, of)
+            loop.call_soon_threadsafe(progress, count, total)
 
     try:
-        results = await asyncio.to_thread(embedder.embed_each, texts, "document", told)
+        results = await asyncio.to_thread(embedder.embed_each, texts, "document", report)
     finally:
         stopped.set()
     if len(results) != len(texts):
@@ -193,7 +189,8 @@ async def in_thread(embedder: TextEmbedder, texts: Sequence[str], progress: OnCo
     return results
 
 
-def _problem(result: EmbeddedText, space: EmbeddingSpace) -> str:
+def _find_problem(result: EmbeddedText, space: EmbeddingSpace) -> str:
+    """Why this vector cannot be stored; empty where it can."""
     import numpy as np
 
     if (vector := result.vector) is None:
@@ -205,49 +202,46 @@ def _problem(result: EmbeddedText, space: EmbeddingSpace) -> str:
     return "" if vector.any() else f"{space.model_name} gave a vector of zeros"
 
 
-async def write(table: AsyncTable, batch: Batch) -> None:
+async def write_batch(table: AsyncTable, batch: Batch) -> None:
     """One commit for the rows; a record that cannot have a vector loses an older one. Only under the library's lock."""
     stale = any_of("doc_id", [one.text.record.doc_id for one in batch.refused])
     if batch.refused and await table.count_rows(stale):
         await table.delete(stale)
-    rows = (*batch.rows, *await refreshed(table, batch.kept))
-    if rows:
-        await merge(table, rows)
+    await _merge_rows(table, (*batch.rows, *await _refresh_rows(table, batch.reused)))
 
 
-async def merge(table: AsyncTable, rows: Sequence[Row]) -> None:
-    dimension = rows[0].vector.shape[0]
-    made = await asyncio.to_thread(to_table, rows, dimension)
-    await table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all().execute(made)
+async def follow(table: AsyncTable, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
+    """Make the rows agree with records that are about to be written: one whose text has changed loses its vector.
+
+    Nothing is left to do where they were embedded before.
+    """
+    rows = read_columns(table, [record.doc_id for record in records], ["doc_id", "content_hash", "text_hash"])
+    outdated = {row["doc_id"]: row["text_hash"] async for row in rows if row["content_hash"] != hashes[row["doc_id"]]}
+    texts = hash_texts([record for record in records if record.doc_id in outdated])
+    stale = [text.record.doc_id for text in texts if text.text_hash != outdated[text.record.doc_id]]
+    if stale:
+        await table.delete(any_of("doc_id", stale))
+    await _merge_rows(table, await _refresh_rows(table, texts))
 
 
-async def refreshed(table: AsyncTable, texts: Sequence[Text]) -> list[Row]:
-    """Rows of records whose text is the same but something else is not, with the vector that they have."""
+async def _refresh_rows(table: AsyncTable, texts: Sequence[HashedText]) -> list[VectorRow]:
+    """Rows of records whose text is unchanged but something else is not, with their stored vector."""
     import numpy as np
 
     by_id = {text.record.doc_id: text for text in texts}
-    held = {row["doc_id"]: row["content_hash"] async for row in reading.columns_of(table, list(by_id), ["doc_id", "content_hash"])}
-    changed = [doc_id for doc_id, content in held.items() if content != by_id[doc_id].content_hash]
+    stored = await read_content_hashes(table, list(by_id))
+    changed = [doc_id for doc_id, content in stored.items() if content != by_id[doc_id].content_hash]
     rows = []
-    async for row in reading.columns_of(table, changed, ["doc_id", "text_hash", "tokens", "tokens_of", VECTOR]):
+    async for row in read_columns(table, changed, ["doc_id", "text_hash", "tokens", "tokens_of", VECTOR]):
         text = by_id[row["doc_id"]]
         if row["text_hash"] == text.text_hash:
             read = TokensRead(tokens=row["tokens"], of=row["tokens_of"])
             vector = np.asarray(row[VECTOR], dtype=np.float32)
-            rows.append(Row(text.record, text.content_hash, text.text_hash, vector, read))
+            rows.append(VectorRow(text.record, text.content_hash, text.text_hash, vector, read))
     return rows
 
 
-async def follow(table: AsyncTable, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
-    """Make the rows agree with records that are about to be written: one whose text is another loses its vector.
-
-    Nothing is left to do where they were embedded before.
-    """
-    rows = reading.columns_of(table, [record.doc_id for record in records], ["doc_id", "content_hash", "text_hash"])
-    held = {row["doc_id"]: row["text_hash"] async for row in rows if row["content_hash"] != hashes[row["doc_id"]]}
-    texts = texts_of([record for record in records if record.doc_id in held])
-    stale = [text.record.doc_id for text in texts if text.text_hash != held[text.record.doc_id]]
-    if stale:
-        await table.delete(any_of("doc_id", stale))
-    if fresh := await refreshed(table, texts):
-        await merge(table, fresh)
+async def _merge_rows(table: AsyncTable, rows: Sequence[VectorRow]) -> None:
+    if rows:
+        new = await asyncio.to_thread(to_table, rows, rows[0].vector.shape[0])
+        await table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all().execute(new)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from outrider.library import location as place
+from outrider.library import location
+from outrider.library.lance_errors import DELAY_S, ShutdownDelay
 from outrider.library.library import Library
-from outrider.library.shutdown import DELAY_S, ShutdownDelay
 
 
 @pytest.fixture
 def delay(monkeypatch: pytest.MonkeyPatch) -> ShutdownDelay:
     made = ShutdownDelay()
     monkeypatch.setattr("atexit.register", lambda _: None)
-    monkeypatch.setattr(place, "SHUTDOWN_DELAY", made)
+    monkeypatch.setattr(location, "SHUTDOWN_DELAY", made)
     return made
 
 

@@ -1,14 +1,11 @@
-"""Names of versions of the records, which are kept from then on.
-
-Opening one version of the library, and what identifies it.
-"""
+"""Versions of the records: tags that keep them, opening one, and its snapshot."""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import TYPE_CHECKING
 
-from outrider.library.location import TABLE, Place
+from outrider.library.location import TABLE, Location
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.systematic import Snapshot
 
@@ -16,15 +13,18 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
+TOKENIZER = f"outrider words 1, Unicode {unicodedata.unidata_version}"
+"""How the evaluator splits text into words (`text/tokens.py`); its number rises with every change of the rules."""
 
-async def every(table: AsyncTable) -> dict[str, int]:
+
+async def read_tags(table: AsyncTable) -> dict[str, int]:
     """Version by tag, sorted by name."""
     return {name: int(tag["version"]) for name, tag in sorted((await table.tags.list()).items())}
 
 
-async def add(table: AsyncTable, name: str) -> int:
-    """Names the current version and returns its number; `BadRequest` for a name that is taken or is none. Only under the lock."""
-    if name in await every(table):
+async def add_tag(table: AsyncTable, name: str) -> int:
+    """Name the current version and return its number; `BadRequest` for a name that is taken or not valid. Only under the lock."""
+    if name in await read_tags(table):
         raise BadRequest(f"the library has a tag {name!r} already; remove it first or choose another name")
     version = int(await table.version())
     try:
@@ -36,35 +36,31 @@ async def add(table: AsyncTable, name: str) -> int:
     return version
 
 
-async def remove(table: AsyncTable, name: str) -> None:
+async def remove_tag(table: AsyncTable, name: str) -> None:
     """`BadRequest` for a name that no version has. Only under the lock."""
-    known = await every(table)
-    if name not in known:
-        raise BadRequest(f"the library has no tag {name!r}; it has: {', '.join(known) or 'none'}")
+    tags = await read_tags(table)
+    if name not in tags:
+        raise BadRequest(f"the library has no tag {name!r}; it has: {', '.join(tags) or 'none'}")
     await table.tags.delete(name)
 
 
-TOKENIZER = f"outrider words 1, Unicode {unicodedata.unidata_version}"
-"""How the evaluator cuts words (`text/tokens.py`); its number rises when a text is cut otherwise than before."""
-
-
-async def opened(place: Place, connection: AsyncConnection, tag: str | None) -> AsyncTable:
-    """A handle that stays at the tagged version, or without a tag at the current one; `LibraryError` for a tag that has gone."""
+async def open_version(location: Location, connection: AsyncConnection, tag: str | None = None) -> AsyncTable:
+    """A handle that stays at the tagged version, or without a tag at the current one; `LibraryError` for a missing tag."""
     table = await connection.open_table(TABLE)
     if tag is None:
         await table.checkout(await table.version())
         return table
-    version = (await every(table)).get(tag)
+    version = (await read_tags(table)).get(tag)
     if version is None:
         table.close()  # type: ignore[no-untyped-call]
         raise LibraryError(
-            f"the library at {place.shown} has no tag {tag!r} any more, so the version that the run read is not kept; begin a new run"
+            f"the library at {location.address} has no tag {tag!r} any more, so the version that the run read is not kept; begin a new run"
         )
     await table.checkout(version)
     return table
 
 
-async def taken(table: AsyncTable, library_id: str, tag: str | None) -> Snapshot:
+async def describe_version(table: AsyncTable, library_id: str, tag: str | None) -> Snapshot:
     """Of a handle that stays at its version."""
     rows = await table.count_rows()
     indexes = {

@@ -1,0 +1,158 @@
+"""The table of records: creation, reading by id, by page and by sample, and writing.
+
+Reading functions take any table with a column `doc_id`, at its latest version or at an earlier one.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from outrider.library import maintenance, schema
+from outrider.library.filter_sql import any_of, to_sql
+from outrider.library.location import TABLE, Location
+from outrider.library.schema import BRIEF, FULL, brief_records, full_records
+from outrider.library.text_search import ALL_ROWS
+from outrider.state.errors import LibraryCorrupt, LibraryTooNew, LibraryTooOld
+from outrider.state.filters import And, Compare, Filter
+from outrider.state.records import Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lancedb.db import AsyncConnection
+    from lancedb.table import AsyncTable
+
+CHUNK = 500
+"""Ids that one condition names."""
+
+
+async def open_table(connection: AsyncConnection, name: str = TABLE) -> AsyncTable | None:
+    """A table of the library, None where it has none of that name."""
+    try:
+        return await connection.open_table(name)
+    except ValueError as error:
+        if "was not found" in str(error):
+            return None
+        raise
+
+
+async def create_table(location: Location, connection: AsyncConnection) -> AsyncTable:
+    """A new table with its indexes, or the one that another process created meanwhile."""
+    async with location.write():
+        table = await open_table(connection)
+        if table is None and location.path is not None and await location.find_state() == "library":
+            raise LibraryCorrupt(f"the library at {location.address} is damaged: its table has no readable version; restore it from a copy")
+        if table is None:
+            try:
+                table = await connection.create_table(TABLE, schema=schema.arrow_schema(uuid.uuid4().hex))
+            except ValueError as error:  # on object storage, where no lock excludes others
+                if "already exists" not in str(error):
+                    raise
+                table = await connection.open_table(TABLE)
+        await maintenance.ensure_indexes(table)
+    return table
+
+
+def read_library_id(location: Location, columns: pa.Schema) -> str:
+    """Of the table with this schema; an error where this Outrider cannot read its format."""
+    metadata: dict[str, str] = {key.decode(): value.decode() for key, value in (columns.metadata or {}).items()}
+    if schema.FORMAT_KEY not in metadata:
+        raise location.foreign_error()
+    if int(metadata[schema.FORMAT_KEY]) < schema.FORMAT:
+        raise LibraryTooOld(
+            f"the library at {location.address} has format {metadata[schema.FORMAT_KEY]}, from before the first release; "
+            "ingest its files into a new folder (outrider ingest ... --library)"
+        )
+    if int(metadata[schema.FORMAT_KEY]) > schema.FORMAT:
+        raise LibraryTooNew(
+            f"the library at {location.address} has format {metadata[schema.FORMAT_KEY]}, this Outrider reads up to {schema.FORMAT}; "
+            "update Outrider (pip install -U outrider) or name another library"
+        )
+    return metadata[schema.ID_KEY]
+
+
+def build_rows(records: Mapping[str, Record], hashes: Mapping[str, str], columns: pa.Schema) -> pa.Table:
+    """Rows of records by id, with the columns that the library has: an earlier Outrider created fewer."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([schema.to_row(record, hashes[doc_id]) for doc_id, record in records.items()], schema=columns)
+
+
+async def merge_rows(table: AsyncTable, rows: pa.Table) -> tuple[int, int]:
+    """How many were new, and how many replaced others. Only under the lock."""
+    merge = table.merge_insert("doc_id").when_matched_update_all().when_not_matched_insert_all()
+    done = await merge.execute(rows)
+    return done.num_inserted_rows, done.num_updated_rows
+
+
+async def read_columns(table: AsyncTable, doc_ids: Sequence[str], columns: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+    """A row for each id that the table holds, in no particular order."""
+    for chunk in chunk_ids(dict.fromkeys(doc_ids)):
+        query = table.query().where(any_of("doc_id", chunk)).select(list(columns)).limit(ALL_ROWS)
+        for row in (await query.to_arrow()).to_pylist():
+            yield row
+
+
+async def read_content_hashes(table: AsyncTable, doc_ids: Sequence[str]) -> dict[str, str]:
+    rows = read_columns(table, doc_ids, ["doc_id", "content_hash"])
+    return {row["doc_id"]: row["content_hash"] async for row in rows}
+
+
+async def read_records(table: AsyncTable, doc_ids: Sequence[str]) -> list[Record]:
+    """Whole records in the order of the ids; missing ones are left out."""
+    rows = [row async for row in read_columns(table, doc_ids, FULL)]
+    records = {record.doc_id: record for record in full_records({name: [row[name] for row in rows] for name in FULL})}
+    return [records[doc_id] for doc_id in doc_ids if doc_id in records]
+
+
+async def read_brief_records(table: AsyncTable, doc_ids: Sequence[str], where: Filter | None) -> list[Record]:
+    """Records with a cut body and without edges, in the order of the ids; those that do not match the filter are left out."""
+    records: dict[str, Record] = {}
+    for chunk in chunk_ids(dict.fromkeys(doc_ids)):
+        among = Compare("doc_id", "$in", tuple(chunk))
+        condition = among if where is None else And((among, where))
+        rows = await table.query().where(to_sql(condition)).select(BRIEF).limit(ALL_ROWS).to_arrow()
+        records |= {record.doc_id: record for record in brief_records(rows.to_pydict())}
+    return [records[doc_id] for doc_id in doc_ids if doc_id in records]
+
+
+async def find_addresses(table: AsyncTable, where: Filter | None) -> pa.Table:
+    """`doc_id` and `_rowid` of every matching record, sorted by id (code points): about 60 bytes a record."""
+    query = table.query().select(["doc_id"]).with_row_id().limit(ALL_ROWS)
+    if where is not None:
+        query = query.where(to_sql(where))
+    return (await query.to_arrow()).sort_by("doc_id")
+
+
+async def read_addresses(table: AsyncTable, addresses: pa.Table) -> list[Record]:
+    """The records at these addresses, in their order. `table` must stand at the version that gave them."""
+    if not addresses.num_rows:
+        return []
+    rows = await table.take_row_ids(addresses["_rowid"].to_pylist()).select(FULL).to_arrow()
+    records = {record.doc_id: record for record in full_records(rows.to_pydict())}
+    return [records[doc_id] for doc_id in addresses["doc_id"].to_pylist()]
+
+
+async def sample_records(table: AsyncTable, size: int, seed: int) -> list[Record]:
+    """Whole records, spread evenly over the ids: one at a random place of each of `size` equal parts; all where they are fewer."""
+    addresses = await find_addresses(table, None)
+    size = min(size, addresses.num_rows)
+    if size < 1:
+        return []
+    draw = random.Random(seed)  # noqa: S311 - a sample, no secret
+    places = [int((part + draw.random()) * addresses.num_rows / size) for part in range(size)]
+    return await read_addresses(table, addresses.take(places))
+
+
+async def count_records(table: AsyncTable, where: Filter | None) -> int:
+    count: int = await table.count_rows(None if where is None else to_sql(where))
+    return count
+
+
+def chunk_ids(doc_ids: Iterable[str]) -> Iterator[list[str]]:
+    """As many as one condition names."""
+    remaining = iter(doc_ids)
+    return iter(lambda: list(islice(remaining, CHUNK)), [])
