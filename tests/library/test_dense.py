@@ -20,6 +20,9 @@ from outrider.state.filters import And, Compare, Filter, Not, Or, parse_filter
 from outrider.state.records import Document, Paper, Record
 from support.word_embedder import WordEmbedder
 
+pytestmark = pytest.mark.slow
+
+
 WORDS = WordEmbedder()
 
 

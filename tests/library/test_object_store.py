@@ -11,6 +11,9 @@ from outrider.state.errors import LibraryMissing
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder
 
+pytestmark = pytest.mark.slow
+
+
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "aws_region": "us-east-1"}
 
 

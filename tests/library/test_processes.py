@@ -26,6 +26,9 @@ import asyncio, sys
 from outrider.library.library import Library
 from outrider.state.records import Paper
 
+pytestmark = pytest.mark.slow
+
+
 async def write(path, first, last, size):
     library = await Library.open(path, create=True)
     print("ready", flush=True)

@@ -24,6 +24,9 @@ from outrider.state.records import Document, Paper
 from support.fakes import paper
 from support.word_embedder import WordEmbedder
 
+pytestmark = pytest.mark.slow
+
+
 OLD, NEW = WordEmbedder(name="old"), WordEmbedder(name="new", dimension=8)
 
 

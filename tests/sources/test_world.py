@@ -16,6 +16,9 @@ from outrider.state.response import SearchResponse
 from support.fake_services import SERVICES, settings, world
 from support.http_server import FAULTS, refusal, serving
 
+pytestmark = pytest.mark.slow
+
+
 QUERY = "liver injury by drugs"
 TIMEOUT_S = 2.0
 FAILED = {"timeout", "rate_limited", "forbidden", "unauthorized", "unavailable", "malformed", "empty", "partial"}

@@ -35,6 +35,9 @@ from support.fake_services import world
 from support.fakes import Shelf, no_reranker, paper
 from support.http_server import serving
 
+pytestmark = pytest.mark.slow
+
+
 NODES = ("translator", "scout", "dedup", "enrich", "coarse_filter", "fine_scorer", "reranker", "organizer", "distiller")
 TIMES = {"timings_ms": True, "execution_time_ms": True, "sources": {"__all__": {"took_ms"}}}
 PLAN = {"topic": "aspirin", "concepts": ["aspirin"], "queries": [{"text": "aspirin liver"}, {"text": "liver injury drugs"}]}

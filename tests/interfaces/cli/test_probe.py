@@ -21,6 +21,9 @@ from support.fakes import paper
 from support.rerank_server import Answer, Server
 from support.word_embedder import WordEmbedder
 
+pytestmark = pytest.mark.slow
+
+
 THINGS = [f"{first}{second}um" for first in "bdfgklmnpr" for second in ("ala", "ere", "ili", "oro", "unu")]
 
 

@@ -13,6 +13,8 @@ from outrider.state.response import SearchResponse
 from support.chat_client import KEY
 from support.chat_server import Asked, ChatServer, Reply
 
+pytestmark = pytest.mark.slow
+
 
 def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0

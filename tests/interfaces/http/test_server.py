@@ -26,6 +26,9 @@ from outrider.usecases.search import services_for
 from support.fakes import Shelf
 from support.http_app import ASPIRIN, BASE, Held, asking, running, services, until
 
+pytestmark = pytest.mark.slow
+
+
 OUTRIDER = (sys.executable, "-m", "outrider")
 
 

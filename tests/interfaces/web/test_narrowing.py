@@ -11,7 +11,7 @@ from support.page_site import grave
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_facets_filter_within_a_group_any_and_between_groups_all(searched: Page) -> None:

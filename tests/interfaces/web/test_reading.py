@@ -15,7 +15,7 @@ from support.page_site import QUERY, Opens, grave, search, services_over
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 CUT = """() => [...document.querySelectorAll("main button, main label, main h1, main h2, main h3, main p, main li, nav a")]

@@ -16,7 +16,7 @@ from support.page_site import HOSTILE, QUERY, Opens, hold, search
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 SHIFTS = """() => new Promise((done) => {
   const summed = (list) => done(list.getEntries().reduce((sum, one) => sum + one.value, 0));

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 LONG_MS = 60_000
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_a_query_is_explained_while_it_is_typed(page: Page) -> None:

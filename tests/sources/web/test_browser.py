@@ -26,6 +26,9 @@ from outrider.sources.web.search import Web
 from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from support.http_server import NEVER, Answer, Asked, as_text, refusal, serving
+from support.shared_chromium import SharedChromium, chromium_owner
+
+pytestmark = pytest.mark.slow
 
 
 def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -99,13 +102,31 @@ document.getElementById("root").innerHTML =
 Make = Callable[..., Chromium]
 
 
+def guard_for(*base_urls: str) -> Guard:
+    return Guard(frozenset(url.removeprefix("http://") for url in base_urls))
+
+
 @pytest.fixture
 async def chromium_for() -> AsyncIterator[Make]:
     """Browsers by the hosts that are allowed, closed in the end."""
     made: list[Chromium] = []
 
     def make(*base_urls: str) -> Chromium:
-        made.append(Chromium(Guard(frozenset(url.removeprefix("http://") for url in base_urls))))
+        made.append(Chromium(guard_for(*base_urls)))
+        return made[-1]
+
+    yield make
+    for chromium in made:
+        await chromium.close()
+
+
+@pytest.fixture
+async def shared_chromium_for(running_chromium: Chromium) -> AsyncIterator[Make]:
+    """The same in one running Chromium."""
+    made: list[Chromium] = []
+
+    def make(*base_urls: str) -> Chromium:
+        made.append(SharedChromium(guard_for(*base_urls), owner=running_chromium))
         return made[-1]
 
     yield make
@@ -114,7 +135,7 @@ async def chromium_for() -> AsyncIterator[Make]:
 
 
 @needs_chromium
-async def test_an_engine_in_the_browser(chromium_for: Make) -> None:
+async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
     """Its scripts run; what its page wants of other hosts is not asked, whichever way it tries."""
     with serving(lambda asked: as_text("secret")) as other:
         elsewhere = other.base_url.replace("127.0.0.1", "localhost")
@@ -124,7 +145,7 @@ async def test_an_engine_in_the_browser(chromium_for: Make) -> None:
 
         with serving(engine_page) as server:
             one = replace(DUCKDUCKGO, address=f"{server.base_url}/html/?q={{query}}")
-            chromium = chromium_for(server.base_url, elsewhere)
+            chromium = shared_chromium_for(server.base_url, elsewhere)
             answer = await Web(chromium, (one,), gap_s=0.0, timeout_s=60.0).search(
                 SourceQuery("phage", "duckduckgo", None, 10, within_s=60.0)
             )
@@ -138,29 +159,32 @@ async def test_an_engine_in_the_browser(chromium_for: Make) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize("forced", ["", "1"])
-async def test_a_redirect_leads_the_browser_nowhere_else(chromium_for: Make, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
-    monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)
+    monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)  # read when it starts
+    owner = chromium_owner()
     with serving(lambda asked: as_text("<p>secret</p>", "text/html")) as inside:
         for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
             with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
-                chromium = chromium_for(server.base_url)
+                chromium = SharedChromium(guard_for(server.base_url), owner=owner)
                 with pytest.raises(Forbidden, match="may not be asked"):
                     await chromium.opened(server.base_url, 60.0)
                 await chromium.close()
         with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
-            chromium = chromium_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost"))
+            chromium = SharedChromium(guard_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost")), owner=owner)
             with pytest.raises(Forbidden):
                 await chromium.opened(server.base_url, 60.0, frozenset({"127.0.0.1"}))
+            await chromium.close()
+    await owner.close()
     assert inside.requests == []
 
 
 @needs_chromium
-async def test_tabs_time_and_errors(chromium_for: Make) -> None:
+async def test_tabs_time_and_errors(shared_chromium_for: Make) -> None:
     """Two tabs at a time; a page that never comes costs its time; a link that may not be asked starts no browser."""
     answers = {"/slow": NEVER, "/gone": refusal(404)}
     with serving(lambda asked: answers.get(asked.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
-        chromium = chromium_for(server.base_url)
+        chromium = shared_chromium_for(server.base_url)
         with pytest.raises(Forbidden):
             await chromium.opened("http://127.0.0.1:1/", 60.0)
         assert chromium._running is None
@@ -177,12 +201,12 @@ async def test_tabs_time_and_errors(chromium_for: Make) -> None:
 
 
 @needs_chromium
-async def test_a_page_that_its_scripts_make_is_fetched(chromium_for: Make) -> None:
+async def test_a_page_that_its_scripts_make_is_fetched(shared_chromium_for: Make) -> None:
     text = "Sentence about the lysis of bacteria that a script has written into the page. " * 10
     page = f"<html><head><title>App</title></head><body><div id=r></div><script>r.innerHTML='<p>{text}</p>'</script></body></html>"
     with serving(lambda asked: refusal(404) if asked.path == "/robots.txt" else as_text(page, "text/html")) as server:
         guard = Guard(frozenset({server.base_url.removeprefix("http://")}))
-        pages = Pages(guard, browser=chromium_for(server.base_url))
+        pages = Pages(guard, browser=shared_chromium_for(server.base_url))
         found = await pages.fetch(f"{server.base_url}/app", 60.0)
         await pages.close()
     assert "lysis of bacteria" in found.page.text
@@ -239,10 +263,10 @@ p{font-family:x;background:url(/image)}</style><img src="/image"><video src="/vi
 
 
 @needs_chromium
-async def test_what_is_waited_for(chromium_for: Make) -> None:
+async def test_what_is_waited_for(shared_chromium_for: Make) -> None:
     """Results that come late, on a page that is written anew, or on the next one; not those of a frame, nor what the page says itself."""
     with serving(lambda asked: as_text(f"<!DOCTYPE html><body>{PAGES.get(asked.path, '')}</body>", "text/html")) as server:
-        chromium = chromium_for(server.base_url)
+        chromium = shared_chromium_for(server.base_url)
 
         async def html(path: str, within_s: float = 60.0) -> str:
             return (await chromium.opened(server.base_url + path, within_s, ready=".result, .none")).html
@@ -263,9 +287,9 @@ async def test_what_is_waited_for(chromium_for: Make) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize("status", [202, 403, 500])
-async def test_a_page_that_failed_is_not_waited_for(chromium_for: Make, status: int) -> None:
+async def test_a_page_that_failed_is_not_waited_for(shared_chromium_for: Make, status: int) -> None:
     with serving(lambda asked: as_text("<p>no</p>", "text/html", status)) as server:
-        chromium = chromium_for(server.base_url)
+        chromium = shared_chromium_for(server.base_url)
         began = time.monotonic()
         opened = await chromium.opened(server.base_url, 60.0, ready=".result")
         assert (opened.status, "no" in opened.html) == (status, True)
@@ -304,9 +328,9 @@ document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.coo
 
 
 @needs_chromium
-async def test_who_gives_up_leaves_the_tab_to_the_next(chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_gives_up_leaves_the_tab_to_the_next(shared_chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda asked: as_text(RESULT, "text/html")) as server:
-        chromium = chromium_for(server.base_url)
+        chromium = shared_chromium_for(server.base_url)
         made = Made(chromium, monkeypatch)
         with pytest.raises(SourceTimeout):
             await chromium.opened(server.base_url, 0.01)

@@ -13,8 +13,9 @@ from outrider.sources.web.browser_tab import SETTLED_S
 from outrider.sources.web.fetch import Pages
 from outrider.state.errors import Forbidden, SourceUnavailable
 from support.http_server import Answer, Asked, as_text, refusal, serving
+from support.shared_chromium import SharedChromium
 
-pytestmark = pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")]
 
 TEXT = "<article>" + "<p>Text of the page that the first one leads to, long enough to be taken for it.</p>" * 9 + "</article>"
 WAYS = {
@@ -33,7 +34,8 @@ AGAIN = "<p>It reloads itself.<script>setTimeout(() => location.reload(), 50)</s
 class World:
     """A host whose pages lead, in every way there is, to another one."""
 
-    def __init__(self, robots: str = "User-agent: *\nDisallow: /forbidden") -> None:
+    def __init__(self, owner: Chromium, robots: str = "User-agent: *\nDisallow: /forbidden") -> None:
+        self.owner = owner
         self.robots = robots
         self.to = ""
         self.after_s = 0.0
@@ -43,7 +45,7 @@ class World:
         self.there = serving(self._second).__enter__()
         self.other = self.there.base_url.replace("127.0.0.1", "localhost")
         guard = Guard(frozenset({self.here.base_url[7:], self.other[7:]}))
-        self.chromium = Chromium(guard)
+        self.chromium = SharedChromium(guard, owner=self.owner)
         self.pages = Pages(guard, per_s=0.001, browser=self.chromium)
         return self
 
@@ -76,8 +78,8 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with World() as made:
+async def world(running_chromium: Chromium) -> AsyncIterator[World]:
+    async with World(running_chromium) as made:
         yield made
 
 
@@ -132,8 +134,8 @@ async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(world: Wo
     assert world.asked() == []
 
 
-async def test_a_host_that_a_page_leads_to_has_its_turns() -> None:
-    async with World("User-agent: *\nCrawl-delay: 600") as world:
+async def test_a_host_that_a_page_leads_to_has_its_turns(running_chromium: Chromium) -> None:
+    async with World(running_chromium, "User-agent: *\nCrawl-delay: 600") as world:
         world.to = "/a"
         assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.other}/a"
         assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.here.base_url}/script"
