@@ -18,7 +18,7 @@ from bench.data import COLLECTIONS, Absent, collection
 from bench.judged import CANDIDATES, JUDGES, TOP_K, Query, Recorded, record
 from bench.quality import each_score
 from bench.report import Cell, Report, progress
-from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, PRIOR, Prior, Reading, chance_of_more, next_wave, reading
+from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, PRIOR, Observations, Prior, choose_next_wave, estimate_change, observe
 
 FIXED = 60
 """What is read of every query where nothing is learned from the reading."""
@@ -115,7 +115,7 @@ def calibration(seen: Mapping[str, Observed], priors: Mapping[str, Prior]) -> li
     """Stated chance against frequency, of all points of all judges, by the prior of the other collections."""
     lines = [f"Chance stated -> how often the top {TOP_K} changed, at {', '.join(map(str, FITTED_AT))} read, by the prior of the others:"]
     for name, of_judges in seen.items():
-        points = [(chance_of_more(at, priors[name]), changed, n) for of in of_judges.values() for (at, changed), n in of.items()]
+        points = [(estimate_change(at, priors[name]), changed, n) for of in of_judges.values() for (at, changed), n in of.items()]
         lines.append(f"{name}: " + ", ".join(filter(None, (_bin(points, low, high) for low, high in pairwise(BINS)))))
     return lines
 
@@ -164,7 +164,7 @@ def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prio
                 waves=waves,
                 ndcg=ndcg,
                 ndcg_of_all=ndcg_of_all,
-                stated=chance_of_more(reading(total, one.judged[judge][:read], TOP_K), prior),
+                stated=estimate_change(observe(total, one.judged[judge][:read], TOP_K), prior),
                 changed=one.best_grades(judge, read) != one.best_grades(judge, total),
                 exactly_changed=one.shown(judge, read)[:TOP_K] != one.shown(judge, total)[:TOP_K],
             )
@@ -175,7 +175,7 @@ def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prio
 def _read(one: Query, judge: str, max_risk: float, prior: Prior) -> tuple[int, int]:
     """How many are read, in how many waves."""
     read = waves = 0
-    while more := next_wave(one.rules, one.judged[judge][:read], TOP_K, max_risk, prior):
+    while more := choose_next_wave(one.rules, one.judged[judge][:read], TOP_K, max_risk, prior):
         read, waves = read + more, waves + 1
     return read, waves
 
@@ -185,7 +185,7 @@ def _ndcg(recorded: Recorded, judge: str, reads: Sequence[int]) -> list[float]:
     return [ndcg for ndcg, _ in each_score(recorded.source, shown).values()]
 
 
-Observed = Mapping[str, Counter[tuple[Reading, bool]]]
+Observed = Mapping[str, Counter[tuple[Observations, bool]]]
 """By judge: what was seen at some point of a query, whether the top k changed after it, and how often just that occurred."""
 
 
@@ -194,11 +194,11 @@ def observed(recorded: Recorded) -> Observed:
     return {judge: Counter(_points(recorded.queries[::step], judge)) for judge in JUDGES}
 
 
-def _points(queries: Iterable[Query], judge: str) -> Iterable[tuple[Reading, bool]]:
+def _points(queries: Iterable[Query], judge: str) -> Iterable[tuple[Observations, bool]]:
     for one, read in product(queries, FITTED_AT):
         total = len(one.doc_ids)
         if read < total:
-            seen = reading(total, one.judged[judge][:read], TOP_K)
+            seen = observe(total, one.judged[judge][:read], TOP_K)
             if not seen.final:
                 yield seen, one.best_grades(judge, read) != one.best_grades(judge, total)
 
@@ -218,11 +218,11 @@ def fitted(collections: Sequence[Observed]) -> Prior:
     return Prior(math.exp(best[0]), math.exp(best[1]))
 
 
-def log_loss(seen: Counter[tuple[Reading, bool]], prior: Prior) -> float:
+def log_loss(seen: Counter[tuple[Observations, bool]], prior: Prior) -> float:
     """Of the stated chances, in nats."""
     lost = 0.0
     for (point, changed), times in seen.items():
-        chance = min(1 - 1e-4, max(1e-4, chance_of_more(point, prior)))
+        chance = min(1 - 1e-4, max(1e-4, estimate_change(point, prior)))
         lost -= times * math.log(chance if changed else 1 - chance)
     return lost / seen.total()
 

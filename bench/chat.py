@@ -14,7 +14,7 @@ from typing import Any
 from bench.answers import as_json
 from bench.served import Said
 from bench.ten_requests import REQUESTS, Request
-from outrider.prompts import unfenced
+from outrider.prompts import parse_fence
 
 CHARS_A_TOKEN = (4.1, 3.66)
 """Of questions and of answers."""
@@ -26,7 +26,7 @@ GRADES = {2: 1.0, 1: 0.3, 0: 0.0}
 def answered(body: bytes) -> Said:
     """Of `POST /chat/completions`."""
     asked = json.loads(body)
-    data: Any = unfenced(str(asked["messages"][-1]["content"]))
+    data: Any = parse_fence(str(asked["messages"][-1]["content"]))
     stage, said = _said(data)
     text = json.dumps(said, separators=(",", ":"))
     schema = json.dumps(asked.get("response_format") or asked.get("tools") or "", separators=(",", ":"))

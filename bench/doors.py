@@ -25,7 +25,7 @@ from bench.world import SERVICES, World, settings
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
-from outrider.state.request import checked
+from outrider.state.request import check_request
 
 ANSWER_S, SLOW_S = 0.05, 1.0
 PAIRS, AT_ONCE, TURNS, ALONE, RUNS, PARTIAL = 40, 50, 5, 10, 500, 5
@@ -113,7 +113,7 @@ async def _overhead(client: Any, graph: SearchGraph) -> tuple[str, float, str, s
         for door in sorted(took, reverse=number % 2 == 0):  # who comes second has warmer caches: each as often
             began = time.perf_counter()
             if door == "graph":
-                await graph.ainvoke(checked(_query(number)))
+                await graph.ainvoke(check_request(_query(number)))
             else:
                 (await client.post("/search/invoke", json={"input": _query(number)})).raise_for_status()
             took[door].append(time.perf_counter() - began)

@@ -18,9 +18,9 @@ from bench.data import Collection
 from bench.library import library_of
 from bench.report import progress
 from outrider.library.fusion import fusion_of
-from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, RELEVANT, grade
-from outrider.nodes.rule_ranker import ranked
-from outrider.nodes.scout import as_list, candidates
+from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, RELEVANT, to_grade
+from outrider.nodes.rule_ranker import rank_by_rules
+from outrider.nodes.scout import make_candidates, make_ranked_list
 from outrider.settings.model import OrganizerSettings, RankingSettings
 from outrider.state.request import RetrieverType
 
@@ -73,7 +73,7 @@ class Query:
 
     def best_grades(self, judge: str, read: int) -> list[float]:
         """The grades of the top k, of those that are relevant: what the stated risk is about."""
-        grades = (grade(score) for score in self.judged[judge][:read])
+        grades = (to_grade(score) for score in self.judged[judge][:read])
         return sorted((one for one in grades if one >= RELEVANT), reverse=True)[:TOP_K]
 
 
@@ -93,9 +93,9 @@ async def record(source: Collection) -> Recorded:
         try:
             for key, text in source.queries.items():
                 results = await library.search(text, limit=CANDIDATES)
-                lists = [as_list("library", strategy, text, results)]
-                found = candidates(fuse(lists), lists, {one.record.doc_id: one.record for one in results})
-                in_order = ranked(found, text, weights, this_year=0)  # the collections have no years
+                lists = [make_ranked_list("library", strategy, text, results)]
+                found = make_candidates(fuse(lists), lists, {one.record.doc_id: one.record for one in results})
+                in_order = rank_by_rules(found, text, weights, this_year=0)  # the collections have no years
                 queries.append(query(source, key, {one.record.doc_id: one.score for one in in_order}))
         finally:
             library.close()

@@ -36,7 +36,7 @@ from bench.ten_requests import REQUESTS, Request, projects
 from bench.world import DETAILS, MODEL, PAGES, WEB, World, engine_at, settings
 from outrider.graph.pipeline import build
 from outrider.models.chat.cost import PRICES
-from outrider.nodes.fine_scorer.waves import Settled
+from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings
 from outrider.sources.web.browser import why_off
@@ -96,7 +96,7 @@ class Run:
     def _stage(self, call: Call) -> str:
         service = service_of(call)
         if service == MODEL:
-            return call.told["stage"] if call.told["stage"] in STAGES else "fine_scorer"
+            return call.has_usage["stage"] if call.has_usage["stage"] in STAGES else "fine_scorer"
         enriching = service in (DETAILS, PAGES) or call.began >= self.began.get("enrich", math.inf)
         return "enrich" if enriching else "scout"
 
@@ -171,14 +171,14 @@ async def _timed(services: Services, text: str) -> Run:
     began: dict[str, float] = {}
     waves: list[float] = []
     values: dict[str, Any] = {}
-    chosen = Settled.wave
+    chosen = StopWhenSettled.wave
 
-    def noted(self: Settled, *given: Any) -> int:
+    def noted(self: StopWhenSettled, *given: Any) -> int:
         waves.append(time.time())
         return chosen(self, *given)
 
     started, worked = time.perf_counter(), time.process_time()
-    with patch.object(Settled, "wave", noted):
+    with patch.object(StopWhenSettled, "wave", noted):
         streamed = build(services).astream({"query": text}, stream_mode=["custom", "values"], output_keys=list(SearchResponse.model_fields))
         async for kind, said in streamed:
             if kind == "values":

@@ -27,8 +27,8 @@ from outrider.library.neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import document_text
 from outrider.models.rerank.late_interaction import LateInteraction
-from outrider.nodes.reranker import reordered
-from outrider.nodes.scout import as_list, candidates
+from outrider.nodes.reranker import rerank_candidates
+from outrider.nodes.scout import make_candidates, make_ranked_list
 from outrider.settings.model import RankingSettings, RerankerSettings
 from outrider.state.hits import Candidate, RankedList, Scored
 from outrider.state.ports import Fusion, SourceQuery, TextEmbedder
@@ -190,7 +190,7 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
     async def reranked(text: str) -> list[str]:
         found = await works(engine, text, fusions[FUSED])
         settings = RerankerSettings()
-        moved = await asyncio.to_thread(reordered, found, text, LateInteraction(embedder), settings.depth, settings.weight)
+        moved = await asyncio.to_thread(rerank_candidates, found, text, LateInteraction(embedder), settings.depth, settings.weight)
         return [one.record.doc_id for one in moved][:DEPTH]
 
     return {
@@ -206,12 +206,12 @@ async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
 
     async def found(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
         answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
-        return answer.results, as_list("library", kind, text, answer.results)  # while others are waited for, as the scout does
+        return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others are waited for, as the scout does
 
     answers = await asyncio.gather(*map(found, RetrieverType))
     lists = [places for _, places in answers]
     records = {one.record.doc_id: one.record for results, _ in answers for one in results}
-    return candidates(fuse(lists), lists, records)
+    return make_candidates(fuse(lists), lists, records)
 
 
 async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedder) -> Stage:

@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from bench.data import Absent, collection
 from bench.report import Cell, Report
 from outrider.nodes.fine_scorer.judgement import Question
-from outrider.prompts import unfenced
+from outrider.prompts import parse_fence
 from outrider.services import Services
 from outrider.services.nodes import scorer_of
 from outrider.settings.model import LlmSettings, Settings
@@ -85,7 +85,7 @@ class Model:
 
 
 def _completion(body: dict[str, Any]) -> dict[str, Any]:
-    asked: Any = unfenced(str(body["messages"][-1]["content"]))
+    asked: Any = parse_fence(str(body["messages"][-1]["content"]))
     said: dict[str, Any] = {"relevance": 0.5, "documentation": 5, "ease_of_use": 5}
     if "papers" in asked:
         said = {"results": [{"paper_id": one["id"], "relevance_score": 0.5, "relevance_reason": "", "tags": []} for one in asked["papers"]]}

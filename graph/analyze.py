@@ -26,7 +26,7 @@ from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import span
 from outrider.services import Services
 from outrider.services.nodes import evidence_of, kept_analyses, named_of, ratings_of, subject_of, surroundings_of
-from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, checked_analysis
+from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError
 from outrider.state.pipeline import RunContext
@@ -48,7 +48,7 @@ GRACE_S = 1.0
 LEAST_S = 0.1
 
 
-class Step(Runnable[AnalysisState, AnalysisUpdate]):
+class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
     """A node with a name, its time, progress, and expected errors as failures; both synchronous and not."""
 
     def __init__(self, name: str, node: Node, clock: Clock, timeout_s: float) -> None:
@@ -124,7 +124,7 @@ def build_analysis(services: Services) -> AnalysisGraph:
     """The compiled graph over these services; loads no model and opens no file."""
     graph = StateGraph(AnalysisState, context_schema=RunContext, input_schema=AnalyzeRequest, output_schema=Analysis)
     for name, node in Nodes(services).of().items():
-        step = Step(name, node, services.clock, services.settings.analyze.timeout_s)
+        step = AnalysisNode(name, node, services.clock, services.settings.analyze.timeout_s)
         graph.add_node(name, step, input_schema=AnalysisState, metadata={"description": DESCRIPTIONS[name]})
     graph.add_edge(START, "subject")
     graph.add_conditional_edges("subject", Route(), {"go on": "surroundings", "done": END})
@@ -138,7 +138,7 @@ def _with_a_door(graph: AnalysisGraph) -> AnalysisGraph:
     """Inputs are checked before the first node, and what a thread held before is forgotten."""
 
     def door(asked: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
-        request = checked_analysis(asked)
+        request = check_analysis_request(asked)
         named_of(request.target)
         clean = AnalysisState(target=request.target, question=request.question, asked=request.question, fresh=request.fresh)
         return dict(clean)
@@ -147,7 +147,7 @@ def _with_a_door(graph: AnalysisGraph) -> AnalysisGraph:
     return graph
 
 
-def analysis_of(state: Mapping[str, Any]) -> Analysis:
+def make_analysis(state: Mapping[str, Any]) -> Analysis:
     return Analysis.model_validate({name: value for name, value in state.items() if name in Analysis.model_fields})
 
 

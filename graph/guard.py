@@ -18,7 +18,7 @@ from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import run_named, span
 from outrider.settings.model import RunSettings
 from outrider.state.errors import KeyRejected, SearchError
-from outrider.state.iteration import MAX_ROUNDS, rounds
+from outrider.state.iteration import MAX_ROUNDS, parse_rounds
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.request import SearchRequest
@@ -117,7 +117,7 @@ def _clean(state: PipelineState, now: float) -> dict[str, Any]:
 
 def _remembered(state: PipelineState) -> dict[str, Any]:
     """The strategies that the caller names, and that of the earlier run on the same thread, which tells of those before it."""
-    told = (*(rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
+    told = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
     return {"previous_strategies": tuple(dict.fromkeys(told))[-MAX_ROUNDS:]}
 
 
@@ -147,7 +147,7 @@ class Route(Runnable[PipelineState, str]):
         return self._choose(input)
 
 
-def failed(name: str) -> Route:
+def route_on_failure(name: str) -> Route:
     """Gives "failed" where the node of that name failed in this run, else "ok"."""
     return Route(f"{name}_failed", lambda state: "failed" if any(one.node == name for one in state.failures) else "ok")
 
@@ -168,9 +168,9 @@ def _scored(state: PipelineState) -> str:
     return "ok" if any(one.scored_by == "model" for one in state.candidates) else "failed"
 
 
-read = Route("read", _read)
+after_translator = Route("read", _read)
 """Behind the translator: "failed" where it did, "systematic" for an exact run, else "ok"."""
-accepted = Route("accepted", _accepted)
+after_dedup = Route("accepted", _accepted)
 """Gives "rejected" where the model's key was: every later call would be, too."""
-scored = Route("scored", _scored)
+after_fine_scorer = Route("scored", _scored)
 """Gives "ok" where a model scored works, "failed" where it scored none or there is none, and "rejected" as above."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from outrider.graph.guard import Guard, accepted, failed, read, scored
+from outrider.graph.guard import Guard, after_dedup, after_fine_scorer, after_translator, route_on_failure
 from outrider.nodes.coarse_filter import CoarseFilter
 from outrider.nodes.organizer import Organizer
 from outrider.nodes.reranker import Reranker
@@ -30,7 +30,7 @@ from outrider.services.distiller import distiller_of
 from outrider.services.nodes import dedup_of, enrich_of, scorer_of, translator_of
 from outrider.services.systematic import refuse_unreadable, systematic_of
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.request import SearchRequest, checked
+from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse, provenance_hash
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = No
     for name, node in nodes.items():
         graph.add_node(name, node, input_schema=PipelineState, metadata={"description": DESCRIPTIONS[name]})
     graph.add_edge(START, "translator")
-    graph.add_conditional_edges("translator", read, {"ok": "scout", "systematic": "systematic", "failed": END})
+    graph.add_conditional_edges("translator", after_translator, {"ok": "scout", "systematic": "systematic", "failed": END})
     graph.add_edge("systematic", END)
-    graph.add_conditional_edges("scout", failed("scout"), {"ok": "dedup", "failed": END})
-    graph.add_conditional_edges("dedup", accepted, {"ok": "enrich", "rejected": END})
+    graph.add_conditional_edges("scout", route_on_failure("scout"), {"ok": "dedup", "failed": END})
+    graph.add_conditional_edges("dedup", after_dedup, {"ok": "enrich", "rejected": END})
     graph.add_edge("enrich", "coarse_filter")
     graph.add_edge("coarse_filter", "fine_scorer")
-    graph.add_conditional_edges("fine_scorer", scored, {"ok": "reranker", "failed": "rule_ranker", "rejected": END})
+    graph.add_conditional_edges("fine_scorer", after_fine_scorer, {"ok": "reranker", "failed": "rule_ranker", "rejected": END})
     graph.add_edge("rule_ranker", "reranker")
     graph.add_edge("reranker", "organizer")
     graph.add_edge("organizer", "distiller")
@@ -105,7 +105,7 @@ def _with_a_door(graph: SearchGraph, services: Services) -> SearchGraph:
     """Inputs are checked before the first node: LangGraph itself drops an unknown field without a word."""
 
     def door(asked: Mapping[str, Any] | SearchRequest) -> dict[str, Any]:
-        request = checked(asked)
+        request = check_request(asked)
         if request.mode == "systematic":
             refuse_unreadable(services, request)
         return dict(request)

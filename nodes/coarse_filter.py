@@ -38,9 +38,9 @@ class CoarseFilter:
         rules = Rules(
             state.strategy.constraints if state.strategy else Constraints(), self.settings, datetime.fromtimestamp(self.clock(), UTC)
         )
-        passed, rejected = filtered(state.candidates, rules)
+        passed, rejected = apply_rules(state.candidates, rules)
         most = max(self.settings.most_repositories, state.top_k), max(self.settings.most_others, state.top_k)
-        kept, cut = cut_to(passed, *most)
+        kept, cut = limit_each_kind(passed, *most)
         return {"candidates": kept, "rejected": (*rejected, *cut)}
 
 
@@ -52,7 +52,7 @@ class Rules:
     settings: CoarseFilterSettings
     now: datetime
 
-    def judged(self, record: Record) -> Iterator[tuple[str, Verdict, str]]:
+    def check(self, record: Record) -> Iterator[tuple[str, Verdict, str]]:
         """Name of each rule, whether the record breaks it, and what then is wrong."""
         yield _range("year", record.year, self.constraints.years)
         if isinstance(record, Paper):
@@ -62,7 +62,7 @@ class Rules:
 
     def _paper(self, record: Paper) -> Iterator[tuple[str, Verdict, str]]:
         if wanted := _listed(self.settings.paper_types, normal_type):
-            said = types_of(record)
+            said = read_work_types(record)
             yield "type", _of_no_type(record, said, wanted), f"its type ({', '.join(sorted(said))}) is not {_either(wanted)}"
         if wanted := _listed(self.settings.paper_languages, normal_language):
             language = normal_language(record.language or "")
@@ -100,12 +100,12 @@ class Rules:
         return record.forks < self.settings.trivial_fork_forks and record.stars < self.settings.trivial_fork_share * record.parent_stars
 
 
-def filtered(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+def apply_rules(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """Those that break no rule, each with the rules that could not be applied to it; and the others, with the first that they break."""
     kept: list[Candidate] = []
     rejected: list[Rejected] = []
     for candidate in candidates:
-        judged = list(rules.judged(candidate.record))
+        judged = list(rules.check(candidate.record))
         broken = next((why for _, verdict, why in judged if verdict), None)
         if broken:
             rejected.append(_rejected(candidate, broken))
@@ -115,7 +115,7 @@ def filtered(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Candi
     return tuple(kept), tuple(rejected)
 
 
-def cut_to(candidates: Sequence[Candidate], repositories: int, others: int) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+def limit_each_kind(candidates: Sequence[Candidate], repositories: int, others: int) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """The first so many of each kind, in the fused order in which they come: not by stars, so that a young one that fits stays."""
     left = {True: repositories, False: others}
     kept: list[Candidate] = []
@@ -143,7 +143,7 @@ def _range(name: str, value: int | None, bounds: NumberRange) -> tuple[str, Verd
     return name, None if value is None else not bounds.holds(value), why
 
 
-def types_of(record: Paper) -> frozenset[str]:
+def read_work_types(record: Paper) -> frozenset[str]:
     """In our words; empty where the record says none that is known."""
     said = (record.metadata.get(name) for name in TYPED_BY)
     words = (word for one in said for word in (one if isinstance(one, list) else [one]) if isinstance(word, str))

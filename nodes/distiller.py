@@ -42,7 +42,7 @@ class Frames:
     shortened: Prompt
 
     def around(self, query: str, lines: str, *, verbatim: bool) -> str:
-        return (self.verbatim if verbatim else self.shortened).filled(query=query, sentences=lines)
+        return (self.verbatim if verbatim else self.shortened).fill(query=query, sentences=lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,17 @@ class Distiller:
         readings = [_reading(hit) for hit in state.hits[: state.distill_top]]
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
         left_s = time_left(runtime, self.run, self.clock, state)
-        found, failures = await distilled(await self.provider(), query, readings, self.frames, budget, left_s * SHARE_OF_TIME)
+        found, failures = await distil_readings(await self.provider(), query, readings, self.frames, budget, left_s * SHARE_OF_TIME)
         whys = [found.bypassed, *found.notes]
         return {
-            "hits": marked(with_spans(state.hits, found.units)),
-            "context": context_of(found),
+            "hits": flag_hits(add_spans(state.hits, found.units)),
+            "context": make_context(found),
             "bypassed": (*state.bypassed, *(Bypass(step=STEP, why=why) for why in whys if why)),
             "failures": (*state.failures, *failures),
         }
 
 
-async def distilled(
+async def distil_readings(
     distillers: Sequence[TextDistiller],
     query: str,
     readings: Sequence[Reading],
@@ -109,7 +109,7 @@ def _reading(hit: Hit) -> Reading:
     return Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]")
 
 
-def context_of(found: Distilled) -> DistilledContext:
+def make_context(found: Distilled) -> DistilledContext:
     promise = found.promise
     return DistilledContext(
         text=found.text,
@@ -121,7 +121,7 @@ def context_of(found: Distilled) -> DistilledContext:
         keep_rate=promise.keep_rate if promise and promise.given else None,
         fitted_on=promise.fitted_on if promise else "",
         no_promise=_no_promise(found),
-        removed=found.removed,
+        removed=found.removed_share,
         over_budget=found.over_budget,
         verbatim=found.verbatim,
         bypassed=found.bypassed,
@@ -153,7 +153,7 @@ def _unit(unit: KeptUnit) -> ContextUnit:
     )
 
 
-def with_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...]:
+def add_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...]:
     """Hits with the kept units as spans and, joined by blanks, as distilled_text."""
     kept: dict[str, list[tuple[int, int]]] = {}
     for unit in sorted(units, key=lambda unit: unit.start):
@@ -166,7 +166,7 @@ def with_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...
     )
 
 
-def marked(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+def flag_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Flags also of what speaks to a model in the kept sentences: of a long text the organizer has looked at the beginning only."""
     return tuple(
         hit.model_copy(update={"flags": tuple(dict.fromkeys((*hit.flags, *suspicious(_kept(hit)))))})

@@ -16,7 +16,7 @@ from outrider.settings.model import OrganizerSettings
 from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, Hit, SeenIn
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Shelf
+from outrider.state.ports import LibraryReader
 from outrider.state.records import LIBRARY, Record
 from outrider.state.response import Facets, Failure, SourceReport, provenance_hash
 from outrider.text.injection import suspicious
@@ -32,17 +32,17 @@ MIN_THEME_LETTERS = 3
 class Organizer:
     """Reads candidates, strategy, snapshot; writes hits, facets, total_found, provenance_hash, and a failure where texts are cut."""
 
-    shelf: Shelf
+    library: LibraryReader
     settings: OrganizerSettings
     versions: Mapping[str, str]
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         threshold = run_setting(runtime, "relevance_threshold", self.settings.relevance_threshold)
-        kept = organized(state.candidates, threshold)
+        kept = select_and_sort(state.candidates, threshold)
         failures = state.failures
         whole: Sequence[Record] = [one.record for one in kept[: state.top_k]]
         try:
-            whole = await self.shelf.whole(whole)
+            whole = await self.library.whole(whole)
         except SearchError as error:  # the hits stand, with the beginning of their texts
             failures = (*failures, Failure(node="organizer", error=type(error).__name__, message=str(error)))
         first = [replace(one, record=record) for one, record in zip(kept, whole, strict=False)]
@@ -50,21 +50,21 @@ class Organizer:
         contents = [(one.record.doc_id, one.record.content_hash()) for one in first]
         return {
             "hits": hits,
-            "facets": facets(kept, self.settings),
+            "facets": count_facets(kept, self.settings),
             "failures": failures,
             "total_found": len(kept),
-            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, {**self.versions, **models(state)}, contents),
+            "provenance_hash": provenance_hash(state, state.strategy, state.snapshot, {**self.versions, **list_models(state)}, contents),
         }
 
 
-def models(state: PipelineState) -> dict[str, str]:
+def list_models(state: PipelineState) -> dict[str, str]:
     """The models that had a part in the order of the hits."""
     rows = [row for row in state.sources or () if isinstance(row, SourceReport)]
     ranked = {f"{row.source}/{row.strategy}": row.model for row in rows if row.model}
     return {**ranked, **({"reranker": state.reranked_by} if state.reranked_by else {})}
 
 
-def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
+def select_and_sort(candidates: Iterable[Candidate], threshold: float) -> tuple[Candidate, ...]:
     """What passes the threshold, in order: a reranker's place, relevance, citations, year, title, id.
 
     Only a model's score can fail the threshold. What a model left unread on purpose is not shown: it would hardly have passed.
@@ -73,7 +73,7 @@ def organized(candidates: Iterable[Candidate], threshold: float) -> tuple[Candid
     return tuple(sorted(kept, key=_order))
 
 
-def facets(kept: Sequence[Candidate], settings: OrganizerSettings) -> Facets:
+def count_facets(kept: Sequence[Candidate], settings: OrganizerSettings) -> Facets:
     """Counts over all that passed; ties in alphabetical order."""
     records = [one.record for one in kept]
     years = Counter(record.year for record in records if record.year is not None)
@@ -83,11 +83,11 @@ def facets(kept: Sequence[Candidate], settings: OrganizerSettings) -> Facets:
         by_venue=_counted(record.venue for record in records),
         by_language=_counted(record.language for record in records),
         top_authors=dict(sorted(authors.items(), key=lambda pair: (-pair[1], pair[0]))[: settings.authors]),
-        key_themes=key_themes(kept, settings),
+        key_themes=count_themes(kept, settings),
     )
 
 
-def key_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[str, int]:
+def count_themes(kept: Sequence[Candidate], settings: OrganizerSettings) -> dict[str, int]:
     """The words that most titles have, each counted once a title; no stop words, numbers or words under three letters.
 
     Where a model scored, only titles of hits that it found relevant enough speak; else all do.
@@ -105,11 +105,11 @@ BIBLIOGRAPHIC = ("volume", "issue", "pages", "mesh", "licence")
 
 LONG_CHARS, SHORT_CHARS = 8_000, 1_000
 """How much of each text is looked through for what speaks to a model: more than any judge is shown of it."""
-LOOKED_THROUGH = {
+SCANNED_FIELDS = {
     **dict.fromkeys(("abstract", "description", "text"), LONG_CHARS),
     **dict.fromkeys(("title", "venue", "language", "updated_at", "tags", "authors", *BIBLIOGRAPHIC), SHORT_CHARS),
 }
-SHOWN = frozenset({"tree", *SHOWN_METADATA})
+SCANNED_METADATA = frozenset({"tree", *SHOWN_METADATA})
 """Of the metadata, what a judge of repositories is shown."""
 
 
@@ -131,14 +131,14 @@ def to_hit(one: Candidate, rank: int) -> Hit:
         found_by=one.found_by,
         duplicates=one.duplicates,
         related=one.related,
-        seen_in=seen_in(one),
+        seen_in=find_seen_in(one),
         content=record.abstract or record.description,
         original_text=record.full_text(),
         source_strategy=best.strategy if best else "",
     )
 
 
-def seen_in(one: Candidate) -> SeenIn:
+def find_seen_in(one: Candidate) -> SeenIn:
     """By whom a work is known, whoever holds it now: services, pages of the web, or both."""
     of_others = {record.kind == "page" for record in (one.members or (one.record,)) if record.source != LIBRARY}
     if not of_others:
@@ -148,10 +148,10 @@ def seen_in(one: Candidate) -> SeenIn:
 
 def _flags(record: Record) -> tuple[str, ...]:
     """Marks of what a record says, each part up to a length of its own, so that a long one hides no other. Put together, it is one look."""
-    fields = ((getattr(record, name, None), chars) for name, chars in LOOKED_THROUGH.items())
+    fields = ((getattr(record, name, None), chars) for name, chars in SCANNED_FIELDS.items())
     said = [_beginning(value, chars) for value, chars in fields if value]
     if record.metadata:
-        parts = ({name: value for name, value in record.metadata.items() if (name in SHOWN) == shown} for shown in (True, False))
+        parts = ({name: value for name, value in record.metadata.items() if (name in SCANNED_METADATA) == shown} for shown in (True, False))
         said += (_beginning(part, LONG_CHARS) for part in parts)
     return suspicious("\n\n".join(said))
 

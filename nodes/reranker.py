@@ -15,7 +15,7 @@ from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock, RerankerProvider
-from outrider.state.reranking import best_first, blended, read_text
+from outrider.state.reranking import blend_scores, make_reranker_text, order_by_score
 from outrider.state.response import Bypass, Failure
 
 if TYPE_CHECKING:
@@ -59,11 +59,13 @@ class Reranker:
             return _bypassed(state, why)
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         depth, weight = self.settings.depth, self.settings.weight
-        candidates = await run_in_thread(lambda: reordered(state.candidates, text, reranker, depth, weight), STEP)
+        candidates = await run_in_thread(lambda: rerank_candidates(state.candidates, text, reranker, depth, weight), STEP)
         return {"candidates": candidates, "reranked_by": f"{reranker.name}: {why}"}
 
 
-def reordered(candidates: Sequence[Candidate], query: str, reranker: ports.Reranker, depth: int, weight: float) -> tuple[Candidate, ...]:
+def rerank_candidates(
+    candidates: Sequence[Candidate], query: str, reranker: ports.Reranker, depth: int, weight: float
+) -> tuple[Candidate, ...]:
     """The first `depth` by `weight` of the reranker's score beside their own (see `blended`), the rest as it was. Blocking.
 
     What a model left unread stands last and is not shown: nothing is to be reordered there.
@@ -71,9 +73,9 @@ def reordered(candidates: Sequence[Candidate], query: str, reranker: ports.Reran
     first = [one for one in candidates[:depth] if not one.unread]
     if len(first) < 2:
         return tuple(candidates)
-    raw = reranker.scores(query, [read_text(one.record) for one in first])
-    mixed = blended([one.score for one in first], raw, weight)
-    order = best_first(mixed)
+    raw = reranker.scores(query, [make_reranker_text(one.record) for one in first])
+    mixed = blend_scores([one.score for one in first], raw, weight)
+    order = order_by_score(mixed)
     moved = [_moved(first[at], at + 1, place, raw[at], mixed[at], reranker.name) for place, at in enumerate(order, start=1)]
     return (*moved, *candidates[len(first) :])
 

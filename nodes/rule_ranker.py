@@ -42,14 +42,14 @@ class RuleRanker:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         if not state.fusion_enabled:
-            return {"candidates": in_list_order(state.candidates)}
+            return {"candidates": rank_in_list_order(state.candidates)}
         text = state.strategy.queries[0].text if state.strategy else str(state.query)
         this_year = datetime.fromtimestamp(self.clock(), UTC).year
         depth = max(TEXT_DEPTH, state.top_k)
-        return {"candidates": await asyncio.to_thread(ranked, state.candidates, text, self.weights, this_year, depth)}
+        return {"candidates": await asyncio.to_thread(rank_by_rules, state.candidates, text, self.weights, this_year, depth)}
 
 
-def in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def rank_in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The interleaved lists as they are, for a request that wants no fusion; the score only falls with the place."""
     return tuple(
         replace(one, score=1 / place, scored_by="rules", scores={**one.scores, "rules": 1 / place}, reason=LIST_ORDER)
@@ -57,7 +57,7 @@ def in_list_order(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     )
 
 
-def ranked(
+def rank_by_rules(
     candidates: Sequence[Candidate], query: str, weights: RankingSettings, this_year: int, depth: int = TEXT_DEPTH
 ) -> tuple[Candidate, ...]:
     """Candidates with rule scores in [0, 1], best first; ties by title, then id.
@@ -72,8 +72,8 @@ def _compared(candidates: Sequence[Candidate], query: str, weights: RankingSetti
     asked: dict[str, str] = {}
     for word in content_words(query):
         asked.setdefault(stem(word), word)
-    titles = tallied([candidate.record.title for candidate in candidates], asked)
-    documents = tallied([_said(candidate.record) for candidate in candidates], asked)
+    titles = count_terms([candidate.record.title for candidate in candidates], asked)
+    documents = count_terms([_said(candidate.record) for candidate in candidates], asked)
     scores = bm25_plus(asked, documents)
     return [
         _scored(candidate, bm25, _reason(candidate.record, asked, title.counts.keys(), document.counts.keys()), weights, this_year)
@@ -81,22 +81,22 @@ def _compared(candidates: Sequence[Candidate], query: str, weights: RankingSetti
     ]
 
 
-class Tally(NamedTuple):
+class TermCounts(NamedTuple):
     """How often a text has each stem that is asked for and that it has, and how many words it has in all."""
 
     counts: Mapping[str, int]
     length: int
 
 
-def tallied(texts: Sequence[str], asked: Collection[str]) -> list[Tally]:
+def count_terms(texts: Sequence[str], asked: Collection[str]) -> list[TermCounts]:
     """Each word is stemmed once over all texts, not once a place."""
     said = [words(text) for text in texts]
     initials = {wanted[0] for wanted in asked}  # a stem begins as its word does
     forms = {word: stemmed for word in set().union(*said) if word[0] in initials and (stemmed := stem(word)) in asked}
-    return [Tally(Counter(forms[word] for word in each if word in forms), len(each)) for each in said]
+    return [TermCounts(Counter(forms[word] for word in each if word in forms), len(each)) for each in said]
 
 
-def bm25_plus(asked: Collection[str], documents: Sequence[Tally]) -> list[float]:
+def bm25_plus(terms: Collection[str], documents: Sequence[TermCounts]) -> list[float]:
     """BM25+ of each document (k1 1.5, b .75, delta 1), divided by the best; 0 for one without any term.
 
     The sum of `idf * tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length))` over the terms that it has, and of `idf * delta` over
@@ -105,7 +105,7 @@ def bm25_plus(asked: Collection[str], documents: Sequence[Tally]) -> list[float]
     """
     mean = sum(document.length for document in documents) / max(len(documents), 1) or 1.0
     holding = Counter(term for document in documents for term in document.counts)
-    idf = {term: math.log((len(documents) + 1) / holding[term]) for term in asked if holding[term]}
+    idf = {term: math.log((len(documents) + 1) / holding[term]) for term in terms if holding[term]}
     floor = DELTA * sum(idf.values())
     scores = []
     for counts, length in documents:
@@ -152,10 +152,10 @@ def _order(candidate: Candidate) -> tuple[float, str, str]:
     return (-candidate.score, candidate.record.title, candidate.record.doc_id)
 
 
-def _reason(record: Record, asked: Mapping[str, str], title: Set[str], text: Set[str]) -> str:
+def _reason(record: Record, terms: Mapping[str, str], title: Set[str], text: Set[str]) -> str:
     """Which words of the query (`asked`: stem -> word) the title has, and which the rest has."""
-    in_title = [word for stemmed, word in asked.items() if stemmed in title]
-    elsewhere = [word for stemmed, word in asked.items() if stemmed in text - title]
+    in_title = [word for stemmed, word in terms.items() if stemmed in title]
+    elsewhere = [word for stemmed, word in terms.items() if stemmed in text - title]
     said = [f"{where}: {', '.join(found)}" for where, found in (("title has", in_title), ("text has", elsewhere)) if found]
     if record.citations:
         said.append(f"{record.citations:,} citations")

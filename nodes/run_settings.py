@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from outrider.state.ports import Clock
 
 
-def named_by(strategy: SearchStrategy, sources: Sequence[Source]) -> Sequence[Source]:
+def select_sources(strategy: SearchStrategy, sources: Sequence[Source]) -> Sequence[Source]:
     """Whom the strategy asks. Of one whose sources are none of these, all are: only the caller narrows a search, and was refused before."""
     return [source for source in sources if source.name in strategy.sources] or sources
 
 
-def shown_time(at: float | None) -> str | None:
+def format_time(at: float | None) -> str | None:
     """Seconds since the epoch as ISO 8601, UTC."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
@@ -51,12 +51,12 @@ def time_left(runtime: Runtime[RunContext] | None, settings: RunSettings, clock:
     return max(0.0, limit_s - (clock() - state.started_at))
 
 
-def rejected(state: PipelineState, node: str, error: KeyRejected, spent: Usage) -> Update:
+def end_rejected_run(state: PipelineState, node: str, error: KeyRejected, spent: Usage) -> Update:
     """What a node writes where the model's key is not accepted: the run ends, and what it spent is told all the same."""
     failure = Failure(node=node, error=type(error).__name__, message=str(error))
     return {"failures": (*state.failures, failure), "usage": spent}
 
 
-def run_budget(runtime: Runtime[RunContext] | None, llm: LlmSettings, spent: Usage) -> Budget:
+def run_budget(runtime: Runtime[RunContext] | None, llm: LlmSettings, usage: Usage) -> Budget:
     """What the run may still spend on models: 0 is nothing, and only a `max_cost_usd` of None is no bound."""
-    return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd), spent)
+    return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd), usage)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.linkage.merge import fill_missing, strip_page_values
-from outrider.nodes.run_settings import named_by, shown_time, time_left
+from outrider.nodes.run_settings import format_time, select_sources, time_left
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
     EmbeddingSpaceMismatch,
@@ -21,7 +21,7 @@ from outrider.state.errors import (
     SearchError,
     SourceError,
 )
-from outrider.state.filters import Compare, Filter, Not, Or, both, holds, parse_filter
+from outrider.state.filters import Compare, Filter, Not, Or, combine, matches, parse_filter
 from outrider.state.hits import Candidate, FoundBy, Ranked, RankedList, Scored
 from outrider.state.intent import NumberRange, PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 
-OFF = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
+OFF_ERRORS = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
 """What is not there to be searched, rather than broken."""
 ANSWERED = frozenset({"ok", "partial", "empty", "cached", "stale"})
-NOBODY = "no source runs any of the strategies that were asked for"
+NO_SOURCE = "no source runs any of the strategies that were asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Task:
     query: PlannedQuery
 
 
-class Heard(NamedTuple):
+class TaskResult(NamedTuple):
     """What one task found, also without the records."""
 
     results: Sequence[Scored]
-    places: RankedList
+    ranking: RankedList
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +68,39 @@ class Scout:
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
-        where = both(parse_filter(state.filters or {}), constraint_filter(state.strategy))
-        tasks = planned(state.strategy, self.sources)
+        where = combine(parse_filter(state.filters or {}), make_constraint_filter(state.strategy))
+        tasks = plan_tasks(state.strategy, self.sources)
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
-        queries = [asked(task, state.strategy, where, limit, left_s) for task in tasks]
+        queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
         # The last first: the library is the first of them, and computes here what others are waited for.
-        last_first = [heard(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
+        last_first = [run_task(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
         if state.strategy.queries and not any(report.status in ANSWERED for report in reports):
-            why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NOBODY
+            why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NO_SOURCE
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
         answers = [answer for _, answer in outcomes if answer]
-        lists = tuple(answer.places for answer in answers)
-        records = records_of([(answer.places.source, answer.results) for answer in answers])
+        lists = tuple(answer.ranking for answer in answers)
+        records = collect_records([(answer.ranking.source, answer.results) for answer in answers])
         order = (self.fuse if state.fusion_enabled else self.interleave)(lists)
-        return {"lists": lists, "candidates": candidates(order, lists, records), "sources": reports}
+        return {"lists": lists, "candidates": make_candidates(order, lists, records), "sources": reports}
 
 
-def planned(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
+def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
     """One task a source, strategy and query. The request picks among the library's retrievers; every other strategy always runs."""
     left_out = {kind for kind in RetrieverType if kind not in strategy.strategies} | (set() if strategy.expanded_keywords else {EXPANDED})
     return tuple(
         Task(source, kind, query)
-        for source in named_by(strategy, sources)
+        for source in select_sources(strategy, sources)
         for kind in source.strategies
         if kind not in left_out
         for query in strategy.queries[: source.capabilities.queries]
     )
 
 
-def records_of(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
+def collect_records(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
     """One record an id: the library's own, where it holds what a service gave. But what searches have kept there of a service is
     older than that service's answer, and only fills what this leaves out. What it once had from a page it has no more.
     """
@@ -120,7 +120,7 @@ def records_of(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Rec
     return records
 
 
-def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
+def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
     return SourceQuery(
         task.query.text,
         task.strategy,
@@ -134,13 +134,15 @@ def asked(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int
     )
 
 
-async def heard(task: Task, query: SourceQuery) -> tuple[SourceReport, Heard | None]:
+async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:
     """Listed as soon as it has come, while others are waited for."""
-    report, answer = await ask(task.source, query)
-    return report, Heard(answer.results, as_list(report.source, report.strategy, report.query, answer.results)) if answer else None
+    report, answer = await search_source(task.source, query)
+    return report, TaskResult(
+        answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results)
+    ) if answer else None
 
 
-async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
+async def search_source(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
     """The source's answer and its status line; an expected error becomes a status, never an exception.
 
     Nobody waits for one whose time is over: it is told to stop, and left behind whether it does or not.
@@ -168,8 +170,8 @@ async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceA
     except TimeoutError as error:
         return report("timeout", message=str(error) or f"{source.name} took too long"), None
     except SourceError as error:
-        return report(error.status, message=str(error), retry_at=shown_time(error.retry_at)), None
-    except OFF as error:
+        return report(error.status, message=str(error), retry_at=format_time(error.retry_at)), None
+    except OFF_ERRORS as error:
         return report("off", message=str(error)), None
     except SearchError as error:
         return report("unavailable", message=str(error)), None
@@ -177,7 +179,7 @@ async def ask(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceA
         answer = _fitting(answer, query.where)
     answer = replace(answer, results=answer.results[: query.limit])
     status = answer.status or ("ok" if answer.results else "empty")
-    said = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": shown_time(answer.retry_at)}
+    said = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
     return report(status, returned=len(answer.results), **said), answer
 
 
@@ -188,13 +190,13 @@ def _seen(searching: asyncio.Future[SourceAnswer]) -> None:
 
 
 def _fitting(answer: SourceAnswer, where: Filter) -> SourceAnswer:
-    fitting = tuple(one for one in answer.results if holds(where, one.record))
+    fitting = tuple(one for one in answer.results if matches(where, one.record))
     left_out = len(answer.results) - len(fitting)
     said = f"{left_out:,} did not fit the filters" if left_out else ""
     return replace(answer, results=fitting, message="; ".join(part for part in (answer.message, said) if part))
 
 
-def constraint_filter(strategy: SearchStrategy) -> Filter | None:
+def make_constraint_filter(strategy: SearchStrategy) -> Filter | None:
     """Years and stars that the words of the request name, asked before the cut; a record without the field passes.
 
     The default minimum of stars is left to the coarse filter, which says whom it left out.
@@ -202,23 +204,23 @@ def constraint_filter(strategy: SearchStrategy) -> Filter | None:
     asked = strategy.constraints
     years = _range_or_missing("year", asked.years)
     stars = _range_or_missing("stars", asked.stars) if asked.stars_named else None
-    return both(years, Or((Not(Compare("kind", "$eq", "repository")), stars)) if stars else None)
+    return combine(years, Or((Not(Compare("kind", "$eq", "repository")), stars)) if stars else None)
 
 
 def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
     low: Filter | None = Compare(field, "$gte", bounds.min) if bounds.min is not None else None
     high: Filter | None = Compare(field, "$lte", bounds.max) if bounds.max is not None else None
-    inside = both(low, high)
+    inside = combine(low, high)
     return Or((inside, Not(Compare(field, "$exists", True)))) if inside else None
 
 
-def as_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
+def make_ranked_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
     """What was found, without the records."""
     places = tuple(Ranked(one.record.doc_id, one.score, one.why, one.paths) for one in results)
     return RankedList(source=source, strategy=strategy, query=query, results=places)
 
 
-def candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
+def make_candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
     """One candidate a record, best fused score first, each with everyone who found it and the best score of each strategy.
 
     Until a ranker judges it, its score is the fused one over the best.

@@ -15,7 +15,7 @@ from outrider.state.boolean import Node, Text
 from outrider.state.errors import SearchError
 from outrider.state.hits import Candidate, FoundBy, Hit
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Shelf, Source, SourceQuery
+from outrider.state.ports import LibraryReader, Source, SourceQuery
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType
 from outrider.state.response import Bypass, Failure, SourceReport
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 NODE = "systematic"
-GREY = "grey_literature"
-BYPASSED = tuple(
+GREY_LITERATURE = "grey_literature"
+BYPASSED_STEPS = tuple(
     Bypass(step=step, why=f"systematic mode: {why}")
     for step, why in (
         ("vectors", "only what the query matches is a hit"),
@@ -48,7 +48,7 @@ class Systematic:
     """
 
     begin: BeginRun
-    shelf: Shelf
+    library: LibraryReader
     configured: Callable[[], Sequence[Source]]
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
@@ -68,7 +68,7 @@ class Systematic:
         update: Update = {
             "result_set": run.result_set(),
             "sources": tuple(_row(one, made) for one in made.sources),
-            "bypassed": (*state.bypassed, *(one for one in BYPASSED if not (state.grey_literature and one.step == "vectors"))),
+            "bypassed": (*state.bypassed, *(one for one in BYPASSED_STEPS if not (state.grey_literature and one.step == "vectors"))),
             "snapshot": f"{made.asked.snapshot.library}@{made.asked.snapshot.version}" if made.asked.snapshot else None,
             "provenance_hash": made.provenance_hash,
             "total_candidates": made.total,
@@ -83,13 +83,15 @@ class Systematic:
         library = next((one for one in self.configured() if one.name == LIBRARY), None)
         words = _words(tree)
         if library is None or not words:
-            failures.append(Failure(node=GREY, error="BadRequest", message="there is no library, or no word in the query, to look near"))
+            failures.append(
+                Failure(node=GREY_LITERATURE, error="BadRequest", message="there is no library, or no word in the query, to look near")
+            )
             return ()
         try:
             answer = await library.search(SourceQuery(words, RetrieverType.LANCE_DENSE, None, 2 * state.top_k))
-            whole = await self.shelf.whole([one.record for one in answer.results])
+            whole = await self.library.whole([one.record for one in answer.results])
         except SearchError as error:
-            failures.append(Failure(node=GREY, error=type(error).__name__, message=str(error)))
+            failures.append(Failure(node=GREY_LITERATURE, error=type(error).__name__, message=str(error)))
             return ()
         evaluator = Evaluator(tree)
         beside = [record for record in whole if not evaluator.matches(record)][: state.top_k]

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 FENCE = ("<data>", "</data>")
-BY_NUMBER = re.compile(r"[<\uff1c\ufe64\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
+ESCAPED = re.compile(r"[<\uff1c\ufe64\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 """`<` and its look-alikes, controls, line separators, overrides of the writing direction, surrogates, tags (ASCII that no screen shows)."""
 
 
@@ -33,7 +33,7 @@ class Prompt:
         """The first 12 hex digits of the text's sha-256."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
-    def filled(self, **values: str) -> str:
+    def fill(self, **values: str) -> str:
         if values.keys() != self.placeholders:
             raise KeyError(f"prompt {self.name!r} wants {sorted(self.placeholders)}, not {sorted(values)}")
         return PLACEHOLDER.sub(lambda found: values[found.group(1)], self.text)
@@ -48,21 +48,21 @@ def load(name: str, placeholders: frozenset[str]) -> Prompt:
     return Prompt(name, text, placeholders)
 
 
-def fenced(data: JsonValue) -> str:
+def fence(data: JsonValue) -> str:
     """JSON between `<data>` and `</data>`. No text in it can close the fence, since JSON may write `<` by its number.
 
     So are other characters that a reader would not see for what they are, and halves of surrogate pairs, which no request can carry.
     """
     opening, closing = FENCE
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # blanks after each mark would cost a tenth of the tokens
-    return f"{opening}\n{BY_NUMBER.sub(_by_number, text)}\n{closing}"
+    return f"{opening}\n{ESCAPED.sub(_by_number, text)}\n{closing}"
 
 
 def _by_number(found: re.Match[str]) -> str:
     return "".join(f"\\u{unit}" for unit in re.findall("....", found.group().encode("utf-16-be", "surrogatepass").hex()))
 
 
-def unfenced(text: str) -> JsonValue:
+def parse_fence(text: str) -> JsonValue:
     """What stands in the first fence of a text."""
     opening, closing = FENCE
     found: JsonValue = json.loads(text.split(opening, 1)[1].split(closing, 1)[0])

@@ -18,7 +18,7 @@ MAX_DOMAIN_CHARS = 20_000
 SECTION = re.compile(r"^#+[ \t]*(planning|judging)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 
-def domain(name: str) -> Prompt | None:
+def load_domain(name: str) -> Prompt | None:
     """The text of `llm.domain`, None for general. `SettingsError` for an unknown name or a file that cannot be used."""
     if name == DOMAINS[0]:
         return None
@@ -30,7 +30,7 @@ def domain(name: str) -> Prompt | None:
     return Prompt("domain", _text_of(Path(name).expanduser()), frozenset())
 
 
-def section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:
+def select_section(field: Prompt | None, step: Literal["planning", "judging"]) -> str:
     """What one step is told of a field; all of a text without sections."""
     before, *sections = SECTION.split(field.text) if field else [""]
     own = (text for name, text in zip(sections[::2], sections[1::2], strict=True) if name.lower() == step)

@@ -147,7 +147,7 @@ class Depending(Protocol):
         ...
 
 
-def checked_analysis(asked: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
+def check_analysis_request(asked: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
     """The request, or `BadRequest` that names what is wrong."""
     try:
         return AnalyzeRequest.model_validate(asked)

@@ -16,7 +16,7 @@ Shape = TypeVar("Shape", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """One question. What comes from outside stands in `user`, fenced (see `prompts.fenced`)."""
 
     node: str
@@ -35,7 +35,7 @@ class Chat(Protocol):
         """Model and host, for answers and the provenance hash."""
         ...
 
-    async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
+    async def answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
         """May take several calls: another way to ask for structure, one repair."""
         ...
 
@@ -50,7 +50,7 @@ class Call:
     """None where the model's price is unknown, too."""
 
     @property
-    def told(self) -> bool:
+    def has_usage(self) -> bool:
         return self.input_tokens is not None and self.output_tokens is not None
 
 
@@ -104,11 +104,11 @@ class Budget:
 
 
 def _with(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:
-    unknown = call.cost_usd is None if call.told else most_usd is None
+    unknown = call.cost_usd is None if call.has_usage else most_usd is None
     return {
         "calls": usage.calls + 1,
-        "untold_calls": usage.untold_calls + (not call.told),
-        "untold_usd": usage.untold_usd + (0.0 if call.told else most_usd or 0.0),
+        "untold_calls": usage.untold_calls + (not call.has_usage),
+        "untold_usd": usage.untold_usd + (0.0 if call.has_usage else most_usd or 0.0),
         "input_tokens": usage.input_tokens + (call.input_tokens or 0),
         "output_tokens": usage.output_tokens + (call.output_tokens or 0),
         "cost_usd": None if usage.cost_usd is None or unknown else usage.cost_usd + (call.cost_usd or 0.0),

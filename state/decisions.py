@@ -27,7 +27,7 @@ class Decision(Model):
     at: str = Field("", description="When, ISO 8601 in UTC.")
     why: str = ""
 
-    def shown(self) -> str:
+    def describe(self) -> str:
         """`merged by ann on 2026-11-22`."""
         said = {"merge": "merged", "split": "split", "forget": "forgotten"}[self.what]
         return (
@@ -51,7 +51,7 @@ class Decisions:
     """The smallest id of all that an id was merged with, directly or through others."""
 
     @classmethod
-    def of(cls, log: Iterable[Decision]) -> Decisions:
+    def from_log(cls, log: Iterable[Decision]) -> Decisions:
         """`log` from the first decision to the last."""
         same: dict[Pair, str] = {}
         different: dict[Pair, str] = {}
@@ -63,11 +63,11 @@ class Decisions:
                 if one.what != "split" or pairs:
                     different.pop(pair, None)
             if one.what == "merge":
-                same |= dict.fromkeys(pairs, one.shown())
+                same |= dict.fromkeys(pairs, one.describe())
             elif one.what == "split" and pairs:
-                different |= dict.fromkeys(pairs, one.shown())
+                different |= dict.fromkeys(pairs, one.describe())
             elif one.what == "split":
-                alone[one.ids[0]] = one.shown()
+                alone[one.ids[0]] = one.describe()
             else:
                 alone.pop(one.ids[0], None)
         return cls(same, different, alone, _united(same))
@@ -75,13 +75,13 @@ class Decisions:
     def __bool__(self) -> bool:
         return bool(self.same or self.different or self.alone)
 
-    def names(self) -> frozenset[str]:
+    def decided_ids(self) -> frozenset[str]:
         """Every id that something was decided of."""
         return frozenset((*(name for pair in (*self.same, *self.different) for name in pair), *self.alone))
 
-    def apart(self, one: str, other: str) -> bool:
+    def are_apart(self, one: str, other: str) -> bool:
         """Whether two records must not be one work."""
-        if pair_of(one, other) in self.different:
+        if make_pair(one, other) in self.different:
             return True
         if one == other or not (one in self.alone or other in self.alone):
             return False
@@ -105,11 +105,11 @@ class DecisionsProvider(Protocol):
     async def __call__(self) -> Decisions: ...
 
 
-async def nothing_decided() -> Decisions:
+async def load_no_decisions() -> Decisions:
     return NO_DECISIONS
 
 
-def pair_of(one: str, other: str) -> Pair:
+def make_pair(one: str, other: str) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
@@ -117,8 +117,8 @@ def _pairs(decision: Decision) -> list[Pair]:
     """Merged are all with all; split is the first from each of the others."""
     first, *others = decision.ids
     if decision.what == "merge":
-        return [pair_of(one, other) for one, other in combinations(sorted({*decision.ids}), 2)]
-    return [] if decision.what == "forget" else [pair_of(first, other) for other in others if other != first]
+        return [make_pair(one, other) for one, other in combinations(sorted({*decision.ids}), 2)]
+    return [] if decision.what == "forget" else [make_pair(first, other) for other in others if other != first]
 
 
 def _united(same: Mapping[Pair, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ Frame = Callable[[str], str]
 """What the kept lines are set into to be pasted; it counts towards the budget."""
 
 
-def unframed(lines: str) -> str:
+def no_frame(lines: str) -> str:
     return lines
 
 
@@ -103,7 +103,7 @@ class Distilled:
         return not any(unit.compressed for unit in self.units)
 
     @property
-    def removed(self) -> float:
+    def removed_share(self) -> float:
         """Share of the texts' characters that was left out, in [0, 1]."""
         return 1 - self.kept_chars / self.chars if self.chars else 0.0
 

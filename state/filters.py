@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from outrider.state.errors import BadRequest, did_you_mean, shown
+from outrider.state.errors import BadRequest, did_you_mean, shorten
 from outrider.state.records import Identifiers, Record
 
 Scalar = str | int | bool
@@ -68,7 +68,7 @@ def parse_filter(raw: Mapping[str, object]) -> Filter | None:
     return _Parser().mapping(raw, depth=0) if raw else None
 
 
-def both(first: Filter | None, second: Filter | None) -> Filter | None:
+def combine(first: Filter | None, second: Filter | None) -> Filter | None:
     """The filter that asks for both, where either may be absent."""
     if first is None or second is None:
         return first or second
@@ -168,17 +168,17 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
 
 
 def _name(value: object) -> str:
-    return "null; use $exists to ask for what is missing" if value is None else f"{shown(value)} ({type(value).__name__})"
+    return "null; use $exists to ask for what is missing" if value is None else f"{shorten(value)} ({type(value).__name__})"
 
 
-def holds(where: Filter, record: Record) -> bool:
+def matches(where: Filter, record: Record) -> bool:
     match where:
         case And(parts):
-            return all(holds(part, record) for part in parts)
+            return all(matches(part, record) for part in parts)
         case Or(parts):
-            return any(holds(part, record) for part in parts)
+            return any(matches(part, record) for part in parts)
         case Not(part):
-            return not holds(part, record)
+            return not matches(part, record)
         case Compare():
             return _compares(where, _values(record, where.field))
 

@@ -11,13 +11,13 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from outrider.state.model import Model, row
+from outrider.state.model import Model, fast_dataclass
 from outrider.state.records import Identifiers, Kind, Record
 
 ScoredBy = Literal["model", "rules", "unscored"]
 
 
-@row
+@fast_dataclass
 class Path:
     """One way from an anchor to a record: `anchor -relation-> (through) -> record`."""
 
@@ -29,7 +29,7 @@ class Path:
     """The entity that both share, where the way leads through one."""
 
 
-@row
+@fast_dataclass
 class FoundBy:
     """Who found a work, with which query, at which rank (from 1)."""
 
@@ -50,7 +50,7 @@ class Scored(NamedTuple):
     paths: tuple[Path, ...] = ()
 
 
-@row
+@fast_dataclass
 class Ranked:
     """A place in a ranked list; the record itself stands once, with its candidate."""
 
@@ -93,7 +93,7 @@ class Related(Model):
 SeenIn = Literal["both", "api-only", "web-only", "library-only"]
 
 
-@row
+@fast_dataclass
 class Candidate:
     """One work: its leading record, everyone who found it, and what each stage thought of it."""
 

@@ -39,7 +39,7 @@ class EarlierStrategy(Model):
     user_feedback: str = Field("", max_length=MAX_FEEDBACK_CHARS, description="What the caller had said before that round.")
 
 
-def rounds(given: object) -> tuple[EarlierStrategy, ...]:
+def parse_rounds(given: object) -> tuple[EarlierStrategy, ...]:
     """The rounds that strategies and the strategies before them tell of, oldest first, each once, at most `MAX_ROUNDS`.
 
     A `ValueError` says which one cannot be read.
@@ -65,4 +65,4 @@ def _told(strategy: object, place: int) -> list[EarlierStrategy]:
         raise ValueError(f"strategy {place} is none: it takes an object with `queries`, each with a `text`") from error
 
 
-Rounds = Annotated[tuple[EarlierStrategy, ...], BeforeValidator(rounds)]
+Rounds = Annotated[tuple[EarlierStrategy, ...], BeforeValidator(parse_rounds)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from outrider.state.distilling import Distilled, Frame, Reading, unframed
+from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
 from outrider.state.hits import Path, RankedList, Scored
@@ -157,7 +157,7 @@ class Detailer(Protocol):
         ...
 
 
-class Shelf(Protocol):
+class LibraryReader(Protocol):
     """What the pipeline needs of the library beyond searching it."""
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
@@ -173,7 +173,7 @@ class Shelf(Protocol):
         ...
 
 
-class Keeper(Protocol):
+class ResultStore(Protocol):
     """The library as the place where works are kept that others found; it is made where there is none. Raises `SearchError`."""
 
     async def keep(self, records: Sequence[Record], renew: Callable[[Record, Record | None], Record]) -> tuple[int, int]:
@@ -184,7 +184,7 @@ class Keeper(Protocol):
         ...
 
 
-class KeptText(NamedTuple):
+class CachedText(NamedTuple):
     text: str
     age_s: float
 
@@ -192,7 +192,7 @@ class KeptText(NamedTuple):
 class TextCache(Protocol):
     """Texts that are kept for a while. Raises nothing: a cache that fails costs time only."""
 
-    async def get(self, key: str, within_s: float) -> KeptText | None: ...
+    async def get(self, key: str, within_s: float) -> CachedText | None: ...
 
     async def put(self, key: str, text: str) -> None:
         """Nobody waits for it."""
@@ -284,7 +284,7 @@ class TextDistiller(Protocol):
         """False where it leaves words out of what it keeps."""
         ...
 
-    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
         """`max_tokens` bounds the result's `text`, frame and all; None leaves the bound that it was made with.
 
         Raises `ModelError`, `MissingExtra`.

@@ -145,7 +145,7 @@ def _refuse_in_systematic(request: SearchRequest) -> None:
         raise BadRequest("mode 'systematic' matches words exactly; leave strategies out (grey_literature looks by vectors, too)")
 
 
-def checked(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
+def check_request(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
     """The request, or `BadRequest` naming every field that is wrong and why."""
     try:
         request = SearchRequest.model_validate(asked)

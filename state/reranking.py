@@ -42,22 +42,22 @@ class Verdict(Model):
         return self.after - self.before
 
 
-def best_verdict(verdict: Verdict) -> tuple[bool, float, str]:
+def verdict_order(verdict: Verdict) -> tuple[bool, float, str]:
     """Sorts verdicts of one probe: those that make the ranking better first, then by difference, then by name."""
     return verdict.effect != "better", -verdict.difference, verdict.reranker
 
 
-def read_text(record: Record, chars: int = READ_CHARS) -> str:
+def make_reranker_text(record: Record, chars: int = READ_CHARS) -> str:
     """Title, abstract or description, and the beginning of the body: what a reranker is given."""
     return "\n\n".join(part for part in (record.title, record.full_text()[:chars]) if part)[:chars]
 
 
-def blended(before: Sequence[float], after: Sequence[float], weight: float) -> list[float]:
+def blend_scores(before: Sequence[float], after: Sequence[float], weight: float) -> list[float]:
     """`weight * after + (1 - weight) * before`, each scaled to [0, 1] over the list (min-max); all-equal scores count as 0."""
     return [weight * new + (1 - weight) * old for new, old in zip(_scaled(after), _scaled(before), strict=True)]
 
 
-def best_first(scores: Sequence[float]) -> list[int]:
+def order_by_score(scores: Sequence[float]) -> list[int]:
     """Places, best score first; of equal scores the earlier place."""
     return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
 

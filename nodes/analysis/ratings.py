@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from outrider.nodes.fine_scorer.dimensions import PARTS, Dimension, Facts, dimensions
-from outrider.nodes.fine_scorer.judgement import Judged, Judgement, Question
+from outrider.nodes.fine_scorer.judgement import CallResult, Judgement, Question
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.state.analysis import AnalysisState, AnalysisUpdate, Rating
 from outrider.state.chat import Budget
@@ -35,7 +35,7 @@ class Ratings:
             return {"notes": (*state.notes, NO_PAPER)}
         judged, failures = await self._judged(state.record, state.question, budget)
         judgement = judged.works[0]
-        ratings = sorted([*by_metadata(state.record, self.clock()), *self._by_model(judgement)], key=lambda one: one.dimension)
+        ratings = sorted([*rate_by_metadata(state.record, self.clock()), *self._by_model(judgement)], key=lambda one: one.dimension)
         relevance = judgement.scores.get("relevance") if judgement else None
         return {
             "ratings": tuple(ratings),
@@ -45,13 +45,13 @@ class Ratings:
             "notes": state.notes if self.scorer else (*state.notes, f"no model judged: {self.why_no_model}"),
         }
 
-    async def _judged(self, record: Repository, question: str, budget: Budget) -> tuple[Judged, tuple[Failure, ...]]:
+    async def _judged(self, record: Repository, question: str, budget: Budget) -> tuple[CallResult, tuple[Failure, ...]]:
         if self.scorer is None:
-            return Judged((None,)), ()
+            return CallResult((None,)), ()
         try:
             judged = await self.scorer.judge(record, Question(question), budget)
         except KeyRejected as error:
-            judged = Judged((None,), error)
+            judged = CallResult((None,), error)
         failures = (Failure(node=NODE, error=type(judged.error).__name__, message=str(judged.error)),) if judged.error else ()
         return judged, failures
 
@@ -68,7 +68,7 @@ def _said(name: str, told: Mapping[str, JsonValue]) -> Rating:
     return Rating(dimension=name, score=score if isinstance(score, int | float) else None, because=(reason,) if reason else (), by="model")
 
 
-def by_metadata(record: Repository, now: float) -> list[Rating]:
+def rate_by_metadata(record: Repository, now: float) -> list[Rating]:
     """The four of `dimensions`, with each part of the mean as it counts."""
     facts = Facts(record, now)
     return [_explained(name, one, facts) for name, one in dimensions(record, now).items()]

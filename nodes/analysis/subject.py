@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.nodes.enrich.identifier_lookup import looked_up
+from outrider.nodes.enrich.identifier_lookup import look_up
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, Depending
 from outrider.state.distilling import Reading
 from outrider.state.errors import NothingSearchable, SourceError
@@ -34,7 +34,7 @@ LEAST_TEXT = 500
 """Characters more than the abstract, below which a page holds no full text."""
 
 
-class Named(NamedTuple):
+class WorkIdentifier(NamedTuple):
     """What is asked for: a scheme of `Identifiers`, and a normalised value."""
 
     scheme: str
@@ -45,19 +45,19 @@ class Named(NamedTuple):
 class Subject:
     """Reads target, question, fresh; writes record, facts, dependencies, retraction, full_text, or a whole analysis of before."""
 
-    name_of: Callable[[str], Named]
+    parse_target: Callable[[str], WorkIdentifier]
     """What a target names. Raises `BadRequest`."""
     sources: Sequence[Source]
     detailers: Mapping[str, Detailer]
     depending: Depending | None
     pages: PageReader | None
-    kept: KeptAnalyses | None
+    cache: AnalysisCache | None
 
     async def __call__(self, state: AnalysisState, left_s: float) -> AnalysisUpdate:
-        if self.kept and not state.fresh and (found := await self.kept.get(state)):
+        if self.cache and not state.fresh and (found := await self.cache.get(state)):
             return found
-        until, named = time.monotonic() + left_s, self.name_of(state.target)
-        looked = await looked_up(self.sources, *named, left_s * LOOKUP_SHARE)
+        until, named = time.monotonic() + left_s, self.parse_target(state.target)
+        looked = await look_up(self.sources, *named, left_s * LOOKUP_SHARE)
         if looked.record is None:
             raise NothingSearchable(_not_found(named, looked.asked, looked.problems))
         record, notes = await self._told(looked.record, until - time.monotonic())
@@ -71,9 +71,9 @@ class Subject:
             "url": record.url,
             "description": record.abstract or record.description,
             "question": state.question or _question(record),
-            "facts": facts_of(record),
+            "facts": collect_facts(record),
             "dependencies": dependencies,
-            "retraction": retraction_of(record),
+            "retraction": describe_retraction(record),
             "full_text": full_text,
             "notes": tuple(filter(None, (*looked.problems, *notes, said))),
         }
@@ -98,7 +98,7 @@ class Subject:
         """A paper with its full text, where one may be read."""
         if record.text or not isinstance(record, Paper):
             return record, f"{record.source}, {len(record.text):,} characters" if record.text else "there is none"
-        link = open_link(record)
+        link = find_open_link(record)
         if link is None or self.pages is None:
             return record, "none that is open to read" if link is None else "no page is fetched here"
         try:
@@ -112,7 +112,7 @@ class Subject:
         return record.model_copy(update={"text": got.page.text}), f"{link}, {len(got.page.text):,} characters"
 
 
-def open_link(record: Paper) -> str | None:
+def find_open_link(record: Paper) -> str | None:
     """Where its full text stands as a page, rather than as a PDF."""
     if record.identifiers.pmcid:
         return f"https://pmc.ncbi.nlm.nih.gov/articles/{record.identifiers.pmcid}/"
@@ -122,7 +122,7 @@ def open_link(record: Paper) -> str | None:
     return said if isinstance(said, str) and said else None
 
 
-def facts_of(record: Record) -> dict[str, JsonValue]:
+def collect_facts(record: Record) -> dict[str, JsonValue]:
     plain = record.model_dump(mode="json", include=set(FACTS), exclude_defaults=True)
     more = {name: value for name, value in record.metadata.items() if name not in NOT_FACTS}
     if isinstance(tree := more.get("tree"), list):
@@ -131,7 +131,7 @@ def facts_of(record: Record) -> dict[str, JsonValue]:
     return {name: found[name] for name in sorted(found) if found[name] not in (None, "", [], {})}
 
 
-def retraction_of(record: Record) -> str:
+def describe_retraction(record: Record) -> str:
     """What services say: PubMed's notices, Crossref's `updated_by`, a flag. Empty where none says that it was retracted."""
     notices = record.metadata.get("notices")
     told = [str(one) for one in notices if "retract" in str(one).lower()] if isinstance(notices, list) else []
@@ -151,7 +151,7 @@ def _question(record: Record) -> str:
     return " ".join((record.description or record.title).split())[:300] if isinstance(record, Repository) else record.title
 
 
-def _not_found(named: Named, asked: Sequence[str], problems: Sequence[str]) -> str:
+def _not_found(named: WorkIdentifier, asked: Sequence[str], problems: Sequence[str]) -> str:
     what = f"{named.scheme}:{named.value}"
     if not asked:
         return f"nobody can be asked for {what}: no source that is switched on knows {named.scheme}, or sources.offline is on"
@@ -160,14 +160,14 @@ def _not_found(named: Named, asked: Sequence[str], problems: Sequence[str]) -> s
 
 PATIENCE_S = 1.0
 """A cache that takes longer is as good as none."""
-NOT_KEPT = {"target", "age_s", "timings_ms", "execution_time_ms", "usage"}
+NOT_CACHED = {"target", "age_s", "timings_ms", "execution_time_ms", "usage"}
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnalyses:
+class AnalysisCache:
     texts: TextCache
     fresh_s: float
-    made_with: str
+    versions: str
     """Model, settings and version: another's analysis is another."""
 
     async def get(self, state: AnalysisState) -> AnalysisUpdate | None:
@@ -178,7 +178,7 @@ class KeptAnalyses:
             found = Analysis.model_validate_json(kept.text)
         except ValidationError:
             return None
-        update: AnalysisUpdate = {name: getattr(found, name) for name in Analysis.model_fields if name not in NOT_KEPT}  # type: ignore[assignment]
+        update: AnalysisUpdate = {name: getattr(found, name) for name in Analysis.model_fields if name not in NOT_CACHED}  # type: ignore[assignment]
         return {**update, "age_s": kept.age_s}
 
     async def put(self, asked: str, done: AnalysisState) -> None:
@@ -188,7 +188,7 @@ class KeptAnalyses:
             await self.texts.put(self._key(done.target, asked), said.model_dump_json())
 
     def _key(self, target: str, question: str) -> str:
-        return hashlib.sha256(f"analysis {json.dumps([target, question, self.made_with])}".encode()).hexdigest()
+        return hashlib.sha256(f"analysis {json.dumps([target, question, self.versions])}".encode()).hexdigest()
 
 
 Distil = Callable[[str, Reading, int], Awaitable[DistilledContext]]

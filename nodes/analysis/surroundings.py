@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outrider.nodes.translator.rule_plan import concepts, keywords
+from outrider.nodes.translator.rule_plan import extract_concepts, extract_keywords
 from outrider.settings.model import AnalyzeSettings
 from outrider.state.analysis import AnalysisState, AnalysisUpdate, Citing, Neighbour
 from outrider.state.errors import SearchError
@@ -21,7 +21,7 @@ DESCRIPTION_CHARS = 200
 CODE_LINK = re.compile(r"github\.com/([A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100})", re.IGNORECASE)
 BESIDE = "found by the same words"
 
-Found = tuple[str, tuple[Neighbour, ...], str]
+Part = tuple[str, tuple[Neighbour, ...], str]
 """The field, what came, and what went wrong."""
 
 
@@ -41,13 +41,13 @@ class Surroundings:
         update: AnalysisUpdate = {name: beside for name, beside, _ in found}  # type: ignore[assignment]
         return {**update, "notes": (*state.notes, *(why for *_, why in found if why))}
 
-    async def _code(self, record: Record, left_s: float) -> Found:
+    async def _code(self, record: Record, left_s: float) -> Part:
         field = "alternatives" if isinstance(record, Repository) else "related_code"
         named = _named_in(record) if field == "related_code" else ()
         host = next((one for one in self.sources if one.name != LIBRARY and "repository" in one.capabilities.kinds), None)
         if host is None:
             return field, named, f"{field}: no source of repositories is asked"
-        words = keywords(concepts(" ".join(record.tags[:3]) or record.description or record.title))[:MOST_WORDS]
+        words = extract_keywords(extract_concepts(" ".join(record.tags[:3]) or record.description or record.title))[:MOST_WORDS]
         query = SourceQuery(" ".join(words), host.strategies[0], None, self.settings.beside + 1, keywords=words, within_s=left_s)
         try:
             async with asyncio.timeout(left_s):
@@ -55,10 +55,10 @@ class Surroundings:
         except (SearchError, TimeoutError) as error:
             return field, named, f"{field}: {str(error) or f'{host.name} did not answer in time'}"
         others = (one.record for one in said.results if one.record.doc_id != record.doc_id)
-        beside = (*named, *(neighbour(one, f"{BESIDE}: {' '.join(words)}") for one in others))
+        beside = (*named, *(make_neighbour(one, f"{BESIDE}: {' '.join(words)}") for one in others))
         return field, _once(beside)[: self.settings.beside], ""
 
-    async def _linked(self, kind: str, record: Record, left_s: float) -> Found:
+    async def _linked(self, kind: str, record: Record, left_s: float) -> Part:
         known = dict(record.identifiers.pairs())
         scheme = next((one for one in SCHEMES if one in known), None)
         if self.citing is None or scheme is None:
@@ -71,10 +71,10 @@ class Surroundings:
             return kind, (), f"{kind}: {str(error) or f'{self.citing.name} did not answer in time'}"
         why = "cited by it" if kind == "references" else "cites it"
         total = f"{kind}: the first {len(said.results)} of {said.total:,}" if said.total and said.total > len(said.results) else ""
-        return kind, tuple(neighbour(one.record, why) for one in said.results), "; ".join(filter(None, (said.message, total)))
+        return kind, tuple(make_neighbour(one.record, why) for one in said.results), "; ".join(filter(None, (said.message, total)))
 
 
-def neighbour(record: Record, why: str) -> Neighbour:
+def make_neighbour(record: Record, why: str) -> Neighbour:
     told = record.model_dump(include={"doc_id", "title", "url", "kind", "year", "stars", "citations"})
     return Neighbour(**told, description=" ".join(record.description.split())[:DESCRIPTION_CHARS], why=why)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from outrider.nodes.dedup.group import NO_MORE, Joins, Judging, grouped, versions
-from outrider.nodes.dedup.merge import in_order, linked, merged
+from outrider.nodes.dedup.group import NO_DETAILS, CompatibleGroups, PairJudge, find_versions, group_works
+from outrider.nodes.dedup.merge import link_related_works, merge_members, sort_by_fused_score
 from outrider.nodes.dedup.model_proposals import Pair
 from outrider.runtime.workers import NoWorker, Workers
 from outrider.state.decisions import NO_DECISIONS, Decisions
@@ -19,94 +19,94 @@ from outrider.state.hits import Candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Clusters:
     works: tuple[Candidate, ...]
     """In the order of their fused scores; where any has none, each at the place of its first member."""
-    grey: tuple[Pair, ...]
+    ambiguous_pairs: tuple[Pair, ...]
     """Places of two works that may be one, surest first."""
-    judging: Judging
+    judge: PairJudge
 
 
-def deduplicated(
+def deduplicate(
     candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True
 ) -> tuple[Candidate, ...]:
     """The works among the candidates, in the order of their fused scores; where any has none, each at the place of its first member.
 
     Depends on no order but that; done again it changes nothing. Each candidate keeps the records that it was made of.
     """
-    return found_in(candidates, decisions, fold_versions=fold_versions).works
+    return cluster_candidates(candidates, decisions, fold_versions=fold_versions).works
 
 
-def found_in(candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True) -> Found:
+def cluster_candidates(candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True) -> Clusters:
     """`deduplicated`, with the pairs that may be one.
 
     Until nothing changes, since a work with the identifiers of two records may share one with a third.
     """
-    judging = Judging(decisions)
+    judging = PairJudge(decisions)
     works: Sequence[Candidate] = candidates
-    now = grouped(works, judging)
+    now = group_works(works, judging)
     while len(now.groups) < len(works):
-        works = [merged([works[at] for at in members], judging.why) for members in now.groups]
-        if not now.again:
+        works = [merge_members([works[at] for at in members], judging.explain) for members in now.groups]
+        if not now.needs_another_pass:
             break
-        now = grouped(works, judging)
-    pairs = versions(works, now.links, judging) if fold_versions else {}
-    ordered = in_order(linked(_folded(works, pairs, judging), now.links, works))
+        now = group_works(works, judging)
+    pairs = find_versions(works, now.links, judging) if fold_versions else {}
+    ordered = sort_by_fused_score(link_related_works(_folded(works, pairs, judging), now.links, works))
     at = {record.doc_id: place for place, work in enumerate(ordered) for record in (work.record, *work.members)}
-    grey = (((min(at[one], at[other]), max(at[one], at[other]))) for one, other in now.grey)
-    return Found(ordered, tuple(dict.fromkeys(pair for pair in grey if pair[0] != pair[1])), judging)
+    grey = (((min(at[one], at[other]), max(at[one], at[other]))) for one, other in now.ambiguous_pairs)
+    return Clusters(ordered, tuple(dict.fromkeys(pair for pair in grey if pair[0] != pair[1])), judging)
 
 
-def joined(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: Judging | None = None) -> tuple[Candidate, ...]:
+def merge_pairs(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: PairJudge | None = None) -> tuple[Candidate, ...]:
     """The works with these pairs, and what hangs together through them, folded; `pairs` says why. Order as of `deduplicated`.
 
     Where two of a group would contradict, it does not grow. A preprint and its publication are linked, not merged: neither fills the
     other's fields.
     """
-    return in_order(_folded(works, pairs, judging or Judging(NO_DECISIONS)))
+    return sort_by_fused_score(_folded(works, pairs, judging or PairJudge(NO_DECISIONS)))
 
 
-def _folded(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: Judging) -> list[Candidate]:
+def _folded(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: PairJudge) -> list[Candidate]:
     if not pairs:
         return list(works)
-    joins = Joins(works, judging.contradicts)
+    joins = CompatibleGroups(works, judging.contradicts)
     kept = {pair: why for pair, why in pairs.items() if joins.join(*pair)}
     whys = {frozenset((works[one].record.doc_id, works[other].record.doc_id)): why for (one, other), why in kept.items()}
 
     def why(leader: Candidate, other: Candidate, group: Sequence[Candidate]) -> str:
         names = (frozenset((one.record.doc_id, other.record.doc_id)) for one in (leader, *group) if one is not other)
-        return next((whys[name] for name in names if name in whys), NO_MORE)
+        return next((whys[name] for name in names if name in whys), NO_DETAILS)
 
-    return [merged([works[at] for at in members], why, versions=True) for members in joins.groups.members()]
+    return [merge_members([works[at] for at in members], why, versions=True) for members in joins.groups.members()]
 
 
-MODULES = (__name__,)
+WORKER_MODULES = (__name__,)
 """What a worker needs loaded."""
 
 
-async def found_beside(
+async def offload_clustering(
     workers: Workers | None, candidates: Sequence[Candidate], decisions: Decisions, *, fold_versions: bool = True
-) -> Found:
+) -> Clusters:
     """`found_in`, in a worker where that is sooner, else in a thread."""
     if workers is not None and workers.available():
         with suppress(NoWorker):
             return await _found_there(workers, candidates, decisions, fold_versions)
-    return await asyncio.to_thread(found_in, candidates, decisions, fold_versions=fold_versions)
+    return await asyncio.to_thread(cluster_candidates, candidates, decisions, fold_versions=fold_versions)
 
 
-async def _found_there(workers: Workers, candidates: Sequence[Candidate], decisions: Decisions, fold_versions: bool) -> Found:
+async def _found_there(workers: Workers, candidates: Sequence[Candidate], decisions: Decisions, fold_versions: bool) -> Clusters:
     given = await asyncio.to_thread(pickle.dumps, (candidates, decisions, fold_versions), pickle.HIGHEST_PROTOCOL)
-    answer = await workers.run(answered, given)
+    answer = await workers.run(cluster_pickled, given)
     works, grey = await asyncio.to_thread(_Reader(answer, candidates).load)
-    return Found(works, grey, Judging(decisions))
+    return Clusters(works, grey, PairJudge(decisions))
 
 
-def answered(given: bytes) -> bytes:
+def cluster_pickled(given: bytes) -> bytes:
     """In the worker."""
     candidates, decisions, fold_versions = pickle.loads(given)  # noqa: S301 - of the process that started this one
-    found = found_in(candidates, decisions, fold_versions=fold_versions)
+    found = cluster_candidates(candidates, decisions, fold_versions=fold_versions)
     answer = BytesIO()
-    _Writer(answer, candidates).dump((found.works, found.grey))
+    _Writer(answer, candidates).dump((found.works, found.ambiguous_pairs))
     return answer.getvalue()
 
 

@@ -11,9 +11,9 @@ from outrider.linkage.clustering import Groups
 from outrider.linkage.confirm_work import page_identifier, shared_identifier
 from outrider.linkage.merge import richness
 from outrider.linkage.prefilter import prefilter
-from outrider.nodes.dedup.merge import VERSIONS, Link, records_in
-from outrider.nodes.dedup.model_proposals import Pair, askable
-from outrider.state.decisions import Decisions, pair_of
+from outrider.nodes.dedup.merge import VERSIONS, Link, list_records
+from outrider.nodes.dedup.model_proposals import Pair, model_may_join
+from outrider.state.decisions import Decisions, make_pair
 from outrider.state.hits import Candidate
 from outrider.state.records import Record
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from outrider.linkage.judge import Judgement, Weights
     from outrider.linkage.keys import Keys
 
-BEFORE = "joined before"
-NO_MORE = "same work as another duplicate"
-FAR = 99
+JOINED_BEFORE = "joined before"
+NO_DETAILS = "same work as another duplicate"
+UNKNOWN_YEARS_APART = 99
 """Years apart, where one is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouping:
     groups: Sequence[list[int]]
     """Places of the works given, each once."""
     links: tuple[Link, ...]
-    grey: tuple[tuple[str, str], ...]
+    ambiguous_pairs: tuple[tuple[str, str], ...]
     """Ids of two works that may be one, surest first."""
-    again: bool
+    needs_another_pass: bool
     """Whether merged works might be seen as one with others: where a page joined, or what evidence joined was kept apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class PairJudge:
     """Evidence and decisions about the records of one run; what was read of a record once is kept."""
 
     decisions: Decisions
     _keys: dict[int, tuple[Record, Keys]] = field(default_factory=dict)
-    _said: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
+    _judgements: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
 
     def keys(self, record: Record) -> Keys:
         from outrider.linkage.keys import make_keys
@@ -54,7 +54,7 @@ class Judging:
             known = self._keys[id(record)] = (record, make_keys(record))  # the record too, so that its id stays its own
         return known[1]
 
-    def of(self, one: Record, other: Record) -> Judgement:
+    def judge(self, one: Record, other: Record) -> Judgement:
         from outrider.linkage.evidence_weights import WEIGHTS
 
         return self.judge_keys(self.keys(one), self.keys(other), WEIGHTS)
@@ -63,32 +63,32 @@ class Judging:
         """Symmetric."""
         from outrider.linkage.judge import judge_keys
 
-        if (known := self._said.get((one, other)) or self._said.get((other, one))) is None:
-            known = self._said[one, other] = judge_keys(one, other, weights)
+        if (known := self._judgements.get((one, other)) or self._judgements.get((other, one))) is None:
+            known = self._judgements[one, other] = judge_keys(one, other, weights)
         return known
 
-    def parted(self, one: Candidate, other: Candidate) -> bool:
+    def are_split(self, one: Candidate, other: Candidate) -> bool:
         """Whether a person keeps them apart."""
         if not self.decisions:
             return False
-        return any(self.decisions.apart(a.doc_id, b.doc_id) for a, b in product(records_in(one), records_in(other)))
+        return any(self.decisions.are_apart(a.doc_id, b.doc_id) for a, b in product(list_records(one), list_records(other)))
 
     def contradicts(self, one: Candidate, other: Candidate) -> bool:
         """Whether a record of the one cannot be the work of one of the other, versions of one work aside."""
-        return self.parted(one, other) or any(self._against(a, b) for a, b in product(records_in(one), records_in(other)))
+        return self.are_split(one, other) or any(self._against(a, b) for a, b in product(list_records(one), list_records(other)))
 
-    def other_edition(self, one: Candidate, other: Candidate) -> bool:
+    def are_other_editions(self, one: Candidate, other: Candidate) -> bool:
         """Whether both have a record in the same place of publication and these are not surely one: a preprint belongs to one of them."""
-        pairs = product(records_in(one), records_in(other))
-        return any(self.keys(a).server == self.keys(b).server and self.of(a, b).verdict != "same" for a, b in pairs)
+        pairs = product(list_records(one), list_records(other))
+        return any(self.keys(a).server == self.keys(b).server and self.judge(a, b).verdict != "same" for a, b in pairs)
 
     def _against(self, one: Record, other: Record) -> bool:
-        judgement = self.of(one, other)
+        judgement = self.judge(one, other)
         return judgement.contradicts and not (judgement.relation and judgement.relation.kind in VERSIONS)
 
-    def why(self, leader: Candidate, other: Candidate, group: Sequence[Candidate]) -> str:
+    def explain(self, leader: Candidate, other: Candidate, group: Sequence[Candidate]) -> str:
         """Why `other` is in a group: a decision, evidence with the leader, its address, evidence with another."""
-        if decided := self.decisions.same.get(pair_of(leader.record.doc_id, other.record.doc_id)):
+        if decided := self.decisions.same.get(make_pair(leader.record.doc_id, other.record.doc_id)):
             return decided
         if said := self._same(leader.record, other.record):
             return said
@@ -96,10 +96,10 @@ class Judging:
             if (address := page_identifier(page)) and address in work.identifiers.pairs():
                 return f"the page of {' '.join(address)}"
         near = ((one, said) for one in group if one is not other and (said := self._same(one.record, other.record)))
-        return next((f"same work as {one.record.doc_id}: {said}" for one, said in near), NO_MORE)
+        return next((f"same work as {one.record.doc_id}: {said}" for one, said in near), NO_DETAILS)
 
     def _same(self, one: Record, other: Record) -> str:
-        judgement = self.of(one, other)
+        judgement = self.judge(one, other)
         if judgement.verdict != "same":
             return ""
         theirs = other.identifiers.pairs()
@@ -107,12 +107,12 @@ class Judging:
         return shared + ", ".join(str(evidence) for evidence in judgement.evidence if evidence.weight)
 
 
-def grouped(works: Sequence[Candidate], judging: Judging) -> Grouped:
+def group_works(works: Sequence[Candidate], judging: PairJudge) -> Grouping:
     """Only works that look like another are read closely (`src/outrider/linkage/prefilter.py`)."""
     groups = Groups(len(works))
     links, grey, again = _resolved(works, judging, groups)
     again |= _join_pages(groups, works, judging)
-    return Grouped(groups.members(), links, grey, again)
+    return Grouping(groups.members(), links, grey, again)
 
 
 def _parts(work: Candidate) -> Iterator[Record]:
@@ -132,12 +132,12 @@ def _near(works: Sequence[Candidate], decisions: Decisions) -> list[list[int]]:
     found = prefilter([record for _, record in nodes], [at for at, _ in nodes])
     if not decisions:
         return found
-    named = decisions.names()
+    named = decisions.decided_ids()
     together = {at for members in found for at in members} | {at for at, record in nodes if record.doc_id in named}
     return [sorted(together)] if len(together) > 1 else []
 
 
-def _resolved(works: Sequence[Candidate], judging: Judging, groups: Groups) -> tuple[tuple[Link, ...], tuple[tuple[str, str], ...], bool]:
+def _resolved(works: Sequence[Candidate], judging: PairJudge, groups: Groups) -> tuple[tuple[Link, ...], tuple[tuple[str, str], ...], bool]:
     """Joins in `groups` what is one; links and grey pairs by id, and whether two that would be one were kept apart."""
     links, grey, again = list[Link](), list[tuple[float, tuple[str, str]]](), False
     for near in _near(works, judging.decisions):
@@ -149,7 +149,7 @@ def _resolved(works: Sequence[Candidate], judging: Judging, groups: Groups) -> t
 
 
 def _resolved_among(
-    works: Sequence[Candidate], near: Sequence[int], judging: Judging, groups: Groups
+    works: Sequence[Candidate], near: Sequence[int], judging: PairJudge, groups: Groups
 ) -> tuple[list[Link], list[tuple[float, tuple[str, str]]], bool]:
     """Of grey pairs the negative score first."""
     from outrider.linkage.evidence_weights import WEIGHTS
@@ -158,7 +158,7 @@ def _resolved_among(
 
     nodes = [(at, record) for at in near for record in _parts(works[at])]
     first: dict[int, int] = {}
-    tied = {(first[at], node): BEFORE for node, (at, _) in enumerate(nodes) if first.setdefault(at, node) != node}
+    tied = {(first[at], node): JOINED_BEFORE for node, (at, _) in enumerate(nodes) if first.setdefault(at, node) != node}
     fixed = make_overrides(judging.decisions, [record.doc_id for _, record in nodes], tied)
     found = resolve_keys([judging.keys(record) for _, record in nodes], WEIGHTS, fixed, judging.judge_keys)
     for members in found.groups:
@@ -167,15 +167,15 @@ def _resolved_among(
     ids = [works[at].record.doc_id for at, _ in nodes]
     links = [Link(ids[link.one], ids[link.other], link.relation) for link in found.related]
     unsure = [
-        (-round(pair.judgement.score, 6), pair_of(ids[pair.one], ids[pair.other]))
+        (-round(pair.judgement.score, 6), make_pair(ids[pair.one], ids[pair.other]))
         for pair in found.ambiguous_pairs
-        if askable(pair.judgement)
+        if model_may_join(pair.judgement)
     ]
     again = any(pair.judgement.verdict == "same" for pair in found.ambiguous_pairs)
     return links, unsure, again
 
 
-def _join_pages(groups: Groups, works: Sequence[Candidate], judging: Judging) -> bool:
+def _join_pages(groups: Groups, works: Sequence[Candidate], judging: PairJudge) -> bool:
     """Whether pages joined works: the page of an identifier that agrees with no title is of the work that has it.
 
     Unless several have it, since supplements share one DOI.
@@ -189,13 +189,13 @@ def _join_pages(groups: Groups, works: Sequence[Candidate], judging: Judging) ->
     for at, work in enumerate(works):
         for pair in {pair for record in (work.record, *work.members) for pair in record.identifiers.pairs()}:
             by_identifier.setdefault(pair, []).append(at)
-    found = {root for at, work in enumerate(works) if {*map(page_identifier, records_in(work))} != {pages.get(root := groups.root(at))}}
+    found = {root for at, work in enumerate(works) if {*map(page_identifier, list_records(work))} != {pages.get(root := groups.root(at))}}
     alone = sorted((page for page in pages if groups.root(page) not in found), key=lambda page: works[page].record.doc_id)
-    named_ids = judging.decisions.names() if judging.decisions else frozenset[str]()
+    named_ids = judging.decisions.decided_ids() if judging.decisions else frozenset[str]()
     firsts: dict[object, int] = {}
     joins: list[Pair] = []
     for page in alone:
-        known = frozenset(record.doc_id for record in records_in(works[page])) & named_ids  # what is kept apart stands for no other
+        known = frozenset(record.doc_id for record in list_records(works[page])) & named_ids  # what is kept apart stands for no other
         joins.append((page, firsts.setdefault((pages[page], works[page].record.identifiers.pairs(), known), page)))
     for page in firsts.values():
         address, record = pages[page], works[page].record
@@ -211,13 +211,13 @@ def _join_pages(groups: Groups, works: Sequence[Candidate], judging: Judging) ->
     return joined
 
 
-def _parted(groups: Groups, works: Sequence[Candidate], one: int, other: int, judging: Judging) -> bool:
+def _parted(groups: Groups, works: Sequence[Candidate], one: int, other: int, judging: PairJudge) -> bool:
     """Whether a person keeps any of the one's group apart from any of the other's."""
     if not judging.decisions:
         return False
     roots = groups.root(one), groups.root(other)
     mine, theirs = ([work for at, work in enumerate(works) if groups.root(at) == root] for root in roots)
-    return any(judging.parted(a, b) for a, b in product(mine, theirs))
+    return any(judging.are_split(a, b) for a, b in product(mine, theirs))
 
 
 def _shares(page: Record, work: Candidate) -> bool:
@@ -225,22 +225,22 @@ def _shares(page: Record, work: Candidate) -> bool:
     return any(shared_identifier(page, record) for record in (work.record, *work.members))
 
 
-def versions(works: Sequence[Candidate], links: Sequence[Link], judging: Judging) -> dict[Pair, str]:
+def find_versions(works: Sequence[Candidate], links: Sequence[Link], judging: PairJudge) -> dict[Pair, str]:
     """Places of works that are versions of one work, and why: preprints with their publication, and no second publication through them."""
-    at = {record.doc_id: place for place, work in enumerate(works) for record in records_in(work)}
+    at = {record.doc_id: place for place, work in enumerate(works) for record in list_records(work)}
     linked = ((at[link.one], at[link.other], link.relation) for link in links if link.relation.kind in VERSIONS)
     found = {(one, other): relation for one, other, relation in linked if one != other}
     ordered = sorted(found, key=lambda pair: _nearest(works[pair[0]].record, works[pair[1]].record))
-    joins = Joins(works, lambda one, other: judging.contradicts(one, other) or judging.other_edition(one, other))
+    joins = CompatibleGroups(works, lambda one, other: judging.contradicts(one, other) or judging.are_other_editions(one, other))
     return {pair: f"versions of one work: {found[pair].why}" for pair in ordered if joins.join(*pair)}
 
 
 def _nearest(one: Record, other: Record) -> tuple[object, ...]:
-    apart = FAR if one.year is None or other.year is None else abs(one.year - other.year)
+    apart = UNKNOWN_YEARS_APART if one.year is None or other.year is None else abs(one.year - other.year)
     return (apart, *sorted((richness(one), richness(other))))
 
 
-class Joins:
+class CompatibleGroups:
     """Groups of works that grow as long as no two of theirs are `against` each other."""
 
     def __init__(self, works: Sequence[Candidate], against: Callable[[Candidate, Candidate], bool]) -> None:
@@ -260,7 +260,7 @@ class Joins:
         return True
 
 
-def blocks_of(grey: Sequence[Pair], most: int) -> list[list[int]]:
+def make_blocks(grey: Sequence[Pair], most: int) -> list[list[int]]:
     """Disjoint blocks of two to `most` places that hang together by grey pairs, in order of the first; the surest pairs go first."""
     joined: dict[int, list[int]] = {}
     for one, other in grey:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 VERSIONS = frozenset({"preprint of", "version of"})
 """Relations of one work to itself in another dress."""
-Why = Callable[[Candidate, Candidate, Sequence[Candidate]], str]
+Explain = Callable[[Candidate, Candidate, Sequence[Candidate]], str]
 """Why the second is the work of the first, which leads all of them."""
 
 
@@ -27,16 +27,16 @@ class Link(NamedTuple):
     relation: Relation
 
 
-def records_in(work: Candidate) -> tuple[Record, ...]:
+def list_records(work: Candidate) -> tuple[Record, ...]:
     """The records that it was made of, exactly as they came: what merging can be undone to."""
     return work.members or (work.record,)
 
 
-def merged(members: Sequence[Candidate], why: Why, *, versions: bool = False) -> Candidate:
+def merge_members(members: Sequence[Candidate], why: Explain, *, versions: bool = False) -> Candidate:
     """`versions`: those of another preprint server than the leader's fill nothing."""
     if len(members) == 1:
         return members[0]
-    group = sorted(members, key=place)
+    group = sorted(members, key=fused_order)
     leader = min(group, key=lambda candidate: leading(candidate.record))
     server = preprint_server(leader.record)
     others = sorted(
@@ -50,7 +50,7 @@ def merged(members: Sequence[Candidate], why: Why, *, versions: bool = False) ->
         found_by=_once(found for candidate in group for found in candidate.found_by),
         duplicates=leader.duplicates + folded,
         related=tuple(dict.fromkeys(link for one in (leader, *others) for link in one.related)),
-        members=tuple(record for one in (leader, *others) for record in records_in(one)),
+        members=tuple(record for one in (leader, *others) for record in list_records(one)),
         score=max(one.score for one in group),
     )
     if not any("fused" in one.scores for one in group):
@@ -59,15 +59,15 @@ def merged(members: Sequence[Candidate], why: Why, *, versions: bool = False) ->
     return replace(whole, scores={**leader.scores, "fused": fused}, score=fused)
 
 
-def in_order(works: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def sort_by_fused_score(works: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """By fused score, then id, where all have one; divided by the best above 1. What comes after cuts, and trusts the order."""
     best = max((work.scores.get("fused", 0.0) for work in works), default=0.0)
     if best > 1.0:
         works = [_divided(work, best) for work in works]
-    return tuple(sorted(works, key=place) if all("fused" in work.scores for work in works) else works)
+    return tuple(sorted(works, key=fused_order) if all("fused" in work.scores for work in works) else works)
 
 
-def place(work: Candidate) -> tuple[float, str]:
+def fused_order(work: Candidate) -> tuple[float, str]:
     return (-work.scores.get("fused", 0.0), work.record.doc_id)
 
 
@@ -107,7 +107,7 @@ FROM_THE_OTHER = {
 """How a relation is called from its object; those that are not here are the same from both sides."""
 
 
-def linked(works: Sequence[Candidate], links: Iterable[Link], before: Sequence[Candidate]) -> list[Candidate]:
+def link_related_works(works: Sequence[Candidate], links: Iterable[Link], before: Sequence[Candidate]) -> list[Candidate]:
     """The works with what belongs to them; `before` are these before versions were folded, each with its own links, where it had some."""
     links = list(links)
     if not links and not any(work.related for work in works):

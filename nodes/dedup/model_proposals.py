@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.prompts import Prompt, fenced
-from outrider.state.chat import Asked, Budget, Chat
+from outrider.prompts import Prompt, fence
+from outrider.state.chat import Budget, Chat, ChatRequest
 from outrider.state.errors import ChatError, KeyRejected
 from outrider.state.model import Model
 from outrider.state.records import Record
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 Pair = tuple[int, int]
 STEP = "dedup.model"
-CALLS, TITLES = 3, 60
+MAX_CALLS, MAX_TITLES = 3, 60
 """Calls of a run at most, and titles of a call at most."""
-ANOTHER = "title's "
+TITLE_FIELD_PREFIX = "title's "
 """How the fields of evidence begin that say where titles differ: numbers, words, telling words."""
-BLOCK = 10
+MAX_BLOCK = 10
 """Titles of a block at most, so that one block fits into one look."""
 TITLE_CHARS = 200
 TOKENS_A_TITLE = 12
@@ -44,7 +44,7 @@ def _usable(value: object) -> object:
     """The entries that may be ids, since one that goes on and on has still said something; all as they are where there are none."""
     if not isinstance(value, list | tuple):
         return value
-    groups = [[one for one in group[:TITLES] if _short(one)] for group in value[:TITLES] if isinstance(group, list | tuple)]
+    groups = [[one for one in group[:MAX_TITLES] if _short(one)] for group in value[:MAX_TITLES] if isinstance(group, list | tuple)]
     return groups if any(groups) or not value else value
 
 
@@ -57,11 +57,11 @@ class DuplicateGroups(Model):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_usable), Field(max_length=TITLES)]
+    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_usable), Field(max_length=MAX_TITLES)]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TitleQuestion:
     """Blocks of places that go to the model in one call; it knows them as r1, r2, ..."""
 
     blocks: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ class Question:
     def ids(self) -> dict[str, int]:
         return {f"r{number}": at for number, at in enumerate(chain.from_iterable(self.blocks), start=1)}
 
-    def shown(self, records: Sequence[Record]) -> JsonValue:
+    def to_json(self, records: Sequence[Record]) -> JsonValue:
         names = {at: name for name, at in self.ids().items()}
         return {"blocks": [[_shown(names[at], records[at]) for at in block] for block in self.blocks]}
 
@@ -92,31 +92,31 @@ class Proposal:
     bypassed: tuple[Bypass, ...]
 
 
-def questions(blocks: Sequence[Sequence[int]]) -> list[Question]:
+def make_questions(blocks: Sequence[Sequence[int]]) -> list[TitleQuestion]:
     """The blocks, whole and in order, in calls of at most `TITLES` titles."""
     calls: list[list[tuple[int, ...]]] = []
     for block in map(tuple, blocks):
-        if calls and sum(map(len, calls[-1])) + len(block) <= TITLES:
+        if calls and sum(map(len, calls[-1])) + len(block) <= MAX_TITLES:
             calls[-1].append(block)
         else:
             calls.append([block])
-    return [Question(tuple(call)) for call in calls]
+    return [TitleQuestion(tuple(call)) for call in calls]
 
 
-async def proposed(
+async def propose_pairs(
     chat: Chat, prompt: Prompt, records: Sequence[Record], blocks: Sequence[Sequence[int]], budget: Budget, limit_s: float
 ) -> Proposal:
     """Asks all at once. A call that fails costs its own blocks; `KeyRejected` is raised."""
-    every = questions(blocks)
-    asked = every[:CALLS]
+    every = make_questions(blocks)
+    asked = every[:MAX_CALLS]
     said = await asyncio.gather(*(_said(chat, prompt, records, one, budget, limit_s) for one in asked))
     for answer in said:
         if isinstance(answer, KeyRejected):
             raise answer
     failures = tuple(dict.fromkeys(answer for answer in said if isinstance(answer, Failure)))
     bypassed: tuple[Bypass, ...] = ()
-    if left := sum(len(block) for one in every[CALLS:] for block in one.blocks):
-        bypassed = (Bypass(step=STEP, why=f"{left} titles that look like others were not compared: more than {CALLS} calls' worth"),)
+    if left := sum(len(block) for one in every[MAX_CALLS:] for block in one.blocks):
+        bypassed = (Bypass(step=STEP, why=f"{left} titles that look like others were not compared: more than {MAX_CALLS} calls' worth"),)
     pairs = [pair for one, answer in zip(asked, said, strict=True) if isinstance(answer, DuplicateGroups) for pair in one.pairs(answer)]
     return _judged(pairs, records, failures, bypassed)
 
@@ -127,28 +127,28 @@ def _judged(pairs: Sequence[Pair], records: Sequence[Record], failures: tuple[Fa
 
     judged = {(one, other): judge(records[one], records[other]) for one, other in pairs}
     for (one, other), judgement in judged.items():
-        if not askable(judgement):
+        if not model_may_join(judgement):
             log.debug("the model takes %s and %s for one work; nothing bears it out", records[one].doc_id, records[other].doc_id)
-    borne_out = sorted((pair for pair in pairs if askable(judged[pair])), key=lambda pair: (-round(judged[pair].score, 6), pair))
+    borne_out = sorted((pair for pair in pairs if model_may_join(judged[pair])), key=lambda pair: (-round(judged[pair].score, 6), pair))
     accepted = {pair: f"a model proposed it: {judged[pair].why() or 'nothing speaks against it'}" for pair in borne_out}
     return Proposal(accepted, len(pairs) - len(accepted), failures, bypassed)
 
 
-def askable(judgement: Judgement) -> bool:
+def model_may_join(judgement: Judgement) -> bool:
     """Whether a model's word may make them one: evidence leaves it open, and no word or number of the titles says that they are two."""
     if judgement.verdict == "different" or judgement.contradicts:
         return False
-    return not any(evidence.field.startswith(ANOTHER) and evidence.what == "differ" for evidence in judgement.evidence)
+    return not any(evidence.field.startswith(TITLE_FIELD_PREFIX) and evidence.what == "differ" for evidence in judgement.evidence)
 
 
 async def _said(
-    chat: Chat, prompt: Prompt, records: Sequence[Record], question: Question, budget: Budget, limit_s: float
+    chat: Chat, prompt: Prompt, records: Sequence[Record], question: TitleQuestion, budget: Budget, limit_s: float
 ) -> DuplicateGroups | Failure | KeyRejected:
     """What the model answers, or what became of the call; a rejected key too, so that no call is left behind unawaited."""
-    asked = Asked(
+    asked = ChatRequest(
         node="dedup",
         system=prompt.text,
-        user=fenced(question.shown(records)),
+        user=fence(question.to_json(records)),
         max_output_tokens=100 + TOKENS_A_TITLE * len(question.ids()),
     )
     try:

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.nodes.coarse_filter import Rules
-from outrider.nodes.dedup.cluster import found_beside
-from outrider.nodes.enrich.missing_abstracts import Names, Works
-from outrider.nodes.run_settings import named_by, shown_time, time_left
+from outrider.nodes.dedup.cluster import offload_clustering
+from outrider.nodes.enrich.missing_abstracts import MissingAbstracts, ParseLink
+from outrider.nodes.run_settings import format_time, select_sources, time_left
 from outrider.runtime.workers import Workers
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, IdentitySettings, RunSettings
-from outrider.state.decisions import NO_DECISIONS, DecisionsProvider, nothing_decided
+from outrider.state.decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryBusy, LibraryReadOnly, SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Clock, Detailer, Keeper, PageReader, Source
+from outrider.state.ports import Clock, Detailer, PageReader, ResultStore, Source
 from outrider.state.records import LIBRARY, Record, Repository
 from outrider.state.response import SourceReport, SourceStatus
 
@@ -49,26 +49,26 @@ class Enrich:
     detailers: Mapping[str, Detailer]
     """By the source of the repositories that they know."""
     pages: PageReader | None
-    names: Names
-    keeper: Keeper | None
+    parse_link: ParseLink
+    saver: ResultStore | None
     settings: EnrichSettings
     coarse: CoarseFilterSettings
     run: RunSettings
     clock: Clock
     identity: IdentitySettings = field(default_factory=IdentitySettings)
-    decided: DecisionsProvider = nothing_decided
+    load_decisions: DecisionsProvider = load_no_decisions
     workers: Workers | None = None
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
-        named = named_by(state.strategy, self.sources)
+        named = select_sources(state.strategy, self.sources)
         world = [source for source in named if source.name != LIBRARY]
         if not (self.settings.enabled and world and state.candidates):
             return {}
-        keeper = self.keeper if self.settings.keep and len(world) < len(named) else None
+        keeper = self.saver if self.settings.keep and len(world) < len(named) else None
         candidates, rows = await self._fetched(world, state, self._share_s(state, runtime))
-        if keeper and (records := keepable(candidates)):
-            rows = (*rows, await kept(keeper, records, self._share_s(state, runtime)))
+        if keeper and (records := select_records_to_save(candidates)):
+            rows = (*rows, await save_records(keeper, records, self._share_s(state, runtime)))
         before = tuple(row for row in state.sources or () if isinstance(row, SourceReport))
         return {"candidates": candidates, "total_candidates": len(candidates), "sources": (*before, *rows)}
 
@@ -89,18 +89,18 @@ class Enrich:
     async def _deduplicated(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
         decisions = NO_DECISIONS
         with suppress(SearchError):  # the node before has said so
-            decisions = await self.decided()
-        return (await found_beside(self.workers, candidates, decisions, fold_versions=self.identity.fold_versions)).works
+            decisions = await self.load_decisions()
+        return (await offload_clustering(self.workers, candidates, decisions, fold_versions=self.identity.fold_versions)).works
 
     async def _works(self, world: Sequence[Source], candidates: Sequence[Candidate], within_s: float) -> Fetched:
         started = time.monotonic()
-        works = Works(world, self.pages, self.names, self.settings, started + within_s)
+        works = MissingAbstracts(world, self.pages, self.parse_link, self.settings, started + within_s)
         await works.run(candidates)
         budget = f"in {within_s:.3g} s, {self.settings.idle_s:.3g} s without news"
         lookups, pages = f"at most {self.settings.lookups} works {budget}", f"at most {self.settings.pages} pages {budget}"
-        asked = works.identifiers.row("identifiers", lookups, "lookups", works.stopped, started)
-        read = works.read.row("pages", pages, "pages", works.stopped, started)
-        return works.found, tuple(row for row in (asked, read) if row)
+        asked = works.lookups.make_row("identifiers", lookups, "lookups", works.stopped_by, started)
+        read = works.visits.make_row("pages", pages, "pages", works.stopped_by, started)
+        return works.records, tuple(row for row in (asked, read) if row)
 
     def _details(self, world: Sequence[Source], state: PipelineState, within_s: float) -> Iterator[Coroutine[Any, Any, Fetched]]:
         """One for each service that tells more of its repositories."""
@@ -108,16 +108,16 @@ class Enrich:
         if not detailers or state.strategy is None:
             return
         rules = Rules(state.strategy.constraints, self.coarse, datetime.fromtimestamp(self.clock(), UTC))
-        first = first_repositories(state.candidates, rules, max(self.coarse.most_repositories, state.top_k))
+        first = select_repositories(state.candidates, rules, max(self.coarse.most_repositories, state.top_k))
         for detailer in detailers:
             if theirs := {at: record for at, record in first.items() if record.source == detailer.name}:
                 yield _detailed(detailer, theirs, within_s)
 
 
-def first_repositories(candidates: Sequence[Candidate], rules: Rules, most: int) -> Mapping[int, Repository]:
+def select_repositories(candidates: Sequence[Candidate], rules: Rules, most: int) -> Mapping[int, Repository]:
     """By place: those that will be scored, as far as is known before more is known of them."""
     repositories = ((at, one.record) for at, one in enumerate(candidates) if isinstance(one.record, Repository))
-    fitting = ((at, record) for at, record in repositories if not any(breaks for _, breaks, _ in rules.judged(record)))
+    fitting = ((at, record) for at, record in repositories if not any(breaks for _, breaks, _ in rules.check(record)))
     return dict(islice(fitting, most))
 
 
@@ -132,7 +132,7 @@ async def _detailed(detailer: Detailer, records: Mapping[int, Repository], withi
         late = SourceReport(**asked, asked=len(records), status="timeout", message=message, took_ms=_ms(started))
         return {}, (late,)
     came = {record.doc_id: record for record in said.records}
-    told = {"message": said.message, "retry_at": shown_time(said.retry_at), "took_ms": _ms(started)}
+    told = {"message": said.message, "retry_at": format_time(said.retry_at), "took_ms": _ms(started)}
     row = SourceReport(**asked, asked=said.asked, returned=said.returned, status=said.status, **told)
     return {at: came[record.doc_id] for at, record in records.items() if record.doc_id in came}, (row,)
 
@@ -158,11 +158,11 @@ ORIGIN = "search"
 """The `origin` of what is kept, where a filter finds it."""
 WAIT_S = 1.0
 """How long the answer waits to say what became of it; on a slow machine the keeping goes on beside it."""
-BESIDE = "being kept: it takes more than {:.3g} s, and the answer does not wait for it"
+STILL_SAVING = "being kept: it takes more than {:.3g} s, and the answer does not wait for it"
 STATUS: dict[type[SearchError], SourceStatus] = {LibraryBusy: "timeout", LibraryReadOnly: "forbidden"}
 
 
-def keepable(candidates: Sequence[Candidate]) -> list[Record]:
+def select_records_to_save(candidates: Sequence[Candidate]) -> list[Record]:
     """Papers and pages with an abstract or a text that a service gave in this search; figures of repositories age too fast.
 
     Those of the user's own are never written, and of none what it has from a page of another.
@@ -175,18 +175,18 @@ def keepable(candidates: Sequence[Candidate]) -> list[Record]:
     return [record for record in found if record.abstract or record.text]
 
 
-async def kept(keeper: Keeper, records: Sequence[Record], within_s: float) -> SourceReport:
+async def save_records(keeper: ResultStore, records: Sequence[Record], within_s: float) -> SourceReport:
     """What became of it, as a row of the answer. Raises nothing that the library may cause."""
     started = time.perf_counter()
     wait_s, returned = min(within_s, WAIT_S), 0
     status: SourceStatus = "ok"
     try:
         async with asyncio.timeout(wait_s):
-            new, changed = await keeper.keep(records, renewed)
+            new, changed = await keeper.keep(records, update_stored_record)
         returned, known = len(records), len(records) - new - changed
         message = "; ".join(f"{count} {what}" for count, what in ((new, "new"), (changed, "changed"), (known, "as they were")) if count)
     except TimeoutError:
-        status, message = "partial", BESIDE.format(wait_s)
+        status, message = "partial", STILL_SAVING.format(wait_s)
     except SearchError as error:
         status, message = STATUS.get(type(error), "unavailable"), f"not kept: {error}"
     took_ms = round((time.perf_counter() - started) * 1000, 1)
@@ -194,7 +194,7 @@ async def kept(keeper: Keeper, records: Sequence[Record], within_s: float) -> So
     return SourceReport(source=LIBRARY, strategy=STRATEGY, asked=asked, returned=returned, status=status, message=message, took_ms=took_ms)
 
 
-def renewed(record: Record, held: Record | None) -> Record:
+def update_stored_record(record: Record, held: Record | None) -> Record:
     """What to keep of a record: the held one itself where that is all it says. A search gives bodies cut and edges left out."""
     if held is None:
         return record.model_copy(update={"origin": ORIGIN})

@@ -16,9 +16,9 @@ from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source
 from outrider.state.records import Identifiers, Record
 
-ORDER = ("openalex", "pubmed", "arxiv", "semantic_scholar", "crossref")
+SOURCE_ORDER = ("openalex", "pubmed", "arxiv", "semantic_scholar", "crossref")
 """Who is asked first: many requests allowed, abstracts likely. Others come after, in the order given."""
-OWN = {"pubmed": frozenset({"pmid", "pmcid"}), "arxiv": frozenset({"arxiv"})}
+OWN_SCHEMES = {"pubmed": frozenset({"pmid", "pmcid"}), "arxiv": frozenset({"arxiv"})}
 """Who has all works under these schemes; under others they are asked last: PubMed needs two requests for a DOI, and may not have it."""
 
 
@@ -26,7 +26,7 @@ MOMENT_S = 0.01
 """How long a lookup waits for others that may go with it."""
 
 
-class Way(NamedTuple):
+class Lookup(NamedTuple):
     """One source asked for one identifier, normalised; `scheme` is a field of `Identifiers`."""
 
     source: Source
@@ -34,15 +34,15 @@ class Way(NamedTuple):
     value: str
 
 
-class Said(NamedTuple):
+class LookupAnswer(NamedTuple):
     """What one source said, or why it did not."""
 
-    way: Way
+    way: Lookup
     record: Record | None = None
     error: SearchError | TimeoutError | None = None
 
 
-class Found(NamedTuple):
+class LookupResult(NamedTuple):
     record: Record | None
     """Led by the fullest of what came; what it lacks is from the others, and `metadata["filled_from"]` names them."""
     problems: tuple[str, ...] = ()
@@ -51,22 +51,26 @@ class Found(NamedTuple):
     """Names, in the order of asking; empty where no source knows the scheme."""
 
 
-def ways_to(sources: Sequence[Source], known: Identifiers, but: frozenset[str] = frozenset()) -> list[Way]:
+def plan_lookups(sources: Sequence[Source], known: Identifiers, but: frozenset[str] = frozenset()) -> list[Lookup]:
     """Each source at most once, who is likely to have an abstract and may be asked often first; `but` are not asked."""
-    found: list[tuple[int, Way]] = []
+    found: list[tuple[int, Lookup]] = []
     for source in sources:
-        own = OWN.get(source.name, frozenset())
+        own = OWN_SCHEMES.get(source.name, frozenset())
         pairs = sorted(known.pairs(), key=lambda pair: pair[0] not in own)  # stable: strongest first
         first = next((pair for pair in pairs if pair[0] in source.capabilities.identifiers), None)
         if first and source.name not in but:
-            late = source.name not in ORDER or (own and first[0] not in own)
-            found.append((len(ORDER) if late else ORDER.index(source.name), Way(source, *first)))
+            late = source.name not in SOURCE_ORDER or (own and first[0] not in own)
+            found.append((len(SOURCE_ORDER) if late else SOURCE_ORDER.index(source.name), Lookup(source, *first)))
     return [way for _, way in sorted(found, key=lambda pair: pair[0])]
 
 
-async def in_turn(
-    ways: Sequence[Way], until: float, together: Together | None = None, patience_s: float = math.inf, but: Collection[str] = frozenset()
-) -> AsyncGenerator[Said]:
+async def run_lookups(
+    ways: Sequence[Lookup],
+    until: float,
+    together: LookupBatcher | None = None,
+    patience_s: float = math.inf,
+    but: Collection[str] = frozenset(),
+) -> AsyncGenerator[LookupAnswer]:
     """What they say, one after another; nobody is asked before the caller wants to hear them. `until` is by `time.monotonic`.
 
     Of the time that is left, each has an equal share with those after it: `patience_s` at most, half of it where others come after.
@@ -81,16 +85,18 @@ async def in_turn(
         within_s = min(way.source.timeout_s, share_s, patience_s / 2 if after else patience_s)
         try:
             async with asyncio.timeout(within_s):
-                said = Said(way, await (together.get(way, within_s) if together else way.source.get(way.scheme, way.value, within_s)))
+                said = LookupAnswer(
+                    way, await (together.get(way, within_s) if together else way.source.get(way.scheme, way.value, within_s))
+                )
         except SearchError as error:
-            said = Said(way, error=error)
+            said = LookupAnswer(way, error=error)
         except TimeoutError:
-            said = Said(way, error=TimeoutError(f"no answer within {within_s:.3g} s"))
+            said = LookupAnswer(way, error=TimeoutError(f"no answer within {within_s:.3g} s"))
         yield said
 
 
 @dataclass(slots=True)
-class Together:
+class LookupBatcher:
     """Lookups of the same moment at one source, with one call where it takes many identifiers (`BatchSource`).
 
     Used on one event loop. Whoever stops waiting for a call stops it for nobody else; `stopped` ends all.
@@ -101,7 +107,7 @@ class Together:
     _calls: dict[tuple[str, str, str], asyncio.Task[_Answer]] = field(default_factory=dict)
     """Not yet answered, by source, scheme and identifier."""
 
-    async def get(self, way: Way, within_s: float) -> Record | None:
+    async def get(self, way: Lookup, within_s: float) -> Record | None:
         """Raises what the source raises."""
         if way.source.capabilities.batch < 2:
             return await way.source.get(way.scheme, way.value, within_s)
@@ -115,13 +121,13 @@ class Together:
             raise answer
         return answer.get(way.value)
 
-    async def stopped(self) -> None:
+    async def stop(self) -> None:
         calls = {*self._calls.values()}
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
 
-    def _joined(self, way: Way, within_s: float) -> asyncio.Task[_Answer]:
+    def _joined(self, way: Lookup, within_s: float) -> asyncio.Task[_Answer]:
         of = (way.source.name, way.scheme)
         batch = self._open.get(of)
         if batch is None or len(batch.values) >= way.source.capabilities.batch:
@@ -159,7 +165,7 @@ class _Batch:
 _Answer = Mapping[str, Record] | SearchError
 
 
-async def looked_up(sources: Sequence[Source], scheme: str, value: str, within_s: float) -> Found:
+async def look_up(sources: Sequence[Source], scheme: str, value: str, within_s: float) -> LookupResult:
     """The work that has the identifier `value` (normalised) of `scheme`, a field of `Identifiers`.
 
     Raises nothing that a source may cause.
@@ -167,7 +173,7 @@ async def looked_up(sources: Sequence[Source], scheme: str, value: str, within_s
     found: list[Record] = []
     problems: list[str] = []
     names: list[str] = []
-    async with aclosing(in_turn(ways_to(sources, Identifiers(**{scheme: value})), time.monotonic() + within_s)) as answers:
+    async with aclosing(run_lookups(plan_lookups(sources, Identifiers(**{scheme: value})), time.monotonic() + within_s)) as answers:
         async for way, record, error in answers:
             names.append(way.source.name)
             if error is not None:
@@ -176,7 +182,7 @@ async def looked_up(sources: Sequence[Source], scheme: str, value: str, within_s
                 found.append(record)
                 if record.abstract or record.kind != "paper":
                     break
-    return Found(_merged(found), tuple(problems), tuple(names))
+    return LookupResult(_merged(found), tuple(problems), tuple(names))
 
 
 def _merged(found: Sequence[Record]) -> Record | None:

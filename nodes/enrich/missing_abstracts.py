@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from outrider.linkage.confirm_work import identifiers_contradict, same_work, titles_agree
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.linkage.titles import normal_title
-from outrider.nodes.enrich.identifier_lookup import Together, Way, in_turn, ways_to
-from outrider.nodes.enrich.report_rows import FAILED, WHY, Part, status_of
+from outrider.nodes.enrich.identifier_lookup import Lookup, LookupBatcher, plan_lookups, run_lookups
+from outrider.nodes.enrich.report_rows import OTHER_REASON, REASONS, Progress, read_status
 from outrider.settings.model import EnrichSettings
 from outrider.state.errors import RateLimited, SearchError
 from outrider.state.hits import Candidate
@@ -38,20 +38,20 @@ SITE = re.compile(r"\s+[-|–—·:»]\s+|\s*\|\s*")
 """What stands before the name of a site."""
 
 
-def agree(work: Record, said: Record) -> bool:
+def is_same_work(work: Record, said: Record) -> bool:
     """Whether what came for an identifier of a work is that work. The title of a page may end early or go on with the site's name."""
     if same_work(work, said):
         return True
     shared = set(work.identifiers.pairs()) & set(said.identifiers.pairs())
-    return bool(shared) and work.kind == "page" and not identifiers_contradict(work, said) and title_of_work(work.title, said.title)
+    return bool(shared) and work.kind == "page" and not identifiers_contradict(work, said) and matches_work_title(work.title, said.title)
 
 
-def title_of_work(page: str, title: str) -> bool:
+def matches_work_title(page: str, title: str) -> bool:
     """Whether a page's title is that of the work: alike, or it goes on after it, or the end is cut off."""
     return titles_agree(page, title) or _goes_on(title, page) or (_is_cut(page) and _goes_on(page, title))
 
 
-def title_of_find(page: str, find: str) -> bool:
+def matches_result_title(page: str, find: str) -> bool:
     """Whether a page's title is that under which an engine showed it: either may go on after the other, short ones with a site's name."""
     if titles_agree(page, find) or _goes_on(find, page) or _goes_on(page, find):
         return True
@@ -79,11 +79,11 @@ MOST_CHARS = 100_000
 CATALOGUES = frozenset({"openalex.org", "semanticscholar.org"})
 """Whose pages say no more than the service's own answer did."""
 
-Names = Callable[[str], Identifiers]
+ParseLink = Callable[[str], Identifiers]
 """The identifiers that a link names by its form."""
 
 
-def lacking(candidates: Sequence[Candidate]) -> list[int]:
+def find_works_without_text(candidates: Sequence[Candidate]) -> list[int]:
     """Places, in their order, of papers and pages with neither abstract nor text; what a paper has from a page does not count."""
     return [
         at
@@ -96,7 +96,7 @@ def _has_text(record: Record) -> bool:
     return bool(record.abstract or record.text)
 
 
-class Work(NamedTuple):
+class IncompleteWork(NamedTuple):
     """One that lacks an abstract."""
 
     at: int
@@ -110,26 +110,26 @@ class Work(NamedTuple):
 
 
 @dataclass(slots=True)
-class Works:
+class MissingAbstracts:
     """One run over the works that lack an abstract; `found` holds what each has become so far, whenever it is stopped."""
 
     sources: Sequence[Source]
     pages: PageReader | None
-    names: Names
+    parse_link: ParseLink
     settings: EnrichSettings
     until: float
     """By `time.monotonic`."""
-    found: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, Record] = field(default_factory=dict)
     """By place among the candidates."""
-    identifiers: Part = field(default_factory=Part)
-    read: Part = field(default_factory=Part)
-    stopped: str = ""
+    lookups: Progress = field(default_factory=Progress)
+    visits: Progress = field(default_factory=Progress)
+    stopped_by: str = ""
     """The setting that ended it, where one did."""
-    _limited: set[str] = field(default_factory=set)
+    _rate_limited: set[str] = field(default_factory=set)
     """Sources that have no turn for us: they are asked no more."""
-    _together: Together = field(default_factory=Together)
+    _batcher: LookupBatcher = field(default_factory=LookupBatcher)
     _visits: dict[str, asyncio.Task[ReadPage]] = field(default_factory=dict)
-    _came: float = field(default_factory=time.monotonic)
+    _last_news: float = field(default_factory=time.monotonic)
 
     async def run(self, candidates: Sequence[Candidate]) -> None:
         """Until all is done, the time is over, or nothing came for too long. Leaves no task behind; a bug in one ends all."""
@@ -137,48 +137,48 @@ class Works:
         tasks = [asyncio.create_task(self._one(work, ways, services)) for work, ways in self._planned(candidates)]
         pending = set(tasks)
         try:
-            while pending and not self.stopped:
-                now, idle_at = time.monotonic(), self._came + self.settings.idle_s
+            while pending and not self.stopped_by:
+                now, idle_at = time.monotonic(), self._last_news + self.settings.idle_s
                 if now >= min(self.until, idle_at):
-                    self.stopped = "time_s" if now >= self.until else "idle_s"
+                    self.stopped_by = "time_s" if now >= self.until else "idle_s"
                     break
                 done, pending = await asyncio.wait(pending, timeout=min(self.until, idle_at) - now, return_when=asyncio.FIRST_EXCEPTION)
                 for task in done:
                     task.result()
         finally:
-            self.identifiers.given_up()
-            self.read.given_up()
+            self.lookups.stop()
+            self.visits.stop()
             left: list[asyncio.Task[Any]] = [*pending, *self._visits.values()]
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
-            await self._together.stopped()
+            await self._batcher.stop()
 
-    def _planned(self, candidates: Sequence[Candidate]) -> list[tuple[Work, list[Way]]]:
+    def _planned(self, candidates: Sequence[Candidate]) -> list[tuple[IncompleteWork, list[Lookup]]]:
         """As the budgets are given out: in their order, but of pages web finds first."""
-        works = [self._work(at, candidates[at]) for at in lacking(candidates)]
-        planned = [(work, ways_to(self.sources, work.known, work.found_by)) for work in works]
+        works = [self._work(at, candidates[at]) for at in find_works_without_text(candidates)]
+        planned = [(work, plan_lookups(self.sources, work.known, work.found_by)) for work in works]
         return sorted(planned, key=lambda one: (not one[1], not one[1] and one[0].record.kind != "page"))
 
-    def _work(self, at: int, candidate: Candidate) -> Work:
+    def _work(self, at: int, candidate: Candidate) -> IncompleteWork:
         record = candidate.record
-        link = self.names(record.url) if record.url else Identifiers()
+        link = self.parse_link(record.url) if record.url else Identifiers()
         known = Identifiers(**{**dict(link.pairs()), **dict(record.identifiers.pairs())})
-        return Work(at, record, link, known, frozenset(place.source for place in candidate.found_by))
+        return IncompleteWork(at, record, link, known, frozenset(place.source for place in candidate.found_by))
 
-    async def _one(self, work: Work, ways: Sequence[Way], services: Sequence[Record]) -> None:
+    async def _one(self, work: IncompleteWork, ways: Sequence[Lookup], services: Sequence[Record]) -> None:
         record = work.record
         if work.known.github and record.kind == "page":
             return  # a repository is no page
         if ways:
-            if self.identifiers.begin(self.settings.lookups):
+            if self.lookups.begin(self.settings.lookups):
                 await self._looked_up(work.at, record, work.known, ways)
-        elif self.pages and _worth_reading(record, work.link) and self.read.begin(self.settings.pages):
+        elif self.pages and _worth_reading(record, work.link) and self.visits.begin(self.settings.pages):
             page = await self._fetched(self.pages, work.at, record)
             if page:
                 await self._declared(work, page, services)
 
-    async def _looked_up(self, at: int, record: Record, known: Identifiers, ways: Sequence[Way]) -> bool | None:
+    async def _looked_up(self, at: int, record: Record, known: Identifiers, ways: Sequence[Lookup]) -> bool | None:
         """Whether somebody said that the identifiers are this work's, False where somebody said that one is another's.
 
         A service is asked only where those before had no abstract.
@@ -186,30 +186,30 @@ class Works:
         confirmed: bool | None = None
         silent = {way.source.name for way in ways}
         failed = 0
-        async with aclosing(in_turn(ways, self.until, self._together, PATIENCE * self.settings.idle_s, self._limited)) as answers:
+        async with aclosing(run_lookups(ways, self.until, self._batcher, PATIENCE * self.settings.idle_s, self._rate_limited)) as answers:
             async for way, said, error in answers:
-                self._came = time.monotonic()
+                self._last_news = time.monotonic()
                 silent.remove(way.source.name)
                 if isinstance(error, RateLimited):
-                    self._limited.add(way.source.name)
+                    self._rate_limited.add(way.source.name)
                 if error is not None:
                     failed += 1
-                    self.identifiers.failed(way.source.name, status_of(error))
+                    self.lookups.count_failure(way.source.name, read_status(error))
                 if said is None:
                     continue
-                if not agree(record.model_copy(update={"identifiers": known}), said):
+                if not is_same_work(record.model_copy(update={"identifiers": known}), said):
                     confirmed = False if confirmed is None else confirmed
-                    self.identifiers.why["of another title"] += 1
+                    self.lookups.why["of another title"] += 1
                     continue
                 record, confirmed = fill_missing(record, [said]), True
-                self.found[at] = record
+                self.records[at] = record
                 if record.abstract:
                     break
         for name in () if record.abstract else silent:
-            self.identifiers.failed(name, RateLimited.status)
-        self.identifiers.end(bool(record.abstract) and confirmed is True)
+            self.lookups.count_failure(name, RateLimited.status)
+        self.lookups.end(bool(record.abstract) and confirmed is True)
         if not (record.abstract or failed or silent or confirmed is False):
-            self.identifiers.why["without an abstract anywhere"] += 1
+            self.lookups.why["without an abstract anywhere"] += 1
         return confirmed
 
     async def _fetched(self, pages: PageReader, at: int, record: Record) -> ReadPage | None:
@@ -218,21 +218,21 @@ class Works:
         try:
             got = await self._visited(pages, record.url or "")
         except SearchError as error:
-            status = status_of(error)
-            self.read.statuses.add(status)
-            self.read.why[f"not allowed by {ROBOTS}" if ROBOTS in str(error) else WHY.get(status, FAILED)] += 1
+            status = read_status(error)
+            self.visits.statuses.add(status)
+            self.visits.why[f"not allowed by {ROBOTS}" if ROBOTS in str(error) else REASONS.get(status, OTHER_REASON)] += 1
         else:
-            self._came = time.monotonic()
+            self._last_news = time.monotonic()
             if got.kind == "pdf":
-                self.read.why["a PDF, which is not read"] += 1
+                self.visits.why["a PDF, which is not read"] += 1
             elif got.kind == "doi":
-                self.read.why["with a DOI behind the link"] += 1
+                self.visits.why["with a DOI behind the link"] += 1
             elif not _is_of(got, record):
-                self.read.why["of another title"] += 1
+                self.visits.why["of another title"] += 1
                 got = None
             else:
-                self.found[at] = _with_page(record, got.page)
-        self.read.end(_has_text(self.found.get(at, record)))
+                self.records[at] = _with_page(record, got.page)
+        self.visits.end(_has_text(self.records.get(at, record)))
         return got
 
     async def _visited(self, pages: PageReader, url: str) -> ReadPage:
@@ -241,36 +241,36 @@ class Works:
             self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - time.monotonic())))
         return await asyncio.shield(self._visits[url])
 
-    async def _declared(self, work: Work, got: ReadPage, services: Sequence[Record]) -> None:
+    async def _declared(self, work: IncompleteWork, got: ReadPage, services: Sequence[Record]) -> None:
         """Identifiers that a page gave are taken where a find of this search has them, or a service that is asked says so."""
-        page, record = got.page, self.found.get(work.at, work.record)
+        page, record = got.page, self.records.get(work.at, work.record)
         new = Identifiers(**{scheme: value for scheme, value in page.identifiers.pairs() if not getattr(work.known, scheme)})
         if not new.pairs() or identifiers_contradict(record.model_copy(update={"identifiers": work.known}), page):
             return
         known = Identifiers(**{**dict(new.pairs()), **dict(work.known.pairs())})
         claimed = record.model_copy(update={"identifiers": known})
-        same = [one for one in services if {*new.pairs()} & {*one.identifiers.pairs()} and agree(claimed, one)]
+        same = [one for one in services if {*new.pairs()} & {*one.identifiers.pairs()} and is_same_work(claimed, one)]
         if same:
             shared = dict({*new.pairs()} & {*same[0].identifiers.pairs()})
-            self.found[work.at] = fill_missing(
+            self.records[work.at] = fill_missing(
                 record, [PageRecord(doc_id=page.doc_id, source=page.source, identifiers=Identifiers(**shared))]
             )
             return
-        ways = ways_to(self.sources, new, work.found_by)
+        ways = plan_lookups(self.sources, new, work.found_by)
         confirmed = None
-        if ways and self.identifiers.begin(self.settings.lookups):
+        if ways and self.lookups.begin(self.settings.lookups):
             confirmed = await self._looked_up(work.at, record, known, ways)
         if confirmed is None:
-            self.read.why[UNCONFIRMED] += 1
+            self.visits.why[UNCONFIRMED] += 1
             metadata = {**record.metadata, DECLARED: dict(new.pairs())}
-            self.found[work.at] = record.model_copy(update={"metadata": metadata})
+            self.records[work.at] = record.model_copy(update={"metadata": metadata})
 
 
 def _is_of(got: ReadPage, record: Record) -> bool:
     """Whether a page is the one that was looked for: no login, no consent, no domain for sale. A plain text has no title to say so."""
     if record.kind != "page":
-        return title_of_work(got.page.title, record.title)
-    return not record.title or (got.kind == "text" and not got.page.title) or title_of_find(got.page.title, record.title)
+        return matches_work_title(got.page.title, record.title)
+    return not record.title or (got.kind == "text" and not got.page.title) or matches_result_title(got.page.title, record.title)
 
 
 def _worth_reading(record: Record, link: Identifiers) -> bool:

@@ -11,7 +11,7 @@ from outrider.state.errors import SearchError, SourceError
 from outrider.state.response import SourceReport
 
 NODE = "enrich"
-WHY = {
+REASONS = {
     "rate_limited": "could not be asked yet",
     "unauthorized": "refused",
     "forbidden": "refused",
@@ -19,12 +19,12 @@ WHY = {
     "malformed": "could not be read",
 }
 """What a status means in a row's message ..."""
-FAILED = "could not be reached"
+OTHER_REASON = "could not be reached"
 """... and what all others do."""
 
 
 @dataclass(slots=True)
-class Part:
+class Progress:
     """How one part fared: identifiers asked for, or pages fetched."""
 
     asked: int = 0
@@ -56,14 +56,14 @@ class Part:
         self.returned += returned
         self.ended = time.monotonic()
 
-    def given_up(self) -> None:
+    def stop(self) -> None:
         """The time is over: what is under way took all of it."""
         if self.under_way:
             self.ended = time.monotonic()
 
-    def failed(self, source: str, status: str) -> None:
+    def count_failure(self, source: str, status: str) -> None:
         self.statuses.add(status)
-        self.calls[f"{source} {WHY.get(status, FAILED)}"] += 1
+        self.calls[f"{source} {REASONS.get(status, OTHER_REASON)}"] += 1
 
     @property
     def status(self) -> str:
@@ -73,7 +73,7 @@ class Part:
             return "timeout"
         return min(self.statuses) if len(self.statuses) == 1 else "unavailable" if self.statuses else "empty"
 
-    def row(self, strategy: str, budget: str, setting: str, stopped: str, started: float) -> SourceReport | None:
+    def make_row(self, strategy: str, budget: str, setting: str, stopped: str, started: float) -> SourceReport | None:
         """None where nothing was asked at all. `setting` is the one that bounds it, `stopped` the one that ended it."""
         if not self.asked:
             return None
@@ -91,7 +91,7 @@ class Part:
         yield from (f"{what} ({count})" for what, count in _most(self.calls))
 
 
-def status_of(error: SearchError | TimeoutError) -> str:
+def read_status(error: SearchError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "timeout"
     return error.status if isinstance(error, SourceError) else "unavailable"

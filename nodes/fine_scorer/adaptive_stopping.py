@@ -46,7 +46,7 @@ PRIOR = Prior(1.28, 0.123)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Observations:
     """What is known of a query after some of its candidates were read; places count from 1."""
 
     candidates: int
@@ -59,16 +59,16 @@ class Reading:
     """Nothing can stand over the bar."""
 
 
-def risk(rules: Sequence[float], judged: Sequence[float | None], top_k: int, prior: Prior = PRIOR) -> float:
+def estimate_risk(rules: Sequence[float], judged: Sequence[float | None], top_k: int, prior: Prior = PRIOR) -> float:
     """The chance, in [0, 1], that the top k would change if the rest were read; 0 when all was read.
 
     `rules` are the candidates' rule scores, best first; only their number counts, as rates by score predicted worse than by place.
     `judged` are the scores in [0, 1] of the first so many of them, None for one that could not be scored.
     """
-    return chance_of_more(reading(len(rules), judged, top_k), prior)
+    return estimate_change(observe(len(rules), judged, top_k), prior)
 
 
-def next_wave(
+def choose_next_wave(
     rules: Sequence[float], judged: Sequence[float | None], top_k: int, max_risk: float, prior: Prior = PRIOR, first: int = WAVE
 ) -> int:
     """How many more to read at once: 0 where `risk` is at most `max_risk`, else a multiple of `BATCH`, or all that is left.
@@ -80,27 +80,27 @@ def next_wave(
         return 0
     if not judged:
         return min(left, max(first, math.ceil(top_k / BATCH) * BATCH))
-    if risk(rules, judged, top_k, prior) <= max_risk:
+    if estimate_risk(rules, judged, top_k, prior) <= max_risk:
         return 0
     waves = range(BATCH, WAVE, BATCH)
-    enough = (more for more in waves if more < left and risk(rules, [*judged, *[0.0] * more], top_k, prior) <= max_risk)
+    enough = (more for more in waves if more < left and estimate_risk(rules, [*judged, *[0.0] * more], top_k, prior) <= max_risk)
     return next(enough, min(left, WAVE))
 
 
-def grade(score: float) -> float:
+def to_grade(score: float) -> float:
     """The anchor next to a score, the upper of two as near."""
     return min(ANCHORS, key=lambda anchor: (abs(anchor - score), -anchor))
 
 
-def reading(candidates: int, judged: Sequence[float | None], top_k: int) -> Reading:
-    grades = {place: grade(score) for place, score in enumerate(judged, start=1) if score is not None}
+def observe(candidates: int, judged: Sequence[float | None], top_k: int) -> Observations:
+    grades = {place: to_grade(score) for place, score in enumerate(judged, start=1) if score is not None}
     relevant = sorted((one for one in grades.values() if one >= RELEVANT), reverse=True)
     kth = relevant[top_k - 1] if len(relevant) >= top_k else 0.0
     hits = tuple(place for place, one in grades.items() if one >= RELEVANT and one > kth)
-    return Reading(candidates, len(judged), tuple(grades), hits, final=kth == max(ANCHORS))
+    return Observations(candidates, len(judged), tuple(grades), hits, final=kth == max(ANCHORS))
 
 
-def chance_of_more(seen: Reading, prior: Prior) -> float:
+def estimate_change(seen: Observations, prior: Prior) -> float:
     """That an unread place holds a hit."""
     if seen.final or seen.read >= seen.candidates:
         return 0.0
@@ -108,7 +108,7 @@ def chance_of_more(seen: Reading, prior: Prior) -> float:
     log_weights: list[float] = []
     none: list[float] = []
     for exponent in EXPONENTS:
-        rate = rates(exponent, seen.candidates)
+        rate = expected_rates(exponent, seen.candidates)
         exposed = prior.rate + math.fsum(rate[place - 1] for place in seen.scored)
         log_weights.append(math.fsum(math.log(rate[place - 1]) for place in seen.hits) - count * math.log(exposed))
         none.append((exposed / (exposed + math.fsum(rate[seen.read :]))) ** count)
@@ -119,7 +119,7 @@ def chance_of_more(seen: Reading, prior: Prior) -> float:
 
 
 @lru_cache(maxsize=256)
-def rates(exponent: float, places: int) -> tuple[float, ...]:
+def expected_rates(exponent: float, places: int) -> tuple[float, ...]:
     """Of so many places from the first on, each a share of the sum over `SCALE` places."""
     total = math.fsum(place**-exponent for place in range(1, SCALE + 1))
     return tuple(place**-exponent / total for place in range(1, places + 1))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.nodes.fine_scorer.judgement import Judgement, Question
 from outrider.nodes.fine_scorer.papers import PaperScorer
-from outrider.nodes.fine_scorer.place_unscored import placed
+from outrider.nodes.fine_scorer.place_unscored import place_unscored
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
-from outrider.nodes.fine_scorer.waves import Judges, Lost, Reading, Stopping
+from outrider.nodes.fine_scorer.waves import Judges, Loss, ReadingState, Stopping
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.nodes.run_settings import rejected, run_budget, time_left
+from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
 from outrider.prompts import Prompt, load
-from outrider.prompts.domains import domain, section
+from outrider.prompts.domains import load_domain, select_section
 from outrider.settings.model import LlmSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget, Chat
 from outrider.state.errors import KeyRejected
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 NODE = "fine_scorer"
-SOME = "fine_scorer.model"
+MODEL_NODE = "fine_scorer.model"
 """Failures that cost some works their scores; one of `fine_scorer` itself says that there are none, and rules rank instead."""
-SHARE = 0.8
+TIME_SHARE = 0.8
 """Of the time that a run has left; what comes after needs the rest."""
 NOT_READ = "not read by the model, since it would hardly come among the first"
 
@@ -50,10 +50,10 @@ class ScoringPrompts:
     """What it adds for the field."""
 
     @classmethod
-    def of(cls, name: str = "general") -> ScoringPrompts:
+    def load(cls, name: str = "general") -> ScoringPrompts:
         """`name` is `llm.domain`; raises `SettingsError` where it cannot be used."""
         asked = frozenset({"domain"})
-        return cls(load("score_papers", asked), load("score_repository", asked), domain(name))
+        return cls(load("score_papers", asked), load("score_repository", asked), load_domain(name))
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -61,11 +61,11 @@ class ScoringPrompts:
         return {f"prompt:{prompt.name}": prompt.version for prompt in (self.papers, self.repositories, self.about) if prompt}
 
     def text(self, prompt: Prompt) -> str:
-        return prompt.filled(domain=section(self.about, "judging")).strip()
+        return prompt.fill(domain=select_section(self.about, "judging")).strip()
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoringResult:
     """What came of it: `candidates` best first, empty where the model scored none."""
 
     candidates: tuple[Candidate, ...]
@@ -107,37 +107,39 @@ class FineScorer:
         left_s = time_left(runtime, self.run, self.clock, state)
         ordered = (await self.rules(state, runtime))["candidates"]
         try:
-            made = await self.score(ordered, Question.of(state), state.top_k, budget, left_s * SHARE)
+            made = await self.score(ordered, Question.from_state(state), state.top_k, budget, left_s * TIME_SHARE)
         except KeyRejected as error:
-            return rejected(state, NODE, error, budget.spent)
+            return end_rejected_run(state, NODE, error, budget.spent)
         update: Update = {"failures": (*state.failures, *made.failures), "usage": made.usage}
         return {**update, "candidates": made.candidates, "scoring": made.scoring} if made.candidates else update
 
-    async def score(self, ordered: Sequence[Candidate], question: Question, top_k: int, budget: Budget, timeout_s: float) -> Scored:
+    async def score(self, ordered: Sequence[Candidate], question: Question, top_k: int, budget: Budget, timeout_s: float) -> ScoringResult:
         """The same without LangGraph, for candidates in the order of the rules, which their `score` gives. Needs a chat."""
         works, rules = [one.record for one in ordered], [one.score for one in ordered]
         stopping = None if self.llm.score_all else self.stopping
-        reading = Reading.of(works)
+        reading = ReadingState.from_works(works)
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
                 await self._judges().read(works, rules, question, budget, stopping, top_k, reading)
         except TimeoutError:
             late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
-            reading.lose(Lost(TimeoutError.__name__, late))
+            reading.lose(Loss(TimeoutError.__name__, late))
         failures = tuple(_failures(reading, len(works)))
         if not reading.judged:
-            return Scored((), failures=failures, usage=budget.spent)
+            return ScoringResult((), failures=failures, usage=budget.spent)
         scoring = self._scoring(rules, reading, top_k)
-        return Scored(in_order(ordered, reading), scoring, failures, usage=budget.spent)
+        return ScoringResult(sort_candidates(ordered, reading), scoring, failures, usage=budget.spent)
 
-    def _scoring(self, rules: Sequence[float], reading: Reading, top_k: int) -> Scoring:
+    def _scoring(self, rules: Sequence[float], reading: ReadingState, top_k: int) -> Scoring:
         """The estimate is of works after those that were read; it says nothing of works that were lost among them."""
-        settled = reading.settled()
+        settled = reading.partly_read()
         risks = [
             self.stopping.risk([rules[place] for place in line.places], reading.scores(line.places[: line.read]), top_k) for line in settled
         ]
-        risk = None if reading.lost else any_of(risks)
-        return Scoring(read=len(reading.judged), of=len(rules), risk=risk, max_risk=any_of([self.stopping.max_risk] * len(settled)))
+        risk = None if reading.lost else combine_chances(risks)
+        return Scoring(
+            read=len(reading.judged), of=len(rules), risk=risk, max_risk=combine_chances([self.stopping.max_risk] * len(settled))
+        )
 
     def _judges(self) -> Judges:
         if self.chat is None:
@@ -149,21 +151,21 @@ class FineScorer:
         )
 
 
-def any_of(chances: Iterable[float]) -> float:
+def combine_chances(chances: Iterable[float]) -> float:
     """The chance that one at least comes true, as if none knew of the others: the first works of all change only with those of a line."""
     return reduce(lambda one, other: one + other * (1 - one), chances, 0.0)
 
 
-def in_order(ordered: Sequence[Candidate], reading: Reading) -> tuple[Candidate, ...]:
+def sort_candidates(ordered: Sequence[Candidate], reading: ReadingState) -> tuple[Candidate, ...]:
     """All candidates, best first, ties in rule order; what was left unread on purpose stands behind all that was not."""
     unread = reading.unread()
     places = sorted(range(len(ordered)), key=lambda place: place in unread)
-    values = dict(zip(places, placed(reading.scores(places), len(ordered) - len(unread)), strict=True))
+    values = dict(zip(places, place_unscored(reading.scores(places), len(ordered) - len(unread)), strict=True))
     made = [_judged(one, reading, place, values[place]) for place, one in enumerate(ordered)]
     return tuple(sorted(made, key=lambda one: (one.unread, -one.score)))  # stable: ties stay in rule order
 
 
-def _judged(one: Candidate, reading: Reading, place: int, score: float) -> Candidate:
+def _judged(one: Candidate, reading: ReadingState, place: int, score: float) -> Candidate:
     said = reading.judged.get(place)
     if said is None:
         lost = reading.lost.get(place)
@@ -177,9 +179,9 @@ def _told(one: Candidate, said: Judgement) -> dict[str, Any]:
     return {"scores": scores, "reason": said.reason or one.reason, "tags": said.tags, "radar": said.radar}
 
 
-def _failures(reading: Reading, count: int) -> list[Failure]:
+def _failures(reading: ReadingState, count: int) -> list[Failure]:
     """One a kind of error; of the node itself where the model scored nothing."""
-    node = SOME if reading.judged else NODE
+    node = MODEL_NODE if reading.judged else NODE
     kept = "and keep their places by the rules" if reading.judged else ""
     return [
         Failure(

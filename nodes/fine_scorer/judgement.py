@@ -18,7 +18,7 @@ QUERY_CHARS = 1_000
 TOPIC_CHARS = 200
 CONCEPTS, CONCEPT_CHARS = 8, 100
 REASON_CHARS = 200
-READ = 4
+READ_FACTOR = 4
 """How much more of a text is read than is shown, since line breaks and control characters go."""
 LARGEST = 1e9
 """A number beyond it is no score at all rather than a high one."""
@@ -34,14 +34,14 @@ class Question:
     intent_type: str = "general"
 
     @classmethod
-    def of(cls, state: PipelineState) -> Question:
+    def from_state(cls, state: PipelineState) -> Question:
         if state.intent is None:
             return cls(str(state.query))
         return cls(str(state.query), state.intent.topic, state.intent.concepts, state.intent.intent_type)
 
-    def data(self) -> dict[str, JsonValue]:
-        concepts: list[JsonValue] = [one_line(concept, CONCEPT_CHARS) for concept in self.concepts[:CONCEPTS]]
-        text, topic = one_line(self.query, QUERY_CHARS), one_line(self.topic, TOPIC_CHARS)
+    def to_json(self) -> dict[str, JsonValue]:
+        concepts: list[JsonValue] = [to_one_line(concept, CONCEPT_CHARS) for concept in self.concepts[:CONCEPTS]]
+        text, topic = to_one_line(self.query, QUERY_CHARS), to_one_line(self.topic, TOPIC_CHARS)
         said: dict[str, JsonValue] = {"text": text, "topic": topic, "concepts": concepts, "type": self.intent_type}
         return {name: value for name, value in said.items() if value}
 
@@ -59,14 +59,14 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CallResult:
     """One call's works in their order, None for those without a judgement, and what went wrong."""
 
     works: tuple[Judgement | None, ...]
     error: ChatError | None = None
 
 
-async def asked_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping[int, Judgement]]]) -> Judged:
+async def ask_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping[int, Judgement]]]) -> CallResult:
     """One call's works: `ask` gets places and gives judgements by place, and what it left out is asked once more.
 
     Raises nothing but `KeyRejected`: any other error of the model stands beside what is known.
@@ -81,15 +81,15 @@ async def asked_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mappi
         raise
     except ChatError as failed:
         error = failed
-    return Judged(tuple(map(works.get, range(count))), error)
+    return CallResult(tuple(map(works.get, range(count))), error)
 
 
-def one_line(text: str, chars: int) -> str:
+def to_one_line(text: str, chars: int) -> str:
     """The beginning of a text, without line breaks and control characters."""
-    return " ".join(without_control(text[: READ * chars]).split())[:chars]
+    return " ".join(without_control(text[: READ_FACTOR * chars]).split())[:chars]
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """A finite number, also one that was written as a text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -100,14 +100,14 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) and abs(found) <= LARGEST else None
 
 
-def clamped(value: float, top: float) -> float:
+def clamp(value: float, top: float) -> float:
     return min(max(value, 0.0), top)
 
 
 def _reason(value: object) -> str:
-    return one_line(value, REASON_CHARS) if isinstance(value, str) else ""
+    return to_one_line(value, REASON_CHARS) if isinstance(value, str) else ""
 
 
-Number = Annotated[float | None, BeforeValidator(number), WithJsonSchema({"type": "number"})]
+Number = Annotated[float | None, BeforeValidator(parse_number), WithJsonSchema({"type": "number"})]
 """A number of a model's answer; None where it is none, which is no reason to lose the rest of the answer."""
 Reason = Annotated[str, BeforeValidator(_reason), WithJsonSchema({"type": "string", "maxLength": REASON_CHARS})]

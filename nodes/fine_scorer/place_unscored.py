@@ -15,7 +15,7 @@ STEP = 1e-6
 """What keeps unscored works apart, so that a later tie-break cannot change their order."""
 
 
-def placed(judged: Sequence[float | None], unread_from: int | None = None) -> list[float]:
+def place_unscored(judged: Sequence[float | None], unread_from: int | None = None) -> list[float]:
     """Scores in [0, 1] for all works, given in rule order with the model's scores; None where it gave none. One at least was given.
 
     Scores that were given stay as they are. The others fall strictly in rule order, and none of them reaches a work that is before
@@ -35,7 +35,7 @@ def placed(judged: Sequence[float | None], unread_from: int | None = None) -> li
     return [*scores, *(min(guess, lowest) for guess in likely[len(scores) : len(judged)])]
 
 
-def fitted(scores: Sequence[float]) -> list[float]:
+def fit_antitonic(scores: Sequence[float]) -> list[float]:
     """The falling sequence with the least squared distance."""
     blocks: list[tuple[float, int]] = []
     for score in scores:
@@ -49,7 +49,7 @@ def fitted(scores: Sequence[float]) -> list[float]:
 
 def _between(judged: Sequence[float | None]) -> list[float]:
     """The likely score of each place; before the first scored one, just above its fit."""
-    fit = iter(fitted([score for score in judged if score is not None]))
+    fit = iter(fit_antitonic([score for score in judged if score is not None]))
     likely: list[float] = []
     before: float | None = None
     for length, after in _runs(judged, fit):

@@ -17,10 +17,10 @@ PLAIN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*")
 
 def conjunction(terms: Iterable[str], left_out: Iterable[str] = ()) -> str:
     """Terms joined with AND, each quoted where it is not one plain word; then NOT before each operand of `left_out`, as it is."""
-    return " NOT ".join((" AND ".join(quoted(term) for term in terms), *left_out))
+    return " NOT ".join((" AND ".join(quote(term) for term in terms), *left_out))
 
 
-def quoted(term: str) -> str:
+def quote(term: str) -> str:
     """The term as one operand: in quotes unless it is one plain word."""
     return term if PLAIN.fullmatch(term) and term not in OPERATORS else f'"{term.replace(chr(34), " ").strip()}"'
 
@@ -48,7 +48,7 @@ def parses(query: str) -> bool:
     return bool(parts) and not wanted and not depth
 
 
-def divided(query: str) -> tuple[str, tuple[str, ...]]:
+def split_negated(query: str) -> tuple[str, tuple[str, ...]]:
     """The words and phrases that a query wants, and the operands that it leaves out by NOT; one that does not parse wants all its words.
 
     `liver (scan OR "x-ray") NOT heart` gives `liver scan "x-ray"` and `heart`.

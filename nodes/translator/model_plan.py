@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.prompts import Prompt, fenced, load
-from outrider.prompts.domains import domain, section
+from outrider.prompts import Prompt, fence, load
+from outrider.prompts.domains import load_domain, select_section
 from outrider.settings.model import StarsSettings
-from outrider.state.chat import Asked, Budget, Chat
+from outrider.state.chat import Budget, Chat, ChatRequest
 from outrider.state.iteration import EarlierStrategy
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest
@@ -106,18 +106,18 @@ class QueryPrompt:
     field: Prompt | None = None
 
     @classmethod
-    def of(cls, field: str = "general") -> QueryPrompt:
+    def load(cls, field: str = "general") -> QueryPrompt:
         """`field` is `llm.domain`; raises `SettingsError` where it cannot be used."""
-        return cls(load("translate", frozenset({*STARS, "domain"})), domain(field))
+        return cls(load("translate", frozenset({*STARS, "domain"})), load_domain(field))
 
     @property
     def versions(self) -> Mapping[str, str]:
         """For the provenance hash."""
         return {f"prompt:{prompt.name}": prompt.version for prompt in (self.base, self.field) if prompt}
 
-    def text(self, stars: StarsSettings) -> str:
+    def format(self, stars: StarsSettings) -> str:
         bounds = {name: str(getattr(stars, name)) for name in STARS}
-        return self.base.filled(domain=section(self.field, "planning"), **bounds)
+        return self.base.fill(domain=select_section(self.field, "planning"), **bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ class QueryBuilder:
     prompt: QueryPrompt
     stars: StarsSettings
 
-    def question(self, request: SearchRequest, sources: tuple[str, ...], now: float) -> Asked:
+    def question(self, request: SearchRequest, sources: tuple[str, ...], now: float) -> ChatRequest:
         """`now` in seconds since the epoch."""
-        return Asked("translator", self.prompt.text(self.stars), fenced(_said(request, sources, now)), MAX_OUTPUT_TOKENS)
+        return ChatRequest("translator", self.prompt.format(self.stars), fence(_said(request, sources, now)), MAX_OUTPUT_TOKENS)
 
-    async def draft(self, question: Asked, budget: Budget) -> Draft:
+    async def draft(self, question: ChatRequest, budget: Budget) -> Draft:
         return await self.chat.answer(question, Draft, budget)
 
 

@@ -11,18 +11,18 @@ from functools import cache
 from pydantic import ValidationError
 
 from outrider.nodes.translator.model_plan import Draft, QueryPrompt
-from outrider.nodes.translator.sanitize_plan import queries_of
-from outrider.state.chat import Asked
+from outrider.nodes.translator.sanitize_plan import sanitize_queries
+from outrider.state.chat import ChatRequest
 from outrider.state.ports import TextCache
 from outrider.state.request import SearchRequest
 
 PATIENCE_S = 1.0
 """A cache that takes longer is as good as none."""
-OF_THE_REQUEST = {"query", "search_mode", "user_feedback", "previous_strategies"}
+REQUEST_FIELDS = {"query", "search_mode", "user_feedback", "previous_strategies"}
 
 
 @dataclass(frozen=True, slots=True)
-class KeptDrafts:
+class PlanCache:
     texts: TextCache
     fresh_s: float
 
@@ -35,18 +35,18 @@ class KeptDrafts:
             draft = Draft.model_validate_json(kept.text)
         except ValidationError:
             return None
-        return (draft, kept.age_s) if queries_of(draft) else None
+        return (draft, kept.age_s) if sanitize_queries(draft) else None
 
     async def put(self, key: str, draft: Draft) -> None:
         """One without a query that can be searched leaves the plan to rules, and is not kept."""
-        if queries_of(draft):
+        if sanitize_queries(draft):
             await self.texts.put(key, draft.model_dump_json())
 
 
-def key_of(request: SearchRequest, sources: Sequence[str], model: str, prompt: QueryPrompt, asked: Asked) -> str:
+def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, prompt: QueryPrompt, asked: ChatRequest) -> str:
     """A hash of all that decides what the model says: request, mode, feedback, earlier rounds, sources, model, prompt, and the day."""
     parts = [
-        request.model_dump(mode="json", include=OF_THE_REQUEST),
+        request.model_dump(mode="json", include=REQUEST_FIELDS),
         list(sources),
         model,
         dict(prompt.versions),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 
-from outrider.nodes.translator.boolean_syntax import conjunction, divided
+from outrider.nodes.translator.boolean_syntax import conjunction, split_negated
 from outrider.nodes.translator.constraints import read_constraints
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
@@ -29,7 +29,7 @@ MAX_WORDS = 4
 """A longer run of content words is a sentence without stop words rather than a concept; it is cut."""
 
 
-def concepts(text: str) -> tuple[str, ...]:
+def extract_concepts(text: str) -> tuple[str, ...]:
     """At most eight phrases, in the order of the text, chosen by RAKE's sum of deg(word) / freq(word).
 
     A text of stop words only gives its words, so that "to be or not to be" can be searched.
@@ -46,7 +46,7 @@ def concepts(text: str) -> tuple[str, ...]:
     return tuple(phrase for phrase in score if phrase in best)
 
 
-def keywords(phrases: Iterable[str]) -> tuple[str, ...]:
+def extract_keywords(phrases: Iterable[str]) -> tuple[str, ...]:
     """The words of phrases as they are written, each once in any case of letters: for services that look for every word."""
     known: dict[str, str] = {}
     for word in " ".join(phrases).split():
@@ -88,21 +88,23 @@ TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
 )
 
 
-def understand(query: str, stars: StarsSettings, this_year: int) -> tuple[ParsedIntent, str]:
+def parse_intent(query: str, stars: StarsSettings, this_year: int) -> tuple[ParsedIntent, str]:
     """The intent, and the words to search with: without control characters and year phrases."""
     clean = " ".join(without_control(query).split())
     constraints, rest = read_constraints(clean, stars, this_year)
     rest = rest if searchable(rest) else clean  # "2022" alone is a search, not a constraint
-    intent = ParsedIntent(topic=rest, concepts=concepts(rest), intent_type=_intent_type(rest), constraints=constraints)
+    intent = ParsedIntent(topic=rest, concepts=extract_concepts(rest), intent_type=_intent_type(rest), constraints=constraints)
     return intent, rest
 
 
-def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tuple[str, ...], expanded: tuple[str, ...]) -> SearchStrategy:
+def plan_by_rules(
+    request: SearchRequest, intent: ParsedIntent, text: str, configured: tuple[str, ...], expanded: tuple[str, ...]
+) -> SearchStrategy:
     """The deterministic strategy: concepts joined with AND, and all configured sources unless the caller named some."""
-    query = PlannedQuery(text=text, keywords=keywords(intent.concepts), boolean_query=conjunction(intent.concepts))
+    query = PlannedQuery(text=text, keywords=extract_keywords(intent.concepts), boolean_query=conjunction(intent.concepts))
     return SearchStrategy(
         queries=(query,),
-        sources=searched(request, configured),
+        sources=select_requested_sources(request, configured),
         strategies=request.strategies or tuple(RetrieverType),
         search_mode=request.search_mode,
         expanded_keywords=expanded,
@@ -112,7 +114,7 @@ def plan(request: SearchRequest, intent: ParsedIntent, text: str, configured: tu
     )
 
 
-def searched(request: SearchRequest, configured: tuple[str, ...]) -> tuple[str, ...]:
+def select_requested_sources(request: SearchRequest, configured: tuple[str, ...]) -> tuple[str, ...]:
     """The configured sources, of which only the caller may leave some out; `NothingSearchable` where none is left."""
     sources = tuple(name for name in configured if request.sources is None or name in request.sources)
     if not sources:
@@ -132,29 +134,31 @@ MAX_VARIATIONS = 300
 """Tried for one query: all of eight concepts, and some terms more."""
 
 
-def renewed(queries: Iterable[PlannedQuery], earlier: Sequence[EarlierStrategy], terms: Sequence[str] = ()) -> tuple[PlannedQuery, ...]:
+def vary_repeated_queries(
+    queries: Iterable[PlannedQuery], earlier: Sequence[EarlierStrategy], terms: Sequence[str] = ()
+) -> tuple[PlannedQuery, ...]:
     """The queries that are new, each once; one that an earlier round ran is varied, or dropped where every variation was run too."""
     ran = [query for one in earlier for query in one.queries]
-    texts = {word_set(query.text) for query in ran}
-    booleans = {boolean_set(query.boolean_query) for query in ran if query.boolean_query}
+    texts = {make_word_set(query.text) for query in ran}
+    booleans = {make_boolean_sets(query.boolean_query) for query in ran if query.boolean_query}
     kept: dict[frozenset[str], PlannedQuery] = {}
     for query in queries:
         for one in (query, *islice(_variations(query, terms), MAX_VARIATIONS)) if ran else (query,):
-            mark = word_set(one.text)
-            if mark not in texts and boolean_set(one.boolean_query) not in booleans:
+            mark = make_word_set(one.text)
+            if mark not in texts and make_boolean_sets(one.boolean_query) not in booleans:
                 kept.setdefault(mark, one)
                 break
     return tuple(kept.values())
 
 
-def word_set(text: str) -> frozenset[str]:
+def make_word_set(text: str) -> frozenset[str]:
     return frozenset(stems(text[:MAX_EARLIER_CHARS]))
 
 
-def boolean_set(query: str) -> tuple[frozenset[str], frozenset[str]]:
+def make_boolean_sets(query: str) -> tuple[frozenset[str], frozenset[str]]:
     """What a Boolean query wants, and what it leaves out; AND or OR between the same words is no difference."""
-    wanted, left_out = divided(query[:MAX_EARLIER_CHARS])
-    return word_set(wanted), word_set(" ".join(left_out))
+    wanted, left_out = split_negated(query[:MAX_EARLIER_CHARS])
+    return make_word_set(wanted), make_word_set(" ".join(left_out))
 
 
 def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQuery]:
@@ -162,18 +166,18 @@ def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQu
 
     What the query leaves out, each of them leaves out.
     """
-    units = concepts(query.text[:MAX_EARLIER_CHARS])
+    units = extract_concepts(query.text[:MAX_EARLIER_CHARS])
     yield _of(query, query.text, units)
-    said, left_out = word_set(query.text), boolean_set(query.boolean_query)[1]
+    said, left_out = make_word_set(query.text), make_boolean_sets(query.boolean_query)[1]
     for term in (*query.synonyms, *terms):
-        if not word_set(term) <= said and not word_set(term) & left_out:
+        if not make_word_set(term) <= said and not make_word_set(term) & left_out:
             yield _of(query, f"{query.text} {term}", (*units, term))
-    parts = units if len(units) > 1 else keywords(units)
+    parts = units if len(units) > 1 else extract_keywords(units)
     for count in range(len(parts) - 1, 0, -1):
         for fewer in combinations(parts, count):
             yield _of(query, " ".join(fewer), fewer)
 
 
 def _of(query: PlannedQuery, text: str, units: Sequence[str]) -> PlannedQuery:
-    boolean = conjunction(units, divided(query.boolean_query)[1])
-    return query.model_copy(update={"text": text, "keywords": keywords(units), "boolean_query": boolean})
+    boolean = conjunction(units, split_negated(query.boolean_query)[1])
+    return query.model_copy(update={"text": text, "keywords": extract_keywords(units), "boolean_query": boolean})

@@ -7,18 +7,31 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from outrider.nodes.run_settings import rejected, run_budget, time_left
+from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
 from outrider.nodes.translator.boolean_syntax import conjunction
 from outrider.nodes.translator.model_plan import MAX_REQUEST_CHARS, Draft, QueryBuilder, QueryPrompt
-from outrider.nodes.translator.plan_cache import KeptDrafts, key_of
-from outrider.nodes.translator.rule_plan import EXPANSION, LEAST_EXPANSION, plan, renewed, searched, understand
-from outrider.nodes.translator.sanitize_plan import expanded_of, filled, intent_of, queries_of, repositories_of
+from outrider.nodes.translator.plan_cache import PlanCache, make_cache_key
+from outrider.nodes.translator.rule_plan import (
+    EXPANSION,
+    LEAST_EXPANSION,
+    parse_intent,
+    plan_by_rules,
+    select_requested_sources,
+    vary_repeated_queries,
+)
+from outrider.nodes.translator.sanitize_plan import (
+    add_terms,
+    sanitize_expanded_terms,
+    sanitize_intent,
+    sanitize_queries,
+    sanitize_repository_wishes,
+)
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget, Chat
 from outrider.state.errors import ChatError, KeyRejected, SearchError
 from outrider.state.intent import ParsedIntent, SearchStrategy
 from outrider.state.pipeline import PipelineState, RunContext, Update
-from outrider.state.ports import Clock, Shelf
+from outrider.state.ports import Clock, LibraryReader
 from outrider.state.request import MAX_QUERY_TERMS, SearchMode, SearchRequest
 from outrider.state.response import Bypass, Failure, Usage
 from outrider.text.words import words
@@ -66,16 +79,16 @@ class Translator:
     A model that fails costs only its own part: `Failure(node="translator.model")`, and rules stand in. A rejected key ends the run.
     """
 
-    shelf: Shelf
+    library: LibraryReader
     configured: tuple[str, ...]
     stars: StarsSettings
     clock: Clock
     chat: Chat | None = None
     why_no_model: str = NO_MODEL
-    prompt: QueryPrompt = field(default_factory=QueryPrompt.of)
+    prompt: QueryPrompt = field(default_factory=QueryPrompt.load)
     llm: LlmSettings = field(default_factory=LlmSettings)
     run: RunSettings = field(default_factory=RunSettings)
-    kept: KeptDrafts | None = None
+    cache: PlanCache | None = None
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         if state.mode == "systematic":
@@ -84,7 +97,7 @@ class Translator:
         try:
             made = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
         except KeyRejected as error:
-            return rejected(state, "translator", error, budget.spent)
+            return end_rejected_run(state, "translator", error, budget.spent)
         return {
             "intent": made.intent,
             "strategy": made.strategy,
@@ -100,17 +113,19 @@ class Translator:
         Raises `NothingSearchable`, and `KeyRejected` where the model's key is not accepted.
         """
         now, notes = self.clock(), Notes()
-        by_rules, text = understand(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
-        sources = searched(request, self.configured)
+        by_rules, text = parse_intent(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
+        sources = select_requested_sources(request, self.configured)
         draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes)
         snapshot, expanded = await self._widened(request.search_mode, text, draft, left_s * SHELF_SHARE, notes)
-        intent, strategy = by_rules, plan(request, by_rules, text, self.configured, expanded)
+        intent, strategy = by_rules, plan_by_rules(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
         if draft is None:
             _say_what_rules_leave_out(request, text, notes)
         else:
             intent, strategy = self._from_draft(draft, by_rules, strategy, now, notes)
-        queries = renewed(strategy.queries, strategy.earlier, expanded) or renewed(last_resort, strategy.earlier, expanded)
+        queries = vary_repeated_queries(strategy.queries, strategy.earlier, expanded) or vary_repeated_queries(
+            last_resort, strategy.earlier, expanded
+        )
         if not queries:
             notes.bypassed.append(NOTHING_NEW)
         strategy = strategy.model_copy(update={"queries": queries or strategy.queries})
@@ -142,15 +157,15 @@ class Translator:
         """What the model says, or said to the same question a while ago. Raises `ChatError`."""
         builder = QueryBuilder(chat, self.prompt, self.stars)
         question = builder.question(request, sources, now)
-        if self.kept is None:
+        if self.cache is None:
             return await builder.draft(question, budget)
-        key = key_of(request, sources, chat.name, self.prompt, question)
-        if found := await self.kept.get(key):
+        key = make_cache_key(request, sources, chat.name, self.prompt, question)
+        if found := await self.cache.get(key):
             draft, age_s = found
-            notes.skip(MODEL, f"{chat.name} planned this search {age_s:,.0f} s ago, and is not asked again within {self.kept.fresh_s:g} s")
+            notes.skip(MODEL, f"{chat.name} planned this search {age_s:,.0f} s ago, and is not asked again within {self.cache.fresh_s:g} s")
             return draft
         draft = await builder.draft(question, budget)
-        await self.kept.put(key, draft)
+        await self.cache.put(key, draft)
         return draft
 
     async def _widened(
@@ -158,9 +173,9 @@ class Translator:
     ) -> tuple[str | None, tuple[str, ...]]:
         """The library's snapshot, and the terms that widen the search: the model's, filled up where they are too few."""
         most, least = EXPANSION[mode], LEAST_EXPANSION[mode]
-        named = () if draft is None else expanded_of(draft, text, most)
+        named = () if draft is None else sanitize_expanded_terms(draft, text, most)
         snapshot, related, why = await self._shelf_says(text, most if draft is None or len(named) < least else 0, timeout_s)
-        expanded = related[:most] if draft is None else filled(named, least, related, draft, text)
+        expanded = related[:most] if draft is None else add_terms(named, least, related, draft, text)
         if not why and len(expanded) < least:
             who = "the library names" if draft is None else "model and library name"
             why = f"{who} {len(expanded)} of the {least} terms or more that the search mode {mode.value} adds"
@@ -174,8 +189,8 @@ class Translator:
         related: tuple[str, ...] = ()
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
-                snapshot = await self.shelf.snapshot()
-                related = await self.shelf.related_terms(text, limit) if limit else ()
+                snapshot = await self.library.snapshot()
+                related = await self.library.related_terms(text, limit) if limit else ()
         except SearchError as error:  # the scout will say what it means for the search itself
             return snapshot, related, str(error)
         except TimeoutError:
@@ -187,9 +202,9 @@ class Translator:
     ) -> tuple[ParsedIntent, SearchStrategy]:
         """The rules' strategy with the model's queries in it. Sources stay the caller's: a model never narrows them."""
         today = datetime.fromtimestamp(now, UTC).date()
-        intent = intent_of(draft, by_rules, self.stars, today.year)
-        planned: dict[str, object] = {"constraints": intent.constraints, "repositories": repositories_of(draft, today)}
-        if queries := queries_of(draft):
+        intent = sanitize_intent(draft, by_rules, self.stars, today.year)
+        planned: dict[str, object] = {"constraints": intent.constraints, "repositories": sanitize_repository_wishes(draft, today)}
+        if queries := sanitize_queries(draft):
             planned |= {"queries": queries, "made_by": "model"}
         else:
             notes.skip(MODEL, "it planned no query that can be searched; rules planned one over its concepts")

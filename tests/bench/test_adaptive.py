@@ -9,7 +9,7 @@ import pytest
 
 from bench import adaptive, data, judged
 from bench.__main__ import NAMES
-from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, PRIOR, Prior, reading
+from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, PRIOR, Prior, observe
 
 CHANCES = [(place + 0.5) / 1_000 for place in range(1_000)]
 
@@ -85,8 +85,8 @@ def test_a_relevant_work_that_was_not_read_is_a_change(tiny: data.Collection) ->
 
 def test_a_prior_fits_what_was_observed() -> None:
     """No other point of a coarse grid is better; more changes give more hits."""
-    quiet = reading(100, [1.0] + [0.0] * 29, 10)
-    lively = reading(100, [1.0, 0.0, 0.0] * 10, 10)
+    quiet = observe(100, [1.0] + [0.0] * 29, 10)
+    lively = observe(100, [1.0, 0.0, 0.0] * 10, 10)
 
     def seen(changes: int) -> adaptive.Observed:
         counted = Counter({(quiet, True): changes, (quiet, False): 10 - changes, (lively, True): 9, (lively, False): 1})

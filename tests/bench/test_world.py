@@ -15,7 +15,7 @@ from bench.served import Asked, served
 from outrider.nodes.fine_scorer.papers import PaperScores
 from outrider.nodes.fine_scorer.repositories import RepositoryScore
 from outrider.nodes.translator.model_plan import Draft
-from outrider.prompts import fenced
+from outrider.prompts import fence
 from outrider.services import Services
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import SourceQuery
@@ -95,7 +95,7 @@ def test_services_share_works_but_not_all() -> None:
 
 
 def asked_of_model(data: object) -> dict[str, object]:
-    body = {"model": "m", "messages": [{"role": "system", "content": "s" * 410}, {"role": "user", "content": fenced(data)}]}  # type: ignore[arg-type]
+    body = {"model": "m", "messages": [{"role": "system", "content": "s" * 410}, {"role": "user", "content": fence(data)}]}  # type: ignore[arg-type]
     said = chat.answered(json.dumps(body).encode())
     whole = json.loads(said.body)
     assert whole["usage"]["prompt_tokens"] > 100

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from outrider.graph.guard import Guard, failed
+from outrider.graph.guard import Guard, route_on_failure
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt
 from outrider.state.pipeline import PipelineState, RunContext
@@ -25,7 +25,7 @@ def run(node: Any, *, fallback: Any = None, **state: object) -> dict[str, Any]:
     graph = StateGraph(PipelineState, context_schema=RunContext)
     graph.add_node("stage", guard("stage", node, fallback=fallback, first=True), input_schema=PipelineState)
     graph.add_edge(START, "stage")
-    graph.add_conditional_edges("stage", failed("stage"), {"ok": END, "failed": END})
+    graph.add_conditional_edges("stage", route_on_failure("stage"), {"ok": END, "failed": END})
     return dict(graph.compile().invoke({"query": "x", **state}, context=RunContext()))
 
 
@@ -36,7 +36,7 @@ def test_an_expected_error_becomes_a_failure_and_the_fallback_s_update() -> None
     out = run(node, fallback=lambda state: {"total_found": 7})
     assert [(one.node, one.error, one.message) for one in out["failures"]] == [("stage", "LibraryCorrupt", "page 3 is torn")]
     assert out["total_found"] == 7
-    assert failed("stage").invoke(PipelineState(query="x", failures=out["failures"])) == "failed"
+    assert route_on_failure("stage").invoke(PipelineState(query="x", failures=out["failures"])) == "failed"
 
 
 def test_a_node_that_takes_too_long_fails_alone() -> None:

@@ -6,7 +6,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from outrider.graph.guard import Guard
-from outrider.nodes.translator.rule_plan import word_set
+from outrider.nodes.translator.rule_plan import make_word_set
 from outrider.nodes.translator.translator import Translator
 from outrider.settings.model import RunSettings, StarsSettings
 from outrider.state.chat import Chat
@@ -31,7 +31,7 @@ def test_each_round_on_a_thread_searches_something_new_and_remembers_all_before(
     for number in range(5):
         asked = dict(SearchRequest(query="aspirin and hepatic injury", user_feedback=f"round {number}"))
         strategy = compiled.invoke(asked, {"configurable": {"thread_id": "one"}})["strategy"]
-        mark = word_set(strategy.queries[0].text)
+        mark = make_word_set(strategy.queries[0].text)
         assert mark not in seen
         seen.add(mark)
         assert [one.user_feedback for one in strategy.earlier] == [f"round {before}" for before in range(number)]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from outrider.linkage.merge import EMPTY, FILLED, WEB, fill_missing, merge_records, strip_page_values
-from outrider.nodes.dedup.cluster import deduplicated
-from outrider.nodes.enrich.enrich import keepable, renewed
-from outrider.nodes.scout import records_of
+from outrider.nodes.dedup.cluster import deduplicate
+from outrider.nodes.enrich.enrich import select_records_to_save, update_stored_record
+from outrider.nodes.scout import collect_records
 from outrider.state.hits import Scored
 from outrider.state.records import Identifiers, Page, Paper, Record
 from support.fakes import candidate, doi, found, paper
@@ -65,16 +65,16 @@ def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
     library = ("library", (Scored(bad, 1.0),))
     fresh = paper("crossref:1", "T", source="crossref", year=2020)
     for answers in ([library], [library, ("crossref", (Scored(fresh, 1.0),))]):
-        assert records_of(answers)["crossref:1"].abstract == ""
-    assert renewed(fresh, bad).abstract == ""
-    assert renewed(fresh, bad).venue == "Gut"
+        assert collect_records(answers)["crossref:1"].abstract == ""
+    assert update_stored_record(fresh, bad).abstract == ""
+    assert update_stored_record(fresh, bad).venue == "Gut"
 
 
 def test_nothing_of_a_page_is_kept_under_the_id_of_a_service() -> None:
     work = fill_missing(paper("crossref:1", "T", source="crossref"), [PAGE])
     known = fill_missing(paper("crossref:2", "T", source="crossref", abstract=SAID), [PAGE])
     by = (found(source="crossref"),)
-    (kept,) = keepable([candidate(work, found_by=by), candidate(known, found_by=by)])
+    (kept,) = select_records_to_save([candidate(work, found_by=by), candidate(known, found_by=by)])
     assert (kept.doc_id, kept.abstract, kept.text, kept.year) == ("crossref:2", SAID, "", None)
 
 
@@ -106,7 +106,7 @@ def test_whatever_is_folded_stripped_values_are_a_services(leader: Record, other
 def test_of_a_work_and_a_page_the_work_keeps_its_word() -> None:
     known = {"title": "Injury of the liver by common drugs", "identifiers": doi("10.1000/a")}
     page = PAGE.model_copy(update=known)
-    (work,) = deduplicated([candidate(page), candidate(paper("crossref:1", source="crossref", **known))])
+    (work,) = deduplicate([candidate(page), candidate(paper("crossref:1", source="crossref", **known))])
     assert (work.record.doc_id, work.record.abstract, work.record.url, work.record.text) == ("crossref:1", "", None, EVIL)
 
 

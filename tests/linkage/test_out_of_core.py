@@ -68,7 +68,7 @@ def test_groups_on_disk_equal_groups_in_memory(drawn: list[Paper]) -> None:
 def test_decisions_override_evidence_on_disk_too(drawn: list[Paper], random: object) -> None:
     records = [one.model_copy(update={"doc_id": str(at)}) for at, one in enumerate(drawn)]
     log = [Decision(what="merge", ids=("0", "3")), Decision(what="split", ids=("1", "2")), Decision(what="split", ids=("4",))]
-    decisions = Decisions.of(log)
+    decisions = Decisions.from_log(log)
     assert resolve_on_disk(records, decisions)[0] == list(resolve(records, decisions=decisions).groups)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.coarse_filter import Rules, cut_to, filtered
+from outrider.nodes.coarse_filter import Rules, apply_rules, limit_each_kind
 from outrider.settings.model import CoarseFilterSettings
 from outrider.state.hits import Candidate
 from outrider.state.intent import Constraints, NumberRange
@@ -25,7 +25,7 @@ def repository(**fields: object) -> Repository:
 
 
 def why_not(record: Record, **settings: object) -> str | None:
-    _, rejected = filtered([candidate(record)], Rules(ASKED, CoarseFilterSettings.model_validate(settings), NOW))
+    _, rejected = apply_rules([candidate(record)], Rules(ASKED, CoarseFilterSettings.model_validate(settings), NOW))
     return rejected[0].why if rejected else None
 
 
@@ -122,7 +122,7 @@ def test_papers_in_other_languages_are_removed_where_their_language_is_said(lang
 def test_what_says_neither_type_nor_language_is_unchecked() -> None:
     rules = Rules(Constraints(), CoarseFilterSettings(paper_types="review", paper_languages="en"), NOW)
     lacking, article = paper("a"), paper("b", metadata=CROSSREF, language="en")
-    (bare, known, code), _ = filtered([candidate(lacking), candidate(article), candidate(whole())], rules)
+    (bare, known, code), _ = apply_rules([candidate(lacking), candidate(article), candidate(whole())], rules)
     assert bare.unchecked == ("type", "language")
     assert known.unchecked == ("type",)  # whoever calls it an article does not say that it is no review
     assert code.unchecked == ()  # its language is one of programs
@@ -136,7 +136,7 @@ def test_a_type_or_language_that_nobody_knows_is_refused(field: str, said: str) 
 
 def test_what_a_rule_cannot_look_at_is_told() -> None:
     rules = Rules(ASKED, CoarseFilterSettings(), NOW)
-    (bare, known, undated), _ = filtered([candidate(repository()), candidate(whole()), candidate(paper("p"))], rules)
+    (bare, known, undated), _ = apply_rules([candidate(repository()), candidate(whole()), candidate(paper("p"))], rules)
     assert bare.unchecked == EVERY
     assert known.unchecked == ()
     assert undated.unchecked == ("year",)
@@ -149,7 +149,7 @@ def whole() -> Repository:
 
 def test_what_is_rejected_keeps_its_reason() -> None:
     works = [candidate(paper("a", "Old", year=1999)), candidate(paper("b", year=2012))]
-    kept, rejected = filtered(works, Rules(ASKED, CoarseFilterSettings(), NOW))
+    kept, rejected = apply_rules(works, Rules(ASKED, CoarseFilterSettings(), NOW))
     assert [one.record.doc_id for one in kept] == ["b"]
     assert [(row.doc_id, row.title, row.why) for row in rejected] == [("a", "Old", "year 1999 is outside 2010-2020")]
 
@@ -158,7 +158,7 @@ def test_each_kind_is_cut_by_fused_order_not_by_stars() -> None:
     young = candidate(Repository(doc_id="young", stars=60))
     giants = [candidate(Repository(doc_id=f"giant {number}", stars=90_000)) for number in range(3)]
     papers = [candidate(paper(f"p{number}")) for number in range(3)]
-    kept, cut = cut_to([giants[0], papers[0], young, papers[1], *giants[1:], papers[2]], 2, 2)
+    kept, cut = limit_each_kind([giants[0], papers[0], young, papers[1], *giants[1:], papers[2]], 2, 2)
     assert [one.record.doc_id for one in kept] == ["giant 0", "p0", "young", "p1"]
     assert [(row.doc_id, row.why) for row in cut] == [
         ("giant 1", "beyond the first 2 repositories"), ("giant 2", "beyond the first 2 repositories"), ("p2", "beyond the first 2 works"),
@@ -176,7 +176,7 @@ works = st.builds(
 
 @given(st.lists(works, max_size=12, unique_by=lambda one: one.record.doc_id), st.integers(1, 5))
 def test_nothing_is_lost(many: list[Candidate], most: int) -> None:
-    passed, rejected = filtered(many, Rules(ASKED, CoarseFilterSettings(), NOW))
-    kept, cut = cut_to(passed, most, most)
+    passed, rejected = apply_rules(many, Rules(ASKED, CoarseFilterSettings(), NOW))
+    kept, cut = limit_each_kind(passed, most, most)
     told = [one.record.doc_id for one in kept] + [row.doc_id for row in (*rejected, *cut)]
     assert sorted(told) == sorted(one.record.doc_id for one in many)

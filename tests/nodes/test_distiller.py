@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from outrider.distiller.distiller import Distiller as EngineDistiller
 from outrider.distiller.selection import Keeping
 from outrider.distiller.token_counter import token_bound
-from outrider.nodes.distiller import Distiller, Frames, context_of, distilled, with_spans
+from outrider.nodes.distiller import Distiller, Frames, add_spans, distil_readings, make_context
 from outrider.prompts import load
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.settings.model import DistillerSettings, RunSettings
-from outrider.state.distilling import Distilled, Frame, Reading, unframed
+from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.errors import ModelUnavailable
 from outrider.state.hits import Hit
 from outrider.state.pipeline import PipelineState
@@ -36,7 +36,7 @@ class Given:
     waits: bool = False
     asked: list[str] = field(default_factory=list)
 
-    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
         self.asked.append(query)
         while self.waits:
             stop_if_abandoned()
@@ -141,13 +141,13 @@ def test_the_context_is_verbatim_in_order_and_within_the_budget(bodies: list[str
 
     hits = [hit(body, rank) for rank, body in enumerate(bodies, start=1)]
     readings = [Reading(one.doc_id, one.original_text, key=f"[{one.rank}]") for one in hits]
-    found, _ = asyncio.run(distilled((Given(scores),), "liver", readings, FRAMES, budget))
-    context = context_of(found)
+    found, _ = asyncio.run(distil_readings((Given(scores),), "liver", readings, FRAMES, budget))
+    context = make_context(found)
     assert token_bound(context.text) == context.tokens <= budget
     for unit in context.units:
         assert unit.text == bodies[int(unit.doc_id[1:]) - 1][unit.start : unit.end]
         assert f"{unit.key} {unit.text}" in context.text
-    for one in with_spans(hits, found.units):
+    for one in add_spans(hits, found.units):
         assert list(one.spans) == sorted(one.spans)
         assert all(first[1] <= second[0] for first, second in zip(one.spans, one.spans[1:], strict=False))
         assert one.distilled_text == " ".join(one.original_text[start:end] for start, end in one.spans)

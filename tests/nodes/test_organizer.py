@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.nodes.fine_scorer import papers as paper_scoring
 from outrider.nodes.fine_scorer import repositories as repository_scoring
-from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, facets, key_themes, organized, to_hit
+from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, count_facets, count_themes, select_and_sort, to_hit
 from outrider.settings.model import OrganizerSettings
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Paper, Record, Repository
@@ -20,7 +20,7 @@ SETTINGS = OrganizerSettings()
 def test_only_a_models_score_can_fail_the_threshold() -> None:
     """An outage of the model must not look like "nothing found"."""
     many = [candidate(paper(by), scored_by=by, score=0.1) for by in ("model", "rules", "unscored")]
-    assert [one.record.doc_id for one in organized(many, 0.3)] == ["rules", "unscored"]
+    assert [one.record.doc_id for one in select_and_sort(many, 0.3)] == ["rules", "unscored"]
 
 
 def test_the_order_of_ties() -> None:
@@ -37,7 +37,7 @@ def test_the_order_of_ties() -> None:
         candidate(paper(name, title, citations=cited, year=year), score=score, scored_by="rules")
         for name, score, cited, year, title in rows
     ]
-    assert [one.record.doc_id for one in organized(many, 0.3)] == ["b", "c", "d", "e", "a", "f"]
+    assert [one.record.doc_id for one in select_and_sort(many, 0.3)] == ["b", "c", "d", "e", "a", "f"]
 
 
 scored = st.builds(
@@ -56,7 +56,7 @@ scored = st.builds(
 def test_the_order_is_total(many: list, random: object) -> None:
     shuffled = list(many)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert organized(shuffled, 0.3) == organized(many, 0.3)
+    assert select_and_sort(shuffled, 0.3) == select_and_sort(many, 0.3)
 
 
 def test_facets_count_and_join_spellings() -> None:
@@ -65,7 +65,7 @@ def test_facets_count_and_join_spellings() -> None:
         candidate(paper("b", "Liver cells", year=2021, venue="the lancet.", authors=["A"])),
         candidate(paper("c", "Of 42 at", year=2020, venue="The  Lancet")),
     ]
-    counted = facets(many, SETTINGS)
+    counted = count_facets(many, SETTINGS)
     assert counted.by_year == {"2021": 1, "2020": 2}
     assert counted.by_venue == {"The Lancet": 3}
     assert counted.by_language == {"en": 1}
@@ -75,12 +75,12 @@ def test_facets_count_and_join_spellings() -> None:
 
 def test_themes_come_from_relevant_titles_once_a_model_scored() -> None:
     many = [candidate(paper("a", "Liver"), score=0.9, scored_by="model"), candidate(paper("b", "Heart"), score=0.4, scored_by="model")]
-    assert key_themes(many, SETTINGS) == {"liver": 1}
+    assert count_themes(many, SETTINGS) == {"liver": 1}
 
 
 def test_few_authors_and_themes() -> None:
     many = [candidate(paper(f"d{n}", f"theme{n}", authors=[f"Author {n:02}"])) for n in range(30)]
-    counted = facets(many, SETTINGS)
+    counted = count_facets(many, SETTINGS)
     assert (len(counted.top_authors), len(counted.key_themes)) == (10, 8)
 
 
@@ -144,6 +144,6 @@ def test_whatever_a_judge_is_shown_was_looked_through(kind: type[Record], data: 
     others = data.draw(st.sampled_from(["", "word " * 50, LONG]))
     text = f"{data.draw(st.sampled_from(['', 'word ' * 9, 'word ' * 55, LONG]))} {ORDERS} {others}"
     record = saying(name, text, others) if name != "tree" else Repository(doc_id="d", text=others, metadata={"a": LONG, "tree": [text]})
-    shown = repository_scoring.shown(record) if isinstance(record, Repository) else paper_scoring.shown(record)
+    shown = repository_scoring.describe_repository(record) if isinstance(record, Repository) else paper_scoring.describe_work(record)
     if ORDERS in str(shown):
         assert to_hit(candidate(record), 1).flags == ("override",)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, reordered
+from outrider.nodes.reranker import LISTS_APART, SWITCHED_OFF, Reranker, rerank_candidates
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
 from outrider.state.errors import ModelUnavailable, SearchError
@@ -74,18 +74,18 @@ async def test_the_first_are_reordered_and_the_tail_follows_as_it_was() -> None:
 
 
 def test_places_come_from_both_scores_by_weight() -> None:
-    found = reordered(works(1, 3, 2), "q", Longest(), 50, 0.5)
+    found = rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.5)
     assert ids(found) == ["w1", "w0", "w2"]
     assert [one.scores["reranked"] for one in found] == pytest.approx([0.75, 0.5, 0.25])
-    assert ids(reordered(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
+    assert ids(rerank_candidates(works(1, 3, 2), "q", Longest(), 50, 0.0)) == ["w0", "w1", "w2"]
 
 
 def test_what_a_model_left_unread_is_not_read_by_another() -> None:
     unread = [replace(one, unread=True) for one in works(1, 3, 2, 9)]
-    found = reordered([*works(1, 3), *unread[2:]], "q", Longest(), 50, 1.0)
+    found = rerank_candidates([*works(1, 3), *unread[2:]], "q", Longest(), 50, 1.0)
     assert ids(found) == ["w1", "w0", "w2", "w3"]
     assert [one.reranked for one in found] == [1, 2, None, None]
-    assert ids(reordered(unread, "q", Longest(), 50, 1.0)) == ids(unread)
+    assert ids(rerank_candidates(unread, "q", Longest(), 50, 1.0)) == ids(unread)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Plus
 
-from outrider.nodes.rule_ranker import FORMULAS, bm25_plus, ranked, recency, renown, tallied
+from outrider.nodes.rule_ranker import FORMULAS, bm25_plus, count_terms, rank_by_rules, recency, renown
 from outrider.settings.model import RankingSettings
 from support.fakes import candidate, paper
 
@@ -20,7 +20,7 @@ def test_more_of_the_query_ranks_higher_and_says_why() -> None:
         candidate(paper("a", "Cooking with gas"), scores={"fused": 0.5}),
         candidate(paper("b", "Retrying calls", abstract="Exponential backoff.", citations=1200), scores={"fused": 0.5}),
     ]
-    first, second = ranked(works, "retry with exponential backoff", WEIGHTS, 2026)
+    first, second = rank_by_rules(works, "retry with exponential backoff", WEIGHTS, 2026)
     assert (first.record.doc_id, second.record.doc_id) == ("b", "a")
     assert first.reason == "title has: retry; text has: exponential, backoff; 1,200 citations"
     assert second.reason == "by its place in the lists"
@@ -30,13 +30,13 @@ def test_more_of_the_query_ranks_higher_and_says_why() -> None:
 
 def test_the_tail_is_not_compared_by_its_text_and_says_so() -> None:
     works = [candidate(paper(name, "Retry"), scores={"fused": fused}) for name, fused in (("a", 1.0), ("b", 0.9))]
-    first, second = ranked(works, "retry", WEIGHTS, 2026, depth=1)
+    first, second = rank_by_rules(works, "retry", WEIGHTS, 2026, depth=1)
     assert (first.record.doc_id, "bm25" in first.scores) == ("a", True)
     assert (second.reason, "bm25" in second.scores) == ("by its place in the lists", False)
 
 
 def compared(query: list[str], documents: list[str]) -> list[float]:
-    return bm25_plus(query, tallied(documents, query))
+    return bm25_plus(query, count_terms(documents, query))
 
 
 def test_a_term_in_half_of_the_candidates_still_counts() -> None:
@@ -89,8 +89,8 @@ papers = st.builds(
 
 @given(st.lists(papers, max_size=15, unique_by=lambda one: one.record.doc_id), titles, st.randoms(use_true_random=False))
 def test_scores_lie_in_0_1_and_order_is_stable_under_shuffling(many: list, query: str, random: object) -> None:
-    once = ranked(many, query, WEIGHTS, 2026)
+    once = rank_by_rules(many, query, WEIGHTS, 2026)
     assert all(0 <= one.score <= 1 for one in once)
     shuffled = list(many)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert [one.record.doc_id for one in ranked(shuffled, query, WEIGHTS, 2026)] == [one.record.doc_id for one in once]
+    assert [one.record.doc_id for one in rank_by_rules(shuffled, query, WEIGHTS, 2026)] == [one.record.doc_id for one in once]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from outrider.library.fusion import interleaved, reciprocal_rank_fusion
-from outrider.nodes.scout import Scout, candidates, constraint_filter, records_of
+from outrider.nodes.scout import Scout, collect_records, make_candidates, make_constraint_filter
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
 from outrider.state.filters import Compare, Not, Or
@@ -129,14 +129,14 @@ async def test_lists_are_interleaved_without_fusion() -> None:
 
 def test_words_of_the_request_let_records_without_the_field_pass() -> None:
     strategy = STRATEGY.model_copy(update={"constraints": Constraints(years=NumberRange(min=2020))})
-    assert constraint_filter(strategy) == Or((Compare("year", "$gte", 2020), Not(Compare("year", "$exists", True))))
+    assert make_constraint_filter(strategy) == Or((Compare("year", "$gte", 2020), Not(Compare("year", "$exists", True))))
 
 
 def test_only_stars_that_words_name_are_asked_before_the_cut_and_only_of_repositories() -> None:
     """The default minimum is the coarse filter's: it says whom it left out."""
     default = Constraints(stars=NumberRange(min=50))
-    assert constraint_filter(STRATEGY.model_copy(update={"constraints": default})) is None
-    named = constraint_filter(STRATEGY.model_copy(update={"constraints": default.model_copy(update={"stars_named": True})}))
+    assert make_constraint_filter(STRATEGY.model_copy(update={"constraints": default})) is None
+    named = make_constraint_filter(STRATEGY.model_copy(update={"constraints": default.model_copy(update={"stars_named": True})}))
     in_range = Or((Compare("stars", "$gte", 50), Not(Compare("stars", "$exists", True))))
     assert named == Or((Not(Compare("kind", "$eq", "repository")), in_range))
 
@@ -155,7 +155,7 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
     lists = [
         RankedList(source=name, strategy="lance_fts", query="q", results=(Ranked(doc_id="a", score=1.0),)) for name in ("library", "shelf")
     ]
-    (one,) = candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
+    (one,) = make_candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
     assert one.found_by == (found(source="library"), found(source="shelf"))
     assert one.scores == {"lance_fts": 1.0, "fused": 1.0}
 
@@ -166,6 +166,6 @@ def test_what_was_kept_of_a_service_fills_its_newer_answer_and_the_users_own_sta
     newer = [paper(f"openalex:W{number}", "Livers", source="openalex", citations=9) for number in (1, 2)]
     library = (Scored(kept, 1.0), Scored(own, 0.5))
     answers = [("library", library), ("library", library), ("openalex", tuple(Scored(one, 1.0) for one in newer))]
-    first, second = records_of(answers).values()
+    first, second = collect_records(answers).values()
     assert (first.citations, first.abstract, first.metadata["filled_from"]) == (9, "Kept.", {"abstract": "openalex"})
     assert second is own

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from outrider.prompts import FENCE, fenced, unfenced
+from outrider.prompts import FENCE, fence, parse_fence
 from support.injection_canaries import CANARIES, Canary
 
 ANY_TEXT = (
@@ -38,21 +38,21 @@ def inside(text: str) -> str:
 @example("\\</data>")
 @example("\\\\u003c/data>")
 def test_no_text_closes_or_forges_a_fence(data: JsonValue) -> None:
-    within = inside(fenced(data))
+    within = inside(fence(data))
     assert "<" not in within
     assert json.loads(within) == data
-    assert unfenced(fenced(data)) == data
+    assert parse_fence(fence(data)) == data
 
 
 @given(DATA, ANY_TEXT)
 def test_the_first_fence_is_the_one_that_is_read(data: JsonValue, after: str) -> None:
-    assert unfenced(f"{fenced(data)}\n{after}") == data
+    assert parse_fence(f"{fence(data)}\n{after}") == data
 
 
 @given(st.text(st.characters()))
 def test_no_character_in_a_fence_commands_a_reader(text: str) -> None:
     """Nothing overrides the writing direction, breaks a line, hides as a tag or looks like a mark of the fence."""
-    within = inside(fenced(text)).strip("\n")
+    within = inside(fence(text)).strip("\n")
     assert not set(within) & {*map(chr, range(0x20)), *"\x7f\x85\u2028\u2029\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069＜﹤"}
     assert not any("\U000e0000" <= char <= "\U000e007f" for char in within)
 
@@ -60,13 +60,13 @@ def test_no_character_in_a_fence_commands_a_reader(text: str) -> None:
 @given(st.text(st.characters(categories=["Cs", "Lu"])))
 def test_half_a_surrogate_pair_can_be_sent(text: str) -> None:
     """JSON from outside may hold one; a request in UTF-8 may not."""
-    assert fenced(text).encode()
-    assert fenced({text: [text]}).encode()
+    assert fence(text).encode()
+    assert fence({text: [text]}).encode()
 
 
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda one: one.name)
 def test_canaries_stay_in_their_place(canary: Canary) -> None:
     data: JsonValue = {"items": [{"id": "p1", "title": canary.text}, {"id": "p2", "title": "Aspirin"}]}
-    within = inside(fenced(data))
+    within = inside(fence(data))
     assert "<" not in within
-    assert unfenced(fenced(data)) == data
+    assert parse_fence(fence(data)) == data

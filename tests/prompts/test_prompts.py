@@ -21,6 +21,6 @@ def test_a_wrong_placeholder_is_found_at_start() -> None:
 
 def test_a_value_is_never_searched_for_placeholders() -> None:
     prompt = load("context", frozenset({"query", "sentences"}))
-    assert "{{sentences}}" in prompt.filled(query="{{sentences}}", sentences="s")
+    assert "{{sentences}}" in prompt.fill(query="{{sentences}}", sentences="s")
     with pytest.raises(KeyError):
-        prompt.filled(query="q")
+        prompt.fill(query="q")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.nodes.dedup.cluster import MODULES
+from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime import workers as processes
 from outrider.runtime.workers import NoWorker, Workers, count_cores
 from support.worker_tasks import doubled, ending, failing, pid, ready, sleeping
@@ -81,7 +81,7 @@ async def test_a_module_that_cannot_be_loaded_leaves_no_worker_wanted(workers: W
 
 
 async def test_an_interrupt_does_not_reach_a_worker_that_is_just_starting(workers: Workers) -> None:
-    workers.start(1, MODULES, lambda: True)
+    workers.start(1, WORKER_MODULES, lambda: True)
     (worker,) = workers._pool._processes  # type: ignore[union-attr]
     for _ in range(20):
         os.kill(worker, signal.SIGINT)

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from outrider.library.library import Library
 from outrider.library.location import LOCK
-from outrider.nodes.enrich.enrich import ORIGIN, renewed
+from outrider.nodes.enrich.enrich import ORIGIN, update_stored_record
 from outrider.services import save_results as keeping
 from outrider.services.save_results import ResultSaver, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
@@ -29,9 +29,12 @@ def beside(folder: Path) -> ResultSaver:
 
 async def test_a_library_is_made_and_says_what_was_new_and_what_changed(tmp_path: Path) -> None:
     keeper = beside(tmp_path / "library")
-    assert await keeper.keep([ONE], renewed) == (1, 0)
-    assert await keeper.keep([ONE], renewed) == (0, 0)
-    assert await keeper.keep([ONE.model_copy(update={"citations": 5}), paper("s2:1", abstract="x", source="s2")], renewed) == (1, 1)
+    assert await keeper.keep([ONE], update_stored_record) == (1, 0)
+    assert await keeper.keep([ONE], update_stored_record) == (0, 0)
+    assert await keeper.keep([ONE.model_copy(update={"citations": 5}), paper("s2:1", abstract="x", source="s2")], update_stored_record) == (
+        1,
+        1,
+    )
     library = await Library.open(tmp_path / "library")
     assert [(one.origin, one.citations) for one in await library.fetch(["crossref:1"])] == [(ORIGIN, 5)]
     library.close()
@@ -48,7 +51,7 @@ def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
     async def search() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await ResultSaver(slow).keep([ONE], renewed)
+                await ResultSaver(slow).keep([ONE], update_stored_record)
 
     asyncio.run(search())
     wait_for_saves()
@@ -67,7 +70,7 @@ async def test_searches_at_once_keep_one_after_another(tmp_path: Path, monkeypat
     monkeypatch.setattr(keeping, "WAIT_S", 0.0)
     keeper = beside(tmp_path / "library")
     works = [paper(f"crossref:{number}", abstract="Said.", source="crossref") for number in range(6)]
-    assert await asyncio.gather(*(keeper.keep([work], renewed) for work in works)) == [(1, 0)] * 6
+    assert await asyncio.gather(*(keeper.keep([work], update_stored_record) for work in works)) == [(1, 0)] * 6
     await asyncio.to_thread(wait_for_saves)
 
 
@@ -78,11 +81,11 @@ async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
     (await Library.open(tmp_path / "library", create=True)).close()
     with FileLock(tmp_path / "library" / LOCK):
         with pytest.raises(LibraryBusy):
-            await beside(tmp_path / "library").keep([ONE], renewed)
+            await beside(tmp_path / "library").keep([ONE], update_stored_record)
         assert not caplog.records
         with caplog.at_level(logging.WARNING), pytest.raises(TimeoutError):
             async with asyncio.timeout(0.0):
-                await beside(tmp_path / "library").keep([ONE], renewed)
+                await beside(tmp_path / "library").keep([ONE], update_stored_record)
         await asyncio.to_thread(wait_for_saves)
         await asyncio.sleep(0)
     assert "1 works of a search were not saved to the library: the library at" in caplog.text
@@ -97,7 +100,7 @@ async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.Monk
 
     began = time.monotonic()
     with pytest.raises(LibraryBusy, match=r"more than 0\.2 s"):
-        await ResultSaver(never).keep([ONE], renewed)
+        await ResultSaver(never).keep([ONE], update_stored_record)
     await asyncio.to_thread(wait_for_saves)
     assert time.monotonic() - began < 10
 
@@ -107,13 +110,13 @@ async def test_what_is_wrong_with_the_library_reaches_who_waits() -> None:
         raise LibraryCorrupt("torn")
 
     with pytest.raises(LibraryCorrupt):
-        await ResultSaver(torn).keep([ONE], renewed)
+        await ResultSaver(torn).keep([ONE], update_stored_record)
     await asyncio.to_thread(wait_for_saves)
 
 
 SEARCH = """
 import asyncio, sys
-from outrider.nodes.enrich.enrich import renewed
+from outrider.nodes.enrich.enrich import update_stored_record
 from outrider.library.library import Library
 from outrider.services.save_results import ResultSaver
 from outrider.state.records import Paper
@@ -125,7 +128,7 @@ async def opened():
 async def search():
     try:
         async with asyncio.timeout(0.1):
-            await ResultSaver(opened).keep([Paper(doc_id="crossref:1", abstract="Said.", source="crossref")], renewed)
+            await ResultSaver(opened).keep([Paper(doc_id="crossref:1", abstract="Said.", source="crossref")], update_stored_record)
     except TimeoutError:
         print("answered")
 

@@ -33,7 +33,7 @@ from outrider.state.hits import Scored
 from outrider.state.intent import PlannedQuery, SearchStrategy
 from outrider.state.pipeline import PipelineState
 from outrider.state.ports import Capabilities, Source, SourceAnswer, SourceQuery
-from outrider.state.request import KNOWN_SOURCES, RetrieverType, checked, known_sources
+from outrider.state.request import KNOWN_SOURCES, RetrieverType, check_request, known_sources
 from outrider.state.response import SearchResponse
 from support.fakes import NOON, Shelf, no_reranker, paper
 from support.http_server import Answer, Asked, as_json, serving
@@ -102,7 +102,7 @@ async def test_the_example_of_the_guide_is_searched_like_the_others(install: Ins
         kept |= {"enrich": EnrichSettings(enabled=False)}
         services = Services(loaded.model_copy(update={"sources": sources, **kept}), shelf=Shelf(), reranker=no_reranker, clock=lambda: NOON)
         assert services.source_names == ("acme",)
-        request = checked({"query": "liver injury", "sources": ["acme"]})
+        request = check_request({"query": "liver injury", "sources": ["acme"]})
         answer = SearchResponse.model_validate(await build(services).ainvoke(request))
         (acme,) = services.sources
         found = await acme.get("doi", "10.1000/7", 5.0)
@@ -115,9 +115,9 @@ async def test_the_example_of_the_guide_is_searched_like_the_others(install: Ins
 
 def test_its_name_is_one_that_can_be_asked_for(install: Install) -> None:
     with pytest.raises(BadRequest, match="unknown source 'acme'; known: library, github"):
-        checked({"query": "liver", "sources": ["acme"]})
+        check_request({"query": "liver", "sources": ["acme"]})
     install("acme = acme_papers:source", "raise RuntimeError('imported')")
-    assert checked({"query": "liver", "sources": ["acme"]}).sources == ("acme",)
+    assert check_request({"query": "liver", "sources": ["acme"]}).sources == ("acme",)
     assert known_sources() == (*KNOWN_SOURCES, "acme")
 
 
@@ -214,7 +214,7 @@ async def test_a_package_that_fails_costs_the_search_nothing_else(install: Insta
     shelf = Shelf([paper("a", "Liver injury")])
     kept = Settings(library=LibrarySettings(uri=str(tmp_path)), enrich=EnrichSettings(enabled=False))
     services = Services(kept, shelf=shelf, sources=(shelf, *extra.values()), reranker=no_reranker, clock=lambda: NOON)
-    answer = SearchResponse.model_validate(await build(services).ainvoke(checked({"query": "liver"})))
+    answer = SearchResponse.model_validate(await build(services).ainvoke(check_request({"query": "liver"})))
     assert [hit.doc_id for hit in answer.hits] == ["a"]
     assert {row.source: row.status for row in answer.sources} == {"library": "ok", "acme": "unavailable", "broken": "off"}
     assert not answer.failures
@@ -347,7 +347,7 @@ async def test_a_package_that_cancels_itself_costs_only_its_own_results() -> Non
     shelf = Shelf([paper("a", "Liver injury")])
     made = Settings(enrich=EnrichSettings(enabled=False))
     services = Services(made, shelf=shelf, sources=(shelf, plugin(search)), reranker=no_reranker, clock=lambda: NOON)
-    answer = SearchResponse.model_validate(await build(services).ainvoke(checked({"query": "liver"})))
+    answer = SearchResponse.model_validate(await build(services).ainvoke(check_request({"query": "liver"})))
     assert [hit.doc_id for hit in answer.hits] == ["a"]
     assert [(row.status, row.message) for row in answer.sources if row.source == "acme"] == [
         ("unavailable", "acme (acme 1.0) failed: CancelledError: mine")
@@ -371,15 +371,15 @@ ANY = st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.tuples(
 @given(st.lists(st.tuples(st.sampled_from([of_acme(), of_acme("acme:2")]) | ANY, ANY), max_size=2), ANY, ANY, ANY, ANY)
 def test_what_passes_can_be_reported(results: list[Any], total: Any, message: Any, status: Any, retry_at: Any) -> None:
     """The scout makes a line and a ranked list of it without an error."""
-    from outrider.nodes.run_settings import shown_time
-    from outrider.nodes.scout import as_list
+    from outrider.nodes.run_settings import format_time
+    from outrider.nodes.scout import make_ranked_list
     from outrider.state.response import SourceReport
 
     answer = SourceAnswer(tuple(Scored(*one) for one in results), total, message, "", status, retry_at)
     if not no_answer(answer, "acme"):
-        as_list("acme", "all", "liver", answer.results)
+        make_ranked_list("acme", "all", "liver", answer.results)
         row = {"source": "acme", "strategy": "all", "asked": 1, "status": answer.status or "ok", "total": answer.total}
-        SourceReport.model_validate({**row, "message": answer.message, "retry_at": shown_time(answer.retry_at)})
+        SourceReport.model_validate({**row, "message": answer.message, "retry_at": format_time(answer.retry_at)})
 
 
 # --- settings ----------------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.state.errors import BadRequest
-from outrider.state.filters import And, Compare, Not, Or, both, parse_filter
+from outrider.state.filters import And, Compare, Not, Or, combine, parse_filter
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_depth_and_size_are_bounded() -> None:
 
 def test_both() -> None:
     one, other = Compare("year", "$eq", 1), Compare("year", "$eq", 2)
-    assert both(None, None) is None
-    assert both(one, None) == both(None, one) == one
-    assert both(one, other) == And((one, other))
+    assert combine(None, None) is None
+    assert combine(one, None) == combine(None, one) == one
+    assert combine(one, other) == And((one, other))

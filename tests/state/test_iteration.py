@@ -6,36 +6,40 @@ import pytest
 
 from outrider.state.errors import BadRequest
 from outrider.state.intent import PlannedQuery, SearchStrategy
-from outrider.state.iteration import MAX_EARLIER_CHARS, MAX_FEEDBACK_CHARS, MAX_ROUNDS, rounds
-from outrider.state.request import checked
+from outrider.state.iteration import MAX_EARLIER_CHARS, MAX_FEEDBACK_CHARS, MAX_ROUNDS, parse_rounds
+from outrider.state.request import check_request
 
 
 def strategy(text: str, *before: SearchStrategy, feedback: str = "") -> SearchStrategy:
     query = PlannedQuery(text=text, keywords=(text,), boolean_query=text)
-    return SearchStrategy(queries=(query,), sources=("library",), strategies=(), earlier=rounds(before), user_feedback=feedback)
+    return SearchStrategy(queries=(query,), sources=("library",), strategies=(), earlier=parse_rounds(before), user_feedback=feedback)
 
 
 def test_a_strategy_and_its_json_tell_the_same() -> None:
     one = strategy("liver", feedback="newer")
     as_json = json.loads(one.model_dump_json())
-    assert rounds([one]) == rounds([as_json]) == checked({"query": "x", "previous_strategies": [as_json]}).previous_strategies
-    assert (rounds([one])[0].queries[0].text, rounds([one])[0].user_feedback) == ("liver", "newer")
+    assert (
+        parse_rounds([one])
+        == parse_rounds([as_json])
+        == check_request({"query": "x", "previous_strategies": [as_json]}).previous_strategies
+    )
+    assert (parse_rounds([one])[0].queries[0].text, parse_rounds([one])[0].user_feedback) == ("liver", "newer")
 
 
 def test_the_last_strategy_tells_of_all_before_it() -> None:
     first = strategy("a")
     second = strategy("b", first)
     third = strategy("c", second)
-    assert [one.queries[0].text for one in rounds([third])] == ["a", "b", "c"]
-    assert rounds([first, second, third]) == rounds([third])
+    assert [one.queries[0].text for one in parse_rounds([third])] == ["a", "b", "c"]
+    assert parse_rounds([first, second, third]) == parse_rounds([third])
 
 
 def test_the_last_rounds_are_kept_and_long_queries_cut() -> None:
     last = strategy("w0")
     for number in range(1, 30):
         last = strategy(f"w{number}", last)
-    assert [one.queries[0].text for one in rounds([last])] == [f"w{number}" for number in range(30 - MAX_ROUNDS, 30)]
-    assert len(rounds([strategy("x" * 20_000)])[0].queries[0].text) == MAX_EARLIER_CHARS
+    assert [one.queries[0].text for one in parse_rounds([last])] == [f"w{number}" for number in range(30 - MAX_ROUNDS, 30)]
+    assert len(parse_rounds([strategy("x" * 20_000)])[0].queries[0].text) == MAX_EARLIER_CHARS
 
 
 @pytest.mark.parametrize(
@@ -53,10 +57,10 @@ def test_the_last_rounds_are_kept_and_long_queries_cut() -> None:
 )
 def test_what_is_no_strategy_is_refused(given: object, says: str) -> None:
     with pytest.raises(BadRequest, match=rf"previous_strategies: .*{says}"):
-        checked({"query": "x", "previous_strategies": given})
+        check_request({"query": "x", "previous_strategies": given})
 
 
 def test_feedback_is_bounded() -> None:
-    assert checked({"query": "x", "user_feedback": "x" * MAX_FEEDBACK_CHARS}).user_feedback
+    assert check_request({"query": "x", "user_feedback": "x" * MAX_FEEDBACK_CHARS}).user_feedback
     with pytest.raises(BadRequest, match=r"user_feedback: .*2000"):
-        checked({"query": "x", "user_feedback": "x" * (MAX_FEEDBACK_CHARS + 1)})
+        check_request({"query": "x", "user_feedback": "x" * (MAX_FEEDBACK_CHARS + 1)})

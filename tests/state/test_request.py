@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.state.errors import BadRequest
-from outrider.state.request import MAX_QUERY_CHARS, RetrieverType, SearchMode, SearchRequest, checked, searchable
+from outrider.state.request import MAX_QUERY_CHARS, RetrieverType, SearchMode, SearchRequest, check_request, searchable
 
 
 def test_synonyms_and_old_names() -> None:
@@ -37,7 +37,7 @@ def test_synonyms_and_old_names() -> None:
 )
 def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
-        checked(asked)
+        check_request(asked)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,19 @@ def test_bad_requests_name_the_field(asked: dict[str, object], says: str) -> Non
 )
 def test_what_the_mode_cannot_honour_is_refused(asked: dict[str, object], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
-        checked(asked)
+        check_request(asked)
 
 
 @pytest.mark.parametrize("query", [{"title": "x"}, "x" * 20_001, "x[ti] AND y"])
 def test_the_systematic_mode_takes_mappings_and_long_protocols(query: object) -> None:
-    assert checked({"query": query, "mode": "systematic", "strategies": ["sparse"]}).query == query
+    assert check_request({"query": query, "mode": "systematic", "strategies": ["sparse"]}).query == query
 
 
 @pytest.mark.parametrize("query", ["liver \udcff", "\ud83d liver"])
 def test_half_a_character_is_refused(query: str) -> None:
     """As Python hands over what a terminal typed in another encoding."""
     with pytest.raises(BadRequest, match="half a character"):
-        checked({"query": query})
+        check_request({"query": query})
 
 
 @pytest.mark.parametrize("text", ["a", "7", "肝", "é", "٣", "the of and"])

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, Self
 
-from outrider.prompts import unfenced
+from outrider.prompts import parse_fence
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Asked:
     @property
     def data(self) -> Any:
         """What stands in the first fence."""
-        return unfenced(self.user)
+        return parse_fence(self.user)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def by_ann(doc_id: str, title: str = LIVER, **fields: object) -> Paper:
 
 
 def decided(*log: tuple[str, ...]) -> Decisions:
-    return Decisions.of(Decision.model_validate({"what": what, "ids": ids, "by": "ann", "at": "2026-01-02"}) for what, *ids in log)
+    return Decisions.from_log(Decision.model_validate({"what": what, "ids": ids, "by": "ann", "at": "2026-01-02"}) for what, *ids in log)
 
 
 TITLES = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from outrider.nodes.fine_scorer.fine_scorer import FineScorer, Scored, ScoringPrompts
+from outrider.nodes.fine_scorer.fine_scorer import FineScorer, ScoringPrompts, ScoringResult
 from outrider.nodes.fine_scorer.judgement import Question
-from outrider.nodes.fine_scorer.waves import Settled, Stopping
+from outrider.nodes.fine_scorer.waves import Stopping, StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.settings.model import RankingSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget
@@ -47,12 +47,12 @@ def scorer(server: ChatServer, stopping: Stopping | None = None, **llm: Any) -> 
         chat=chat_over(server, **llm),
         why_no_model="",
         rules=RuleRanker(RankingSettings(), clock),
-        prompts=ScoringPrompts.of(),
+        prompts=ScoringPrompts.load(),
         weights=RepositorySettings(),
         llm=llm_settings(server, **llm),
         run=RunSettings(),
         clock=clock,
-        stopping=stopping or Settled(0.05),
+        stopping=stopping or StopWhenSettled(0.05),
     )
 
 
@@ -63,15 +63,15 @@ async def scored(
     top_k: int = 10,
     run_s: float = 20.0,
     **llm: Any,
-) -> tuple[Scored, ChatServer]:
+) -> tuple[ScoringResult, ChatServer]:
     with ChatServer(answer) as server:
         made = await scorer(server, **llm).score(ordered, QUESTION, top_k, budget or Budget(), run_s)
         return made, server
 
 
-def ids(made: Scored) -> list[str]:
+def ids(made: ScoringResult) -> list[str]:
     return [one.record.doc_id for one in made.candidates]
 
 
-def of(made: Scored, doc_id: str) -> Candidate:
+def of(made: ScoringResult, doc_id: str) -> Candidate:
     return next(one for one in made.candidates if one.record.doc_id == doc_id)

@@ -145,7 +145,7 @@ async def test_a_source_that_fails_costs_only_its_part(tmp_path: Path) -> None:
 
 async def test_a_model_judges_what_metadata_cannot_tell_within_its_budget(tmp_path: Path) -> None:
     def says(asked: Question) -> Reply:
-        assert "repository" in asked.data
+        assert "repository" in asked.to_json
         return Reply({"relevance": 0.9, "documentation": 7, "documentation_reason": "explains use", "ease_of_use": 12})
 
     with serving(handler) as server, ChatServer(says) as chat:

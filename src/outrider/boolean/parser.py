@@ -15,7 +15,7 @@ from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.ovid_parser import OvidLine, ovid_tree
 from outrider.boolean.pubmed_parser import pubmed_tree
 from outrider.state.boolean import And, Node, Pattern, Text, Words, children
-from outrider.state.errors import BadRequest, did_you_mean, shown
+from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 Syntax = Literal["pubmed", "ovid"]
 
@@ -52,7 +52,7 @@ def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovi
     if isinstance(query, Mapping):
         return _of_mapping(query)
     if not isinstance(query, str):
-        raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shown(query)}")
+        raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shorten(query)}")
     _checked(query)
     read: Syntax = syntax_of(query) if syntax == "auto" else syntax
     if read not in ("pubmed", "ovid"):
@@ -96,7 +96,7 @@ def _of_mapping(query: Mapping[str, str]) -> Parsed:
         if tag is None:
             raise BadRequest(f"unknown field {key!r} in a Boolean query{did_you_mean(str(key).lower(), spellings())}")
         if not isinstance(said, str):
-            raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shown(said)}")
+            raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(said)}")
         before = re.sub(r"[^\n]", " ", text[:start])
         parts.append(pubmed_tree(before + said, findings, (tag,)))
         texts.append(said)

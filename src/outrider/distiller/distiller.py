@@ -11,7 +11,7 @@ from outrider.distiller.calibration import explain_mismatch
 from outrider.distiller.engines.ensemble import Engine
 from outrider.distiller.selection import Chosen, Keeping, Shorten, choose, shown
 from outrider.distiller.units import Cut, cut
-from outrider.state.distilling import Calibration, Distilled, Frame, KeptUnit, Reading, unframed
+from outrider.state.distilling import Calibration, Distilled, Frame, KeptUnit, Reading, no_frame
 
 SHARE_LEFT_OUT = 0.3
 """Of the text, by an engine that nobody has calibrated."""
@@ -87,7 +87,7 @@ class Distiller:
     worth: Worth | None = None
     """None distils whatever it costs."""
 
-    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
         """Raises what the engine raises: `ModelError`, `MissingExtra`."""
         keeping = self.keeping if max_tokens is None else replace(self.keeping, max_tokens=max_tokens)
         read = [replace(one, text=one.text[:MAX_CHARS_READ]) for one in readings]

@@ -21,7 +21,7 @@ from itertools import chain
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.token_counter import CountTokens, token_bound
 from outrider.distiller.units import Cut
-from outrider.state.distilling import Frame, KeptUnit, Span, Why, unframed
+from outrider.state.distilling import Frame, KeptUnit, Span, Why, no_frame
 from outrider.text.words import stems
 
 REFERS = re.compile(
@@ -171,7 +171,7 @@ Shorten = Callable[[KeptUnit], str]
 """What is left of a kept unit's words; empty where it stays as it is."""
 
 
-def choose(cuts: Sequence[Cut], scores: Scores, keeping: Keeping, frame: Frame = unframed, shorten: Shorten | None = None) -> Chosen:
+def choose(cuts: Sequence[Cut], scores: Scores, keeping: Keeping, frame: Frame = no_frame, shorten: Shorten | None = None) -> Chosen:
     """`scores` as an engine gave them, for each unit of each of `cuts`. What is shortened makes no room for others."""
     wanted = _once(_in_order(cuts, scores, keeping), cuts)
     fitting = _within(wanted, keeping, keeping.max_tokens - keeping.count(frame("")))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from outrider.ingest.targets import PAGE, Target, first_of
 from outrider.linkage.merge import fill_missing
-from outrider.nodes.enrich.identifier_lookup import looked_up
-from outrider.nodes.enrich.missing_abstracts import agree
+from outrider.nodes.enrich.identifier_lookup import look_up
+from outrider.nodes.enrich.missing_abstracts import is_same_work
 from outrider.state.errors import NothingToRead, SourceError, UnreadableFile
 from outrider.state.ports import Detailer, PageReader, Source
 from outrider.state.records import LIBRARY, Record, Repository
@@ -57,7 +57,7 @@ class World:
         return Brought(record, target, notes)
 
     async def _work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
-        found = await looked_up(self.sources, target.scheme, target.value, self.within_s)
+        found = await look_up(self.sources, target.scheme, target.value, self.within_s)
         if found.record is None:
             raise UnreadableFile(_not_found(target, found.asked, found.problems))
         more = self.details.get(found.record.source)
@@ -87,7 +87,7 @@ class World:
             record, notes = await self._work(named)
         except UnreadableFile as unknown:
             return Brought(page, target, (str(unknown),))
-        if not agree(page, record):
+        if not is_same_work(page, record):
             return Brought(page, target, (f"declares {named}, which at {record.source} is another work: {record.title[:200]!r}",))
         return Brought(fill_missing(record, [page]), target, notes)
 

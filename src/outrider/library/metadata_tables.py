@@ -19,7 +19,7 @@ from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
 from outrider.state.decisions import Decision
 from outrider.state.distilling import Calibration, parse_calibration
-from outrider.state.reranking import Verdict, best_verdict
+from outrider.state.reranking import Verdict, verdict_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +147,7 @@ class RerankEvaluationTable(MetadataTable[Verdict]):
         """Newest first; of one evaluation the best first."""
         with self._location.translate_errors():
             rows = await self._read_rows()
-            best_first = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=best_verdict)
+            best_first = sorted((Verdict.model_validate_json(row["verdict"]) for row in rows), key=verdict_order)
             return tuple(sorted(best_first, key=lambda verdict: verdict.judged_at, reverse=True))
 
     async def _write(self, items: Sequence[Verdict]) -> None:

@@ -50,7 +50,7 @@ class OutOfCoreResolver:
     ) -> None:
         self._folder, self._on_step, self._weights, self._decisions = folder, on_step, weights, decisions
         self._collector = KeyCollector(folder / "keys", on_step)
-        self._named = decisions.names()
+        self._named = decisions.decided_ids()
         self._ids: list[str] = []
 
     def add(self, doc_id: str, key: Keys) -> None:

@@ -31,7 +31,7 @@ class Overrides:
 
 def make_overrides(decisions: Decisions, doc_ids: Sequence[str], same: Mapping[tuple[int, int], str] | None = None) -> Overrides | None:
     """Decisions on the records with these ids, together with the caller's `same` pairs; None if there are neither."""
-    named = decisions.names() & {*doc_ids}
+    named = decisions.decided_ids() & {*doc_ids}
     if not named and not same:
         return None
     places: dict[str, list[int]] = {}
@@ -41,7 +41,9 @@ def make_overrides(decisions: Decisions, doc_ids: Sequence[str], same: Mapping[t
     merged = {(places[first][0], places[second][0]): why for (first, second), why in decisions.same.items() if {first, second} <= named}
     copies = {(first, at): SAME_ID for first, *others in places.values() for at in others}
     return Overrides(
-        [doc_id if doc_id in named or decisions.alone else "" for doc_id in doc_ids], {**(same or {}), **merged, **copies}, decisions.apart
+        [doc_id if doc_id in named or decisions.alone else "" for doc_id in doc_ids],
+        {**(same or {}), **merged, **copies},
+        decisions.are_apart,
     )
 
 

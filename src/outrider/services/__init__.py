@@ -23,9 +23,9 @@ from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
-from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider, nothing_decided
+from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
-from outrider.state.ports import Clock, Fusion, Keeper, PageReader, Shelf, Source
+from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class Services:
         settings: Settings,
         *,
         clock: Clock = time.time,
-        shelf: Shelf | None = None,
+        shelf: LibraryReader | None = None,
         sources: tuple[Source, ...] | None = None,
         embedder: Embedder | None = None,
         graph: Neighbours | None = None,
         reranker: RerankerProvider | None = None,
         chat: Chat | None = None,
         pages: PageReader | None = None,
-        keeper: Keeper | None = None,
+        keeper: ResultStore | None = None,
         pin: OpenLibrary | None = None,
         world: Mapping[str, WorldSource] | None = None,
     ) -> None:
@@ -83,14 +83,14 @@ class Services:
         self.chat, self.chat_says = (chat, chat.name) if chat else make_chat(settings.llm)
         """The model that understands and judges, or None; and which it is, or why there is none."""
         self.chat_is_of_settings = self.chat is not None and chat is None
-        self.shelf: Shelf = library if shelf is None else shelf
+        self.shelf: LibraryReader = library if shelf is None else shelf
         self._own_library = library
         self._sources = sources
         self._pages = pages
         keeps = shelf is None and settings.sources.library.enabled
-        self.keeper: Keeper | None = ResultSaver(self.new_library) if keeper is None and keeps else keeper
+        self.keeper: ResultStore | None = ResultSaver(self.new_library) if keeper is None and keeps else keeper
         """Where what services gave is kept: not in the library of the settings where another shelf is searched."""
-        self.decisions: DecisionsProvider = self._decisions if shelf is None else nothing_decided
+        self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
         """What was split and merged in the library of the settings."""
         self.workers = Workers()
         """A server starts them."""
@@ -98,8 +98,8 @@ class Services:
         self.interleave: Fusion = interleaved
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
         self.dedup_prompt: Prompt = load("dedup", frozenset())
-        self.query_prompt = QueryPrompt.of(settings.llm.domain)
-        self.scoring_prompts = ScoringPrompts.of(settings.llm.domain)
+        self.query_prompt = QueryPrompt.load(settings.llm.domain)
+        self.scoring_prompts = ScoringPrompts.load(settings.llm.domain)
 
     @classmethod
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
@@ -206,7 +206,7 @@ class Services:
         if self._sources is None and not self.settings.sources.library.enabled:
             return NO_DECISIONS
         with suppress(LibraryMissing):
-            return Decisions.of(await (await self.library()).decisions())
+            return Decisions.from_log(await (await self.library()).decisions())
         return NO_DECISIONS
 
     async def _verdicts(self) -> Sequence[Verdict]:

@@ -22,11 +22,11 @@ from outrider.distiller.labelled_cases import Labelled
 from outrider.distiller.selection import THRESHOLD, Keeping
 from outrider.distiller.token_counter import CountTokens, token_bound, tokens_of
 from outrider.library.location import Location
-from outrider.nodes.distiller import STEP, Distiller, Frames, context_of, distilled
+from outrider.nodes.distiller import STEP, Distiller, Frames, distil_readings, make_context
 from outrider.prompts import load
 from outrider.runtime.threads import run_in_thread
 from outrider.settings.model import DistillerSettings
-from outrider.state.distilling import Calibration, Distilled, Frame, Reading, unframed
+from outrider.state.distilling import Calibration, Distilled, Frame, Reading, no_frame
 from outrider.state.errors import BadRequest, LibraryError, LibraryMissing, did_you_mean
 from outrider.state.response import DistilledContext
 
@@ -68,7 +68,7 @@ class Prepared:
     def verbatim(self) -> bool:
         return not (self.settings.compress or self.engine == "llmlingua2")
 
-    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = unframed) -> Distilled:
+    def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
         if not self.made:
             self.made.append(self._make())
         return self.made[0].distil(query, readings, max_tokens, frame)
@@ -183,8 +183,8 @@ async def distil(
 ) -> DistilledContext:
     """Alone. Where an engine of the settings fails, another one stands in and `notes` says so; one that is named by hand raises."""
     tried = await distillers(services, engine=engine, model=model, bypass=bypass)
-    found, failures = await distilled(tried, query, readings, frames(), max_tokens)
-    context = context_of(found)
+    found, failures = await distil_readings(tried, query, readings, frames(), max_tokens)
+    context = make_context(found)
     return context.model_copy(update={"notes": (*(failure.message for failure in failures), *context.notes)})
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from outrider.ingest.targets import PAGE, target_of
 from outrider.nodes.analysis.ratings import Ratings
-from outrider.nodes.analysis.subject import Evidence, KeptAnalyses, Named, Subject
+from outrider.nodes.analysis.subject import AnalysisCache, Evidence, Subject, WorkIdentifier
 from outrider.nodes.analysis.surroundings import Surroundings
 from outrider.nodes.dedup.dedup import Dedup
 from outrider.nodes.enrich.enrich import Enrich
 from outrider.nodes.fine_scorer.fine_scorer import FineScorer
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
-from outrider.nodes.fine_scorer.waves import Settled
+from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.nodes.translator.plan_cache import KeptDrafts
+from outrider.nodes.translator.plan_cache import PlanCache
 from outrider.nodes.translator.translator import Translator
 from outrider.services.distiller import distil
 from outrider.services.sources import answers_of, detailers_of
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from outrider.state.response import DistilledContext
 
 
-def named_of(target: str) -> Named:
+def named_of(target: str) -> WorkIdentifier:
     """`owner/name`, a DOI, `arxiv:...`, `pmid:...`, `pmcid:...`, or a link to one of them. Raises `BadRequest`."""
     bare = target if ":" in target else f"doi:{target}" if target.startswith("10.") else f"github:{target}"
     found = target_of(bare) if ":" in target or target.startswith("10.") or normal_name(target) else None
     if found is None or found.scheme == PAGE:
         raise BadRequest(f"{target!r} names no repository and no paper; write owner/name, a DOI, arxiv:2101.00001, pmid:31452104 or a link")
-    return Named(found.scheme, found.value)
+    return WorkIdentifier(found.scheme, found.value)
 
 
 def subject_of(services: Services) -> Subject:
@@ -73,14 +73,14 @@ def evidence_of(services: Services) -> Evidence:
     return Evidence(distilled)
 
 
-def kept_analyses(services: Services) -> KeptAnalyses | None:
+def kept_analyses(services: Services) -> AnalysisCache | None:
     """None also for a model that was given by hand: its name may not tell it from another."""
     cache = services.settings.cache
     if not cache.fresh_s or (services.chat is not None and not services.chat_is_of_settings):
         return None
     said = [dict(services.versions), services.settings.analyze.model_dump(), services.settings.distiller.model_dump(mode="json")]
     secret = services.settings.llm.api_key.get_secret_value()
-    return KeptAnalyses(Texts(answers_of(cache), secret), cache.fresh_s, json.dumps([*said, list(services.source_names)]))
+    return AnalysisCache(Texts(answers_of(cache), secret), cache.fresh_s, json.dumps([*said, list(services.source_names)]))
 
 
 def translator_of(services: Services, *, plans_kept: bool = True) -> Translator:
@@ -99,12 +99,12 @@ def translator_of(services: Services, *, plans_kept: bool = True) -> Translator:
     )
 
 
-def drafts_of(services: Services) -> KeptDrafts | None:
+def drafts_of(services: Services) -> PlanCache | None:
     """None also for a model that was given by hand: its name may not tell it from another."""
     cache = services.settings.cache
     if not services.chat_is_of_settings or not cache.translations_s:
         return None
-    return KeptDrafts(Texts(answers_of(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
+    return PlanCache(Texts(answers_of(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
 
 
 def dedup_of(services: Services) -> Dedup:
@@ -124,7 +124,7 @@ def scorer_of(services: Services) -> FineScorer:
         settings.llm,
         settings.run,
         services.clock,
-        Settled(settings.llm.max_risk),
+        StopWhenSettled(settings.llm.max_risk),
     )
 
 

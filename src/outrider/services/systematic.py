@@ -31,7 +31,7 @@ from outrider.sources.http.service import Service
 from outrider.sources.openalex import Openalex
 from outrider.sources.pubmed.search import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
-from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shown
+from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shorten
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource
 from outrider.systematic_search import audit_log as audit
@@ -117,7 +117,7 @@ def folder_of(services: Services, run: str | Path) -> Path:
     named = runs_folder(services) / str(run)
     if RUN_NAME.fullmatch(str(run)) and (named / ledger.NAME).is_file():
         return named
-    raise NoSuchRun(f"there is no run {shown(str(run))}, neither as a folder nor in {runs_folder(services)}")
+    raise NoSuchRun(f"there is no run {shorten(str(run))}, neither as a folder nor in {runs_folder(services)}")
 
 
 async def begun(

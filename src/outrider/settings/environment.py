@@ -15,7 +15,7 @@ from outrider.settings.schema import Entry, find_leaf, is_group, leaves, section
 from outrider.settings.section import is_secret
 from outrider.settings.sources import SourcesSettings
 from outrider.settings.yaml_file import parse_value
-from outrider.state.errors import SettingsError, nearest
+from outrider.state.errors import SettingsError, find_nearest
 from outrider.text.sanitize import origin
 
 PREFIX = "OUTRIDER_"
@@ -59,7 +59,7 @@ def read_environment(environ: Mapping[str, str]) -> Layer:
         if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
             continue
         if "__" not in variable:
-            close = nearest(variable, [*NO_SETTINGS, *map(variable_name, leaves())])
+            close = find_nearest(variable, [*NO_SETTINGS, *map(variable_name, leaves())])
             raise SettingsError(f"{variable_location(variable)} names no setting{f'; did you mean {close}?' if close else ''}")
         layer.update(_read_variable(variable, environ[variable]))
     short = environ.get(LIBRARY_VARIABLE)

@@ -31,7 +31,7 @@ from outrider.settings.model import Settings
 from outrider.settings.schema import Entry, find_leaf, leaves, split_name, suggest
 from outrider.settings.untrusted_file import check_untrusted_file
 from outrider.settings.yaml_file import read_yaml
-from outrider.state.errors import SettingsError, shown
+from outrider.state.errors import SettingsError, shorten
 
 FILE_NAME = "search_config.yaml"
 DOMAIN_NAME = "llm.domain"
@@ -167,5 +167,5 @@ def _message(name: str, detail: ErrorDetails) -> str:
         return f"{name} takes JSON values: texts, numbers, true, false, null, and lists and mappings of those"
     rule = message.removeprefix("Input should be ") if "_type" not in detail["type"] else ""
     expected = rule if leaf.choices else EXPECTED[leaf.kind] + (f", {rule}" if rule else "") + (" or null" if leaf.may_be_empty else "")
-    value = "nothing" if detail["input"] is None else shown(detail["input"])
+    value = "nothing" if detail["input"] is None else shorten(detail["input"])
     return f"{name} takes {expected}" + ("" if leaf.secret else f", not {value}")

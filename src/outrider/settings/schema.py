@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.settings.model import Settings
-from outrider.state.errors import nearest
+from outrider.state.errors import find_nearest
 
 CLOSE = 0.7
 """Similarity at which a whole name, or its last part, is preferred to any less similar whole name."""
@@ -124,7 +124,7 @@ def suggest(name: str) -> str:
         return name.rpartition(".")[2]
 
     names = [*leaves(), *sections()]
-    key = nearest(last_part(name), map(last_part, names), CLOSE)
+    key = find_nearest(last_part(name), map(last_part, names), CLOSE)
     elsewhere = next((known for known in names if last_part(known) == key), None)
-    best = nearest(name, names, CLOSE) or elsewhere or nearest(name, names)
+    best = find_nearest(name, names, CLOSE) or elsewhere or find_nearest(name, names)
     return f"; did you mean {best!r}?" if best else f"; known groups: {', '.join(Settings.model_fields)}"

@@ -91,12 +91,12 @@ def _check_free_settings(folder: UntrustedFile, group: str) -> None:
             _check_address(folder, name, settings)
 
 
-def _check_address(folder: UntrustedFile, address: str, sent: Iterable[tuple[str, Entry]]) -> None:
+def _check_address(folder: UntrustedFile, address: str, settings: Iterable[tuple[str, Entry]]) -> None:
     """`sent` are the settings that go to this address of the file; sources receive the contact, too."""
     at, contact = folder.entries[address], folder.entries.get(CONTACT)
     also_sent = [(CONTACT, contact)] if contact and address.startswith("sources.") else []
     remedy = f"export {variable_name(address)} with the address, or name the file with --config if you trust it"
-    for name, entry in (address, at), *sent, *also_sent:
+    for name, entry in (address, at), *settings, *also_sent:
         if not folder.wrote(entry) and _holds_key(name, entry.value):
             raise SettingsError(
                 f"{address} is set in {at.where}, but {'its key' if name.endswith('.api_key') else name} in {entry.where}: "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from outrider.state.records import Record
-from outrider.state.reranking import READ_CHARS, read_text
+from outrider.state.reranking import READ_CHARS, make_reranker_text
 from outrider.text.sentences import sentence_spans
 from outrider.text.words import content_words
 
@@ -78,7 +78,7 @@ def passage(record: Record, question: Question, rng: random.Random) -> str:
         return body.replace(record.title, "", 1).strip() if record.title else body
     if question.kind == "sentence":
         return f"{record.title}\n\n{_less_a_sentence(body, question.taken, rng)}".strip()
-    return read_text(record)
+    return make_reranker_text(record)
 
 
 def body_of(record: Record) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from outrider.state.reranking import blended
+from outrider.state.reranking import blend_scores
 from outrider.text.words import stems
 from outrider.training.candidate_groups import Group
 
@@ -57,4 +57,4 @@ def word_matching(groups: Sequence[Group]) -> list[list[float]]:
 
 def half_and_half(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
     """As a search blends them by default (`reranker.weight`)."""
-    return [blended(one, other, 0.5) for one, other in zip(first, second, strict=True)]
+    return [blend_scores(one, other, 0.5) for one, other in zip(first, second, strict=True)]

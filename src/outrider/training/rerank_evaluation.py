@@ -22,7 +22,7 @@ from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUna
 from outrider.state.hits import Scored
 from outrider.state.ports import Clock, OnCount, Reranker
 from outrider.state.records import Record
-from outrider.state.reranking import Effect, Verdict, best_first, best_verdict, blended, read_text
+from outrider.state.reranking import Effect, Verdict, blend_scores, make_reranker_text, order_by_score, verdict_order
 from outrider.training.known_items import KnownItem, known_items
 from outrider.training.output_folder import trained_on
 from outrider.training.ranking_measures import ndcg
@@ -155,7 +155,7 @@ class _Trial:
             self._step()
             found = await first_stage(item.query, self.depth)
             ids = tuple(one.record.doc_id for one in found)
-            self.texts.update((one.record.doc_id, read_text(one.record)) for one in found)
+            self.texts.update((one.record.doc_id, make_reranker_text(one.record)) for one in found)
             self.asked.append(_Asked(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in found)))
 
     async def rerank(self, reranker: Reranker) -> None:
@@ -175,7 +175,7 @@ class _Trial:
     async def _reranked(self, reranker: Reranker, one: _Asked) -> float:
         self._step()
         scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
-        order = best_first(blended(one.scores, scores, self.weight))
+        order = order_by_score(blend_scores(one.scores, scores, self.weight))
         return one.ndcg([one.ids[place] for place in order])
 
     def _step(self) -> None:
@@ -189,7 +189,7 @@ class _Trial:
 
 def judged(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
     """A verdict for each reranker, best first; p is multiplied by their number (Bonferroni), the best that helps is chosen."""
-    verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=best_verdict)
+    verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=verdict_order)
     first = verdicts[0]
     return (first.model_copy(update={"chosen": first.effect == "better"}), *verdicts[1:])
 

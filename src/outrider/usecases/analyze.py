@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from outrider.graph.analyze import analysis_of, build_analysis
+from outrider.graph.analyze import build_analysis, make_analysis
 from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import run_named
 from outrider.services import Services
 from outrider.services.nodes import named_of
-from outrider.state.analysis import Analysis, AnalyzeRequest, checked_analysis
+from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.pipeline import RunContext
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def aanalyze(
     finally:
         if services is None:
             made.close()
-    return analysis_of(found or {})
+    return make_analysis(found or {})
 
 
 def analyze(target: str, **given: Any) -> Analysis:
@@ -54,7 +54,7 @@ async def analysed(
     services: Services, asked: Mapping[str, Any] | AnalyzeRequest, context: RunContext | None = None
 ) -> AsyncGenerator[tuple[str, Any]]:
     """What the graph streams: `custom` events of its nodes, and the whole state as `values`."""
-    request = checked_analysis(asked)
+    request = check_analysis_request(asked)
     named_of(request.target)
     await services.warm(searches=False)
     streamed: Any = build_analysis(services).astream(request, context=context or RunContext(), stream_mode=["custom", "values"])

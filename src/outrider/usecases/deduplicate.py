@@ -101,7 +101,7 @@ class ReadLibrary:
     async def read(self, services: Services) -> None:
         """Raises `LibraryError`."""
         library = await services.library()
-        self._decisions = Decisions.of(await library.decisions())
+        self._decisions = Decisions.from_log(await library.decisions())
         self._many = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
         async for record in library.scan():
             self._many.add(record.doc_id, make_keys(record))
@@ -175,8 +175,8 @@ async def decided(
     now = datetime.fromtimestamp(services.clock(), UTC).isoformat(timespec="seconds")
     decision = Decision(what=what, ids=tuple(ids), by=_user() if by is None else by, at=now, why=why)
     before = await library.decisions()
-    conflicts = Decisions.of((*before, decision)).conflicts()
-    if conflicts and conflicts != Decisions.of(before).conflicts():
+    conflicts = Decisions.from_log((*before, decision)).conflicts()
+    if conflicts and conflicts != Decisions.from_log(before).conflicts():
         raise BadRequest(f"this would go against {conflicts[0]}; undo one of them first with: outrider library decisions --forget ID")
     held = {record.doc_id: record.title for record in await library.fetch(list(ids))}
     await library.decide(decision)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.runtime.background_loop import run_in_background
 from outrider.services.distiller import distil
 from outrider.state.distilling import Reading
-from outrider.state.errors import BadRequest, UnreadableFile, shown
+from outrider.state.errors import BadRequest, UnreadableFile, shorten
 from outrider.state.hits import Hit
 from outrider.state.records import BaseRecord, Record
 
@@ -44,9 +44,9 @@ async def adistill(  # noqa: PLR0913 - what one call may say
     """
     readings = readings_of(texts)
     if not isinstance(query, str) or not query.strip():
-        raise BadRequest(f"query takes the question that the texts are to answer, not {shown(query)}")
+        raise BadRequest(f"query takes the question that the texts are to answer, not {shorten(query)}")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
-        raise BadRequest(f"max_tokens takes a whole number from 0, not {shown(max_tokens)}")
+        raise BadRequest(f"max_tokens takes a whole number from 0, not {shorten(max_tokens)}")
     made = services or services_at(library)
     try:
         return await distil(made, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
@@ -70,7 +70,7 @@ def readings_of(texts: Text | Iterable[Text]) -> list[Reading]:
     """`BadRequest` for what is no text, and for two texts of one id."""
     some: Iterable[Any] = [texts] if isinstance(texts, str | Mapping | BaseRecord | Hit) else texts
     if not isinstance(some, Iterable):
-        raise BadRequest(f"texts takes a list of texts, not {shown(texts)}; {TAKES}")
+        raise BadRequest(f"texts takes a list of texts, not {shorten(texts)}; {TAKES}")
     found = [_reading(one, number) for number, one in enumerate(some, start=1)]
     seen: set[str] = set()
     for one in found:
@@ -90,7 +90,7 @@ def _reading(one: Any, number: int) -> Reading:
         return Reading(one.doc_id or str(number), one.full_text(), one.title, key)
     if isinstance(one, Mapping) and isinstance(one.get("text"), str):
         return Reading(str(one.get("id") or one.get("doc_id") or number), one["text"], str(one.get("title") or ""), key)
-    raise BadRequest(f"text {number} is {shown(one)}; {TAKES}")
+    raise BadRequest(f"text {number} is {shorten(one)}; {TAKES}")
 
 
 def readings_of_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Reading]:

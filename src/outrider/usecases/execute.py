@@ -13,15 +13,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.parser import parse
-from outrider.nodes.dedup.cluster import deduplicated
-from outrider.nodes.fine_scorer.fine_scorer import NODE
-from outrider.nodes.fine_scorer.fine_scorer import Scored as ScoredWorks
+from outrider.nodes.dedup.cluster import deduplicate
+from outrider.nodes.fine_scorer.fine_scorer import NODE, ScoringResult
 from outrider.nodes.fine_scorer.judgement import Question
-from outrider.nodes.organizer import facets, organized, to_hit
-from outrider.nodes.reranker import reordered
-from outrider.nodes.rule_ranker import ranked
+from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
+from outrider.nodes.reranker import rerank_candidates
+from outrider.nodes.rule_ranker import rank_by_rules
 from outrider.nodes.run_settings import run_budget
-from outrider.nodes.scout import as_list, candidates
+from outrider.nodes.scout import make_candidates, make_ranked_list
 from outrider.nodes.translator.translator import Translation
 from outrider.runtime.threads import run_in_thread
 from outrider.services.nodes import scorer_of, translator_of
@@ -91,10 +90,10 @@ async def first_stage(services: Services, engine: Engine, asked: SearchRequest, 
         return _single(queries[0], await _results(engine, queries[0]))
     answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
     lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
-    found = candidates(services.fuse(lists), lists, _records(answers))
-    decisions = Decisions.of(await engine.library.decisions())
+    found = make_candidates(services.fuse(lists), lists, _records(answers))
+    decisions = Decisions.from_log(await engine.library.decisions())
     fold_versions = services.settings.identity.fold_versions
-    return await asyncio.to_thread(deduplicated, found, decisions, fold_versions=fold_versions)
+    return await asyncio.to_thread(deduplicate, found, decisions, fold_versions=fold_versions)
 
 
 async def _unless_off(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
@@ -116,7 +115,9 @@ async def _results(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
 def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
     """One strategy's own list, untouched."""
     best = max((one.score for one in found), default=0.0)
-    works = candidates({one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found]))
+    works = make_candidates(
+        {one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found])
+    )
     return [replace(one, score=max(0.0, scored.score / best) if best > 0 else 0.0) for one, scored in zip(works, found, strict=True)]
 
 
@@ -125,7 +126,7 @@ def _records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:
 
 
 def _listed(query: SourceQuery, found: Sequence[Scored]) -> RankedList:
-    return as_list(LIBRARY, query.strategy, query.text, found)
+    return make_ranked_list(LIBRARY, query.strategy, query.text, found)
 
 
 def _reason(one: Candidate) -> str:
@@ -139,7 +140,7 @@ async def reranked(services: Services, query: str, found: Sequence[Candidate]) -
     if reranker is None:
         raise ModelUnavailable(f"rerank was asked for, but there is no reranker: {why}")
     settings = services.settings.reranker
-    return await run_in_thread(lambda: reordered(found, query, reranker, settings.depth, settings.weight))
+    return await run_in_thread(lambda: rerank_candidates(found, query, reranker, settings.depth, settings.weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +157,15 @@ async def translated(services: Services, asked: SearchRequest) -> Translation:
     return await translator_of(services).translate(asked, _budget(services), services.settings.run.run_timeout_s)
 
 
-async def scored(services: Services, query: str, records: Sequence[Record], top_k: int) -> ScoredWorks:
+async def scored(services: Services, query: str, records: Sequence[Record], top_k: int) -> ScoringResult:
     """Works by how well they answer, best first; `scored_by` says who judged each. Raises `KeyRejected`."""
     this_year = datetime.fromtimestamp(services.clock(), UTC).year
     candidates = [Candidate(record=record) for record in records]
-    ordered = await asyncio.to_thread(ranked, candidates, query, services.settings.ranking, this_year, max(len(candidates), 1))
+    ordered = await asyncio.to_thread(rank_by_rules, candidates, query, services.settings.ranking, this_year, max(len(candidates), 1))
     if not ordered:
-        return ScoredWorks(())
+        return ScoringResult(())
     if services.chat is None:
-        return ScoredWorks(ordered, bypassed=(Bypass(step=NODE, why=services.chat_says),))
+        return ScoringResult(ordered, bypassed=(Bypass(step=NODE, why=services.chat_says),))
     run_timeout_s = services.settings.run.run_timeout_s
     made = await scorer_of(services).score(ordered, Question(query), top_k, _budget(services), run_timeout_s)
     return made if made.candidates else replace(made, candidates=ordered)
@@ -173,9 +174,9 @@ async def scored(services: Services, query: str, records: Sequence[Record], top_
 def organized_hits(services: Services, candidates: Iterable[Candidate], top_k: int, threshold: float | None) -> Organized:
     """Threshold, total order and facets; `threshold` is the settings' where none is given."""
     settings = services.settings.organizer
-    kept = organized(candidates, settings.relevance_threshold if threshold is None else threshold)
+    kept = select_and_sort(candidates, settings.relevance_threshold if threshold is None else threshold)
     hits = tuple(to_hit(one, rank) for rank, one in enumerate(kept[:top_k], start=1))
-    return Organized(hits, facets(kept, settings), len(kept))
+    return Organized(hits, count_facets(kept, settings), len(kept))
 
 
 def _budget(services: Services) -> Budget:

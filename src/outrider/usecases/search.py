@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.boolean.parser import uses_boolean_syntax
 from outrider.graph.pipeline import build
 from outrider.ingest.report import IngestReport
-from outrider.nodes.fine_scorer.fine_scorer import Scored
+from outrider.nodes.fine_scorer.fine_scorer import ScoringResult
 from outrider.nodes.translator.translator import Translation
 from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import run_named
@@ -22,7 +22,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, Hit
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Record
-from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, checked
+from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.deduplicate import Decided, decided
 from outrider.usecases.execute import HYBRID, Organized, executed, matched, organized_hits, scored, translated
@@ -52,7 +52,7 @@ async def asearch(
     Raises `BadRequest` for what cannot be understood; a run that could search nothing returns an answer without hits and the
     reason in `failures`.
     """
-    asked = checked({"query": query, **request})
+    asked = check_request({"query": query, **request})
     with _services(services, library) as made, run_named():
         await made.warm()
         if thread is not None:
@@ -94,11 +94,11 @@ async def aexecute(
         raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
     by_words = SYNONYMS.get(str(strategy).lower(), str(strategy).lower()) == RetrieverType.LANCE_FTS
     if by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query))):
-        checked({"query": query, "mode": "systematic"})
+        check_request({"query": query, "mode": "systematic"})
         with _services(services, library) as made:
             return await matched(made, query, filters, top_k, rerank=rerank)
     strategies = [kind.value for kind in HYBRID] if str(strategy).lower() == "hybrid" else [strategy]
-    asked = checked({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
+    asked = check_request({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
     with _services(services, library) as made:
         return await executed(made, asked, top_k, rerank=rerank)
 
@@ -188,19 +188,19 @@ async def translate(query: str, *, services: Services | None = None, **request: 
     `request` are fields of `SearchRequest`, such as `search_mode`, `previous_strategies`, `user_feedback`. Raises `BadRequest`,
     `NothingSearchable`, `KeyRejected`.
     """
-    asked = checked({"query": query, **request})
+    asked = check_request({"query": query, **request})
     with _services(services, None) as made:
         await made.warm(searches=False)
         return await translated(made, asked)
 
 
-async def score(query: str, records: Sequence[Record], *, top_k: int = 10, services: Services | None = None) -> Scored:
+async def score(query: str, records: Sequence[Record], *, top_k: int = 10, services: Services | None = None) -> ScoringResult:
     """Records by how well they answer, best first: `.candidates`, each with `score` and `scored_by`, `.scoring`, `.failures`, `.usage`.
 
     By the model where one is configured, read until the first `top_k` are settled (`llm.max_risk`); else by rules, and `.bypassed` says
     why. Raises `BadRequest`, `KeyRejected`.
     """
-    asked = checked({"query": query, "top_k": top_k})
+    asked = check_request({"query": query, "top_k": top_k})
     with _services(services, None) as made:
         await made.warm(searches=False)
         return await scored(made, str(asked.query), records, top_k)

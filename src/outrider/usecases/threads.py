@@ -17,7 +17,7 @@ from outrider.services.checkpoints import Store, opened
 from outrider.services.thread_ledger import Run
 from outrider.state.errors import BadRequest
 from outrider.state.pipeline import RunContext
-from outrider.state.request import SearchRequest, checked
+from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Threads:
         self, thread: str, asked: Mapping[str, Any] | SearchRequest, context: RunContext | None = None
     ) -> AsyncGenerator[Part]:
         """The next search of a thread, which is begun where there is none of that name."""
-        request = checked(asked)
+        request = check_request(asked)
         context = context or RunContext()
         self._refuse_taken(_named(thread), await self.store.ledger.runs(thread))
         now = time.time()
@@ -108,7 +108,7 @@ class Threads:
             return
         await self.store.ledger.touch(run.run, "begun", self.holder, time.time())
         graph = build(self._as_of(before.values if begun else {}), self.store.saver)
-        asked = None if begun else checked(SearchRequest.model_validate_json(run.asked))
+        asked = None if begun else check_request(SearchRequest.model_validate_json(run.asked))
         async with aclosing(self._run(graph, replace(run, holder=self.holder), asked)) as parts:
             async for part in parts:
                 yield part

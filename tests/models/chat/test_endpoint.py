@@ -20,14 +20,14 @@ from pydantic import Field, SecretStr
 
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.settings.model import LlmSettings
-from outrider.state.chat import Asked, Budget
+from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer, BudgetSpent, ChatError, ChatUnavailable, KeyRejected
 from outrider.state.model import Model
 from support.chat_client import KEY, chat_over
 from support.chat_server import Asked as Request
 from support.chat_server import ChatServer, Reply
 
-ASKED = Asked(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
+ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
 GOOD = {"id": "a", "score": 0.7}
 SHORT_S = 0.4
 BUSY = Reply("slow down", status=429)

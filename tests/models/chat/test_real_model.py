@@ -26,11 +26,11 @@ from outrider.library.library import Library
 from outrider.models.chat.endpoint import EndpointChat
 from outrider.models.chat.provider import resolve_endpoint
 from outrider.models.chat.structured_output_modes import OutputMode
-from outrider.prompts import fenced
+from outrider.prompts import fence
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
 from outrider.settings.sources import SourcesSettings
-from outrider.state.chat import Asked, Budget
+from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
@@ -99,7 +99,9 @@ def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: Endpoi
     """By a way that the server takes; every call is counted, with the tokens that it tells."""
     budget = Budget()
     texts = ("The sky is blue today.", "Grass is green.", "Snow is white.", "Blood is red.")
-    asked = [Asked("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fenced(text), 60) for text in texts]
+    asked = [
+        ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence(text), 60) for text in texts
+    ]
 
     async def ask() -> list[Colour | BaseException]:
         return await asyncio.gather(*(chat.answer(one, Colour, budget) for one in asked), return_exceptions=True)
@@ -115,7 +117,7 @@ def test_questions_at_once_are_answered_in_shape_or_are_bad_answers(chat: Endpoi
 def test_each_way_is_answered_or_refused_in_a_way_that_is_understood(chat: EndpointChat, way: OutputMode) -> None:
     """The chain begins with each way once; none ends in anything but an answer or a bad one."""
     chat._learnt.works = way
-    asked = Asked("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fenced("The sky is blue."), 60)
+    asked = ChatRequest("translator", 'Name the colour in the data, as {"colour": "...", "sure": true}.', fence("The sky is blue."), 60)
     with suppress(BadAnswer):
         assert isinstance(asyncio.run(chat.answer(asked, Colour, Budget())), Colour)
 

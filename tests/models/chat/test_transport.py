@@ -8,12 +8,12 @@ import warnings
 
 from outrider.models.chat.endpoint import EndpointChat
 from outrider.runtime.background_loop import in_background
-from outrider.state.chat import Asked, Budget
+from outrider.state.chat import Budget, ChatRequest
 from outrider.state.model import Model
 from support.chat_client import chat_over
 from support.chat_server import ChatServer, Reply
 
-ASKED = Asked(node="fine_scorer", system="Judge.", user="[]", max_output_tokens=50)
+ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="[]", max_output_tokens=50)
 
 
 class Judged(Model):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.linkage.merge import FILLED, richness
-from outrider.nodes.dedup.cluster import deduplicated, joined
+from outrider.nodes.dedup.cluster import deduplicate, merge_pairs
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 from support.fakes import candidate, doi, found, paper
@@ -20,7 +20,7 @@ def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
         found_by=[found(2, source="shelf")],
         scores={"fused": 0.25},
     )
-    (work,) = deduplicated([one, other])
+    (work,) = deduplicate([one, other])
     assert work.record.doc_id == "b"  # the richer record leads
     assert [(folded.doc_id, folded.why) for folded in work.duplicates] == [
         ("a", "same doi 10.1000/x; title equal, short (+6.0), doi equal, titles too (+3.0)")
@@ -35,7 +35,7 @@ def test_copies_in_one_list_do_not_add_up() -> None:
         candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[found(rank)], scores={"fused": fused})
         for name, rank, fused in (("a", 2, 0.6), ("b", 3, 0.5))
     ]
-    (work,) = deduplicated(copies)
+    (work,) = deduplicate(copies)
     assert work.scores["fused"] == 0.6
 
 
@@ -46,11 +46,11 @@ def test_a_work_stands_where_its_merged_score_puts_it() -> None:
         candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), scores={"fused": 0.3}, found_by=[found(31, source=name)])
         for name in ("openalex", "crossref", "pubmed")
     ]
-    works = deduplicated([*alone, *shared])
+    works = deduplicate([*alone, *shared])
     assert [work.record.doc_id for work in works[:22]][-3:] == ["d019", "d020", "crossref"]
     split = [candidate(one.record, scores=one.scores, found_by=one.found_by) for one in (*alone, *shared)]
     pairs = {(120, 121): "why", (121, 122): "why"}
-    assert [work.record.doc_id for work in joined(split, pairs)] == [work.record.doc_id for work in works]
+    assert [work.record.doc_id for work in merge_pairs(split, pairs)] == [work.record.doc_id for work in works]
 
 
 def test_well_confirmed_works_do_not_tie() -> None:
@@ -65,7 +65,7 @@ def test_well_confirmed_works_do_not_tie() -> None:
         for source in ("one", "two")
     ]
     alone = candidate(paper("z", "Statins"), found_by=[found(5)], scores={"fused": 0.5}, score=0.5)
-    assert [(work.record.doc_id, work.scores["fused"], work.score) for work in deduplicated([*copies, alone])] == [
+    assert [(work.record.doc_id, work.scores["fused"], work.score) for work in deduplicate([*copies, alone])] == [
         ("bone", 1.0, 1.0),
         ("aone", 0.8, 0.8),
         ("z", 0.25, 0.25),
@@ -75,7 +75,7 @@ def test_well_confirmed_works_do_not_tie() -> None:
 def test_candidates_that_were_not_fused_keep_their_order_and_score() -> None:
     same = doi("10.1000/x")
     many = [paper("z", "Statins"), paper("y", "Aspirin", identifiers=same), paper("a", "Heart"), paper("b", "Aspirin", identifiers=same)]
-    works = deduplicated([candidate(one, score=0.5 + at / 10) for at, one in enumerate(many)])
+    works = deduplicate([candidate(one, score=0.5 + at / 10) for at, one in enumerate(many)])
     assert [(work.record.doc_id, work.score, work.scores) for work in works] == [("z", 0.5, {}), ("b", 0.8, {}), ("a", 0.7, {})]
 
 
@@ -84,7 +84,7 @@ def test_where_some_were_not_fused_the_order_stays_and_no_score_is_above_one() -
         candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[found(1, source=name)], scores={"fused": 0.9})
         for name in "ab"
     ]
-    works = deduplicated([candidate(paper("z", "Statins"), score=0.5), *copies])
+    works = deduplicate([candidate(paper("z", "Statins"), score=0.5), *copies])
     assert [(work.record.doc_id, work.score) for work in works] == [("z", 0.5), ("a", 1.0)]
 
 
@@ -92,7 +92,7 @@ SAME: dict[str, Any] = {"title": "Aspirin and the liver", "identifiers": doi("10
 
 
 def merged(*records: Record) -> Candidate:
-    (work,) = deduplicated(list(map(candidate, records)))
+    (work,) = deduplicate(list(map(candidate, records)))
     return work
 
 
@@ -140,7 +140,7 @@ def test_versions_that_a_model_links_keep_their_own_fields() -> None:
     preprint = paper("a", "Aspirin", identifiers=Identifiers(arxiv="2001.00001"), year=2019)
     published = paper("b", "Aspirin", identifiers=doi("10.1000/x"), venue="Gut", abstract="Long.")
     unnamed = paper("c", "Aspirin", citations=3, source="s2")
-    (work,) = joined([candidate(one) for one in (preprint, published, unnamed)], {(0, 1): "why", (1, 2): "why"})
+    (work,) = merge_pairs([candidate(one) for one in (preprint, published, unnamed)], {(0, 1): "why", (1, 2): "why"})
     assert (work.record.doc_id, work.record.year, work.record.citations) == ("b", None, 3)
 
 
@@ -164,18 +164,18 @@ def test_pages_of_one_identifier_are_one() -> None:
     known = {"url": "https://arxiv.org/abs/1706.03762", "identifiers": Identifiers(arxiv="1706.03762")}
     titles = ("[1706.03762] Attention - arXiv.org", "Just a moment...", "")
     pages = [candidate(Page.model_validate({"doc_id": f"p{at}", "title": title, **known})) for at, title in enumerate(titles)]
-    assert len(deduplicated(pages)) == 1
+    assert len(deduplicate(pages)) == 1
 
 
 def test_the_page_of_a_shared_doi_joins_no_supplements() -> None:
     titles = ("Abstract P1: statins", "Renal outcomes in mice")
     supplements = [paper(f"s{at}", title, identifiers=doi("10.1000/s")) for at, title in enumerate(titles)]
     page = Page(doc_id="p", title="Supplement", url="https://doi.org/10.1000/s", identifiers=doi("10.1000/s"))
-    assert len(deduplicated([candidate(page), *map(candidate, supplements)])) == 3
+    assert len(deduplicate([candidate(page), *map(candidate, supplements)])) == 3
 
 
 def test_supplements_that_share_a_doi_stay_apart() -> None:
-    works = deduplicated(
+    works = deduplicate(
         [
             candidate(paper("a", "Abstract P1: statins", identifiers=doi("10.1/s"))),
             candidate(paper("b", "Renal outcomes in mice", identifiers=doi("10.1/s"))),
@@ -187,7 +187,7 @@ def test_supplements_that_share_a_doi_stay_apart() -> None:
 def test_an_identifier_that_contradicts_keeps_records_apart() -> None:
     """Packages of one repository share its address and nearly their names."""
     both = [Identifiers(github="o/telemetry", pypi=f"telemetry-exporter-{part}") for part in ("common", "commons")]
-    works = deduplicated([candidate(paper(str(known.pypi), str(known.pypi), identifiers=known)) for known in both])
+    works = deduplicate([candidate(paper(str(known.pypi), str(known.pypi), identifiers=known)) for known in both])
     assert len(works) == 2
 
 
@@ -219,15 +219,15 @@ works = st.builds(
 @given(st.lists(works, max_size=12, unique_by=lambda one: one.record.doc_id), st.randoms(use_true_random=False))
 def test_nothing_is_lost_and_order_does_not_change_the_groups(many: list[Candidate], random: object) -> None:
     def groups(candidates: list[Candidate]) -> set[frozenset[str]]:
-        return {frozenset([work.record.doc_id, *(folded.doc_id for folded in work.duplicates)]) for work in deduplicated(candidates)}
+        return {frozenset([work.record.doc_id, *(folded.doc_id for folded in work.duplicates)]) for work in deduplicate(candidates)}
 
     before = groups(many)
     assert sorted(doc_id for group in before for doc_id in group) == sorted(one.record.doc_id for one in many)
     shuffled = list(many)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert groups(shuffled) == before
-    once = deduplicated(many)
-    assert deduplicated(once) == once
+    once = deduplicate(many)
+    assert deduplicate(once) == once
 
 
 def bare(record: Record) -> dict[str, Any]:
@@ -261,7 +261,7 @@ copies = st.lists(fields, min_size=1, max_size=5).map(
 @settings(max_examples=60, deadline=None)
 @given(copies, st.randoms(use_true_random=False))
 def test_merging_changes_nothing_that_the_leader_says_and_loses_no_field(many: list[Candidate], random: Any) -> None:
-    (work,) = deduplicated(many)
+    (work,) = deduplicate(many)
     leader = next(one.record for one in many if one.record.doc_id == work.record.doc_id)
     before, after = bare(leader), bare(work.record)
     assert all(after[name] == value for name, value in before.items() if name != "identifiers" and value not in (None, "", []))
@@ -276,4 +276,4 @@ def test_merging_changes_nothing_that_the_leader_says_and_loses_no_field(many: l
     assert type(work.record).model_validate(work.record.model_dump()) == work.record
     shuffled = list(many)
     random.shuffle(shuffled)
-    assert deduplicated(shuffled) == (work,)
+    assert deduplicate(shuffled) == (work,)

@@ -15,9 +15,9 @@ from outrider.linkage.confirm_work import page_identifier
 from outrider.linkage.judge import judge
 from outrider.linkage.prefilter import prefilter
 from outrider.linkage.resolve import resolve
-from outrider.nodes.dedup.cluster import deduplicated
+from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.dedup.group import VERSIONS
-from outrider.nodes.dedup.merge import records_in
+from outrider.nodes.dedup.merge import list_records
 from outrider.nodes.organizer import to_hit
 from outrider.state.decisions import Decisions
 from outrider.state.hits import Candidate
@@ -34,11 +34,11 @@ SECOND = by_ann("two", identifiers=doi("10.2000/two"), venue="Acta Medica", year
 
 
 def works(*records: Record, decisions: Decisions | None = None, **settings: Any) -> tuple[Candidate, ...]:
-    return deduplicated([candidate(one) for one in records], decisions or Decisions(), **settings)
+    return deduplicate([candidate(one) for one in records], decisions or Decisions(), **settings)
 
 
 def groups(found: Sequence[Candidate]) -> set[frozenset[str]]:
-    return {frozenset(one.doc_id for one in records_in(work)) for work in found}
+    return {frozenset(one.doc_id for one in list_records(work)) for work in found}
 
 
 # versions
@@ -85,7 +85,7 @@ BINGS = Page(doc_id="bing", title="Aspirin", source="web", url="http://www.en.wi
 def test_a_web_page_that_two_engines_found_is_one_hit(fields: dict[str, str]) -> None:
     """Whatever title each shows."""
     (work,) = works(GOOGLES, BINGS.model_copy(update=fields))
-    assert {one.doc_id for one in records_in(work)} == {"google", "bing"}
+    assert {one.doc_id for one in list_records(work)} == {"google", "bing"}
     assert "address equal" in work.duplicates[0].why
 
 
@@ -143,7 +143,7 @@ def test_links_name_the_leader_of_what_was_merged_since() -> None:
     erratum = by_ann("x", f"Erratum to: {LIVER}")
     first = works(FIRST, erratum)
     richer = candidate(FIRST.model_copy(update={"doc_id": "rich", "abstract": "Long.", "citations": 3, "source": "openalex"}))
-    found = {work.record.doc_id: work for work in deduplicated([*first, richer])}
+    found = {work.record.doc_id: work for work in deduplicate([*first, richer])}
     assert [(one.relation, one.doc_id) for one in found["x"].related] == [("corrects", "rich")]
 
 
@@ -205,8 +205,8 @@ def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again
     mirror = Page(doc_id="d1", title=LIVER, source="web", url=address, identifiers=Identifiers(arxiv="2001.00001"))
     erratum = paper("d2", f"Erratum to: {LIVER}", identifiers=Identifiers(doi="10.1000/one"))
     stands = decided(("merge", "d0", "d1"))
-    once = deduplicated(candidates([page, mirror, erratum]), stands)
-    assert groups(once) == groups(deduplicated(once, stands)) == {frozenset({"d0", "d1"}), frozenset({"d2"})}
+    once = deduplicate(candidates([page, mirror, erratum]), stands)
+    assert groups(once) == groups(deduplicate(once, stands)) == {frozenset({"d0", "d1"}), frozenset({"d2"})}
 
 
 @given(MANY, LOGS, st.booleans(), st.randoms(use_true_random=False))
@@ -215,14 +215,14 @@ def test_order_changes_nothing_twice_is_once_and_undoing_restores(
     many: list[Record], log: list[tuple[str, ...]], fold: bool, random: Random
 ) -> None:
     given_, stands = candidates(many), decided(*log)
-    once = deduplicated(given_, stands, fold_versions=fold)
+    once = deduplicate(given_, stands, fold_versions=fold)
     shuffled = list(given_)
     random.shuffle(shuffled)
-    assert deduplicated(shuffled, stands, fold_versions=fold) == once
-    assert deduplicated(once, stands, fold_versions=fold) == once
-    back = sorted((one for work in once for one in records_in(work)), key=lambda one: one.doc_id)
+    assert deduplicate(shuffled, stands, fold_versions=fold) == once
+    assert deduplicate(once, stands, fold_versions=fold) == once
+    back = sorted((one for work in once for one in list_records(work)), key=lambda one: one.doc_id)
     assert back == many  # exactly as they came
-    assert groups(deduplicated(candidates(back), stands, fold_versions=fold)) == groups(once)
+    assert groups(deduplicate(candidates(back), stands, fold_versions=fold)) == groups(once)
     assert {place for work in once for place in work.found_by} == {place for one in given_ for place in one.found_by}
 
 
@@ -231,13 +231,13 @@ def test_order_changes_nothing_twice_is_once_and_undoing_restores(
 def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record], log: list[tuple[str, ...]]) -> None:
     stands = decided(*log)
     for work in works(*many, decisions=stands):
-        assert len(work.duplicates) == len(records_in(work)) - 1
+        assert len(work.duplicates) == len(list_records(work)) - 1
         assert all(one.why for one in work.duplicates)
-        for one, other in combinations(records_in(work), 2):
+        for one, other in combinations(list_records(work), 2):
             judgement = judge(one, other)
             version = judgement.relation and judgement.relation.kind in VERSIONS
             by_hand = {one.doc_id, other.doc_id} & set(stands.merged)
-            assert not stands.apart(one.doc_id, other.doc_id)
+            assert not stands.are_apart(one.doc_id, other.doc_id)
             assert not judgement.contradicts or version or by_hand or page_identifier(one) or page_identifier(other)
 
 
@@ -264,5 +264,5 @@ def test_a_glance_loses_nothing(many: list[Record]) -> None:
 )
 def test_bad_input_loses_nothing(records: list[Paper]) -> None:
     found = works(*records)
-    assert sorted(one.doc_id for work in found for one in records_in(work)) == sorted(one.doc_id for one in records)
-    assert deduplicated(found) == found
+    assert sorted(one.doc_id for work in found for one in list_records(work)) == sorted(one.doc_id for one in records)
+    assert deduplicate(found) == found

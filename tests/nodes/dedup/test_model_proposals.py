@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 
 from outrider import prompts
 from outrider.linkage.judge import judge
-from outrider.nodes.dedup.cluster import found_in, joined
+from outrider.nodes.dedup.cluster import cluster_candidates, merge_pairs
 from outrider.nodes.dedup.dedup import Dedup
-from outrider.nodes.dedup.group import VERSIONS, blocks_of
-from outrider.nodes.dedup.merge import records_in
-from outrider.nodes.dedup.model_proposals import BLOCK, TITLES, DuplicateGroups, Question, askable, proposed, questions
+from outrider.nodes.dedup.group import VERSIONS, make_blocks
+from outrider.nodes.dedup.merge import list_records
+from outrider.nodes.dedup.model_proposals import (
+    MAX_BLOCK,
+    MAX_TITLES,
+    DuplicateGroups,
+    TitleQuestion,
+    make_questions,
+    model_may_join,
+    propose_pairs,
+)
 from outrider.settings.model import LlmSettings, RunSettings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
@@ -99,7 +107,7 @@ async def test_what_the_evidence_does_not_bear_out_is_not_merged(caplog: pytest.
 
 async def test_refused_pairs_are_counted() -> None:
     with ChatServer(one_giant_group) as server:
-        said = await proposed(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 5.0)
+        said = await propose_pairs(chat_over(server), PROMPT, TRIO, [[0, 1, 2]], Budget(), 5.0)
     assert (list(said.accepted), said.refused) == ([(0, 1), (0, 2)], 1)  # surest first
 
 
@@ -210,7 +218,7 @@ async def test_many_works_go_in_few_calls() -> None:
         for number, end in enumerate(("", ": a trial"))
     ]
     update, server = await after(pairs, one_giant_group)
-    assert [sum(len(block) for block in asked.data["blocks"]) for asked in server.requests] == [TITLES] * 3
+    assert [sum(len(block) for block in asked.data["blocks"]) for asked in server.requests] == [MAX_TITLES] * 3
     assert len(update["candidates"]) == 200 - 90
     assert update["bypassed"][0].why.startswith("20 titles")
 
@@ -235,7 +243,7 @@ async def test_a_title_with_orders_is_not_shown() -> None:
 
 
 def test_groups_across_blocks_mean_nothing() -> None:
-    question = Question(((4, 7), (1, 9)))
+    question = TitleQuestion(((4, 7), (1, 9)))
     assert question.ids() == {"r1": 4, "r2": 7, "r3": 1, "r4": 9}
     assert list(question.pairs(DuplicateGroups(groups=(("r1", "r2", "r3", "r4"), ("r4", "r3"))))) == [(1, 9), (4, 7)]
 
@@ -261,26 +269,26 @@ RECORDS = st.lists(
 @given(RECORDS)
 @settings(max_examples=40, deadline=None)
 def test_blocks_are_disjoint_small_and_worth_a_question(records: list[Paper]) -> None:
-    found = found_in(works(records))
-    blocks = blocks_of(found.grey, BLOCK)
+    found = cluster_candidates(works(records))
+    blocks = make_blocks(found.grey, MAX_BLOCK)
     places = [at for block in blocks for at in block]
     assert len(places) == len(set(places))
-    assert all(2 <= len(block) <= BLOCK for block in blocks)
+    assert all(2 <= len(block) <= MAX_BLOCK for block in blocks)
     assert all(any(pair in found.grey for pair in combinations(block, 2)) for block in blocks)
-    assert [block for one in questions(blocks) for block in one.blocks] == list(map(tuple, blocks))
+    assert [block for one in make_questions(blocks) for block in one.blocks] == list(map(tuple, blocks))
 
 
 @given(RECORDS, st.lists(st.lists(st.sampled_from(["r1", "r2", "r3", "r4", "r5", "r6", "x"]), max_size=8), max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_whatever_a_model_answers_the_works_are_a_partition(records: list[Paper], groups: list[list[str]]) -> None:
     """Nothing is lost, nothing stands twice, and no two of a work contradict."""
-    found = found_in(works(records))
+    found = cluster_candidates(works(records))
     answer = DuplicateGroups(groups=tuple(map(tuple, groups)))
-    pairs = [pair for question in questions(blocks_of(found.grey, BLOCK)) for pair in question.pairs(answer)]
+    pairs = [pair for question in make_questions(make_blocks(found.grey, MAX_BLOCK)) for pair in question.pairs(answer)]
     held = [one.record for one in found.works]
-    once = joined(found.works, {pair: "why" for pair in pairs if askable(judge(held[pair[0]], held[pair[1]]))}, found.judging)
-    assert sorted(one.doc_id for work in once for one in records_in(work)) == sorted(one.doc_id for one in records)
+    once = merge_pairs(found.works, {pair: "why" for pair in pairs if model_may_join(judge(held[pair[0]], held[pair[1]]))}, found.judge)
+    assert sorted(one.doc_id for work in once for one in list_records(work)) == sorted(one.doc_id for one in records)
     for work in once:
-        for one, other in combinations(records_in(work), 2):
+        for one, other in combinations(list_records(work), 2):
             judgement = judge(one, other)
             assert not judgement.contradicts or (judgement.relation and judgement.relation.kind in VERSIONS)

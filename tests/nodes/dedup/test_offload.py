@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.nodes.dedup import cluster as module
-from outrider.nodes.dedup.cluster import MODULES, Found, answered, found_beside, found_in
+from outrider.nodes.dedup.cluster import WORKER_MODULES, Clusters, cluster_candidates, cluster_pickled, offload_clustering
 from outrider.state.decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Record
@@ -25,25 +25,25 @@ TWICE = [
 ]
 
 
-def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Found:
+def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Clusters:
     """As a worker does it, in this process."""
-    answer = answered(pickle.dumps((given_, stands, fold)))
+    answer = cluster_pickled(pickle.dumps((given_, stands, fold)))
     works, grey = module._Reader(answer, given_).load()
-    return Found(works, grey, module.Judging(stands))
+    return Clusters(works, grey, module.PairJudge(stands))
 
 
 @given(MANY, LOGS, st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_what_comes_back_is_what_is_found_here(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
     given_, stands = candidates(many), decided(*log)
-    here, found = found_in(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
+    here, found = cluster_candidates(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
     assert (found.works, found.grey) == (here.works, here.grey)
     assert there(here.works, stands, fold=fold).works == here.works
 
 
 def test_only_what_was_made_is_carried_back() -> None:
     given_ = candidates([*TWICE, *(paper(f"d{at}", f"Another topic{at}", abstract="Long. " * 1_000) for at in range(20))])
-    assert len(answered(pickle.dumps((given_, NO_DECISIONS, True)))) < 20_000
+    assert len(cluster_pickled(pickle.dumps((given_, NO_DECISIONS, True)))) < 20_000
     sent = {id(one.record) for one in given_}
     found = there(given_, NO_DECISIONS, fold=True)
     assert [id(work.record) in sent for work in found.works].count(False) == 1
@@ -52,27 +52,27 @@ def test_only_what_was_made_is_carried_back() -> None:
 
 async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Counted) -> None:
     busy = True
-    workers.start(1, MODULES, lambda: busy)
+    workers.start(1, WORKER_MODULES, lambda: busy)
     await ready(workers)
     given_ = candidates(TWICE)
-    here = found_in(given_)
-    assert (await found_beside(workers, given_, NO_DECISIONS)).works == here.works
+    here = cluster_candidates(given_)
+    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == here.works
     assert workers.runs == 1
     busy = False
-    assert (await found_beside(workers, given_, NO_DECISIONS)).works == here.works
-    assert (await found_beside(None, given_, NO_DECISIONS)).works == here.works
+    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == here.works
+    assert (await offload_clustering(None, given_, NO_DECISIONS)).works == here.works
     assert workers.runs == 1
 
 
 async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.start(1, MODULES, lambda: True)
+    workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)
     monkeypatch.setattr(module, "answered", pickle.loads)
     given_ = candidates(TWICE)
     with pytest.raises(Exception, match="bytes"):  # a mistake of ours is no worker that is gone
-        await found_beside(workers, given_, NO_DECISIONS)
+        await offload_clustering(workers, given_, NO_DECISIONS)
     monkeypatch.undo()
     for process in workers._pool._processes.values():  # type: ignore[union-attr]
         process.kill()
-    assert (await found_beside(workers, given_, NO_DECISIONS)).works == found_in(given_).works
+    assert (await offload_clustering(workers, given_, NO_DECISIONS)).works == cluster_candidates(given_).works
     assert workers.runs == 2

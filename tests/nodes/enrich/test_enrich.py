@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from outrider.nodes.enrich.enrich import ORIGIN, Enrich
-from outrider.nodes.enrich.identifier_lookup import ways_to
+from outrider.nodes.enrich.identifier_lookup import plan_lookups
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, RunSettings
 from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import (
@@ -228,7 +228,7 @@ def test_who_has_most_abstracts_is_asked_first_and_each_once() -> None:
     schemes = {"crossref": ["doi"], "third": ["doi"], "semantic_scholar": ["doi", "arxiv", "pmid"], "arxiv": ["arxiv"]}
     schemes |= {"pubmed": ["pmid", "doi"], "openalex": ["doi", "pmid"]}
     sources = [Service(name, schemes=frozenset(known)) for name, known in schemes.items()]
-    asked = [(one.source.name, one.scheme) for one in ways_to(sources, known, frozenset())]
+    asked = [(one.source.name, one.scheme) for one in plan_lookups(sources, known, frozenset())]
     assert asked == [
         ("openalex", "doi"),
         ("pubmed", "pmid"),
@@ -237,7 +237,7 @@ def test_who_has_most_abstracts_is_asked_first_and_each_once() -> None:
         ("crossref", "doi"),
         ("third", "doi"),
     ]
-    only_doi = [one.source.name for one in ways_to(sources, doi("10.1000/a"), frozenset({"openalex"}))]
+    only_doi = [one.source.name for one in plan_lookups(sources, doi("10.1000/a"), frozenset({"openalex"}))]
     assert only_doi == ["semantic_scholar", "crossref", "third", "pubmed"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.enrich.identifier_lookup import ORDER, OWN, Found, Together, Way, looked_up
+from outrider.nodes.enrich.identifier_lookup import OWN_SCHEMES, SOURCE_ORDER, Lookup, LookupBatcher, LookupResult, look_up
 from outrider.state.errors import RateLimited, SourceUnavailable
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record, Repository
@@ -53,8 +53,8 @@ def said(name: str, **fields: object) -> Record:
     return paper(f"{name}:1", **{"title": TITLE, "source": name, "identifiers": doi(X), **fields})
 
 
-async def found(sources: Sequence[One], within_s: float = 5.0) -> Found:
-    return await looked_up(sources, "doi", X, within_s)
+async def found(sources: Sequence[One], within_s: float = 5.0) -> LookupResult:
+    return await look_up(sources, "doi", X, within_s)
 
 
 async def test_the_first_with_an_abstract_ends_it_and_gaps_are_filled() -> None:
@@ -73,7 +73,7 @@ async def test_the_first_with_an_abstract_ends_it_and_gaps_are_filled() -> None:
 
 async def test_only_who_knows_the_scheme_is_asked() -> None:
     arxiv = One("arxiv", said("arxiv"), schemes=frozenset({"arxiv"}))
-    assert await found([arxiv]) == Found(None, (), ())
+    assert await found([arxiv]) == LookupResult(None, (), ())
     assert arxiv.asked == []
 
 
@@ -122,10 +122,10 @@ async def test_a_repository_needs_no_abstract() -> None:
     assert (answer.asked, other.asked) == (("github",), [])
 
 
-@given(st.lists(st.sampled_from([*ORDER, "other", "third"]), unique=True), st.integers(0, 6))
+@given(st.lists(st.sampled_from([*SOURCE_ORDER, "other", "third"]), unique=True), st.integers(0, 6))
 def test_asked_in_one_order_until_there_is_an_abstract(names: list[str], at: int) -> None:
     """However they are given, and each at most once."""
-    first = [name for name in ORDER if name not in OWN]  # for a DOI, which is nobody's own
+    first = [name for name in SOURCE_ORDER if name not in OWN_SCHEMES]  # for a DOI, which is nobody's own
     order = [name for name in first if name in names] + [name for name in names if name not in first]
     having = order[at] if at < len(order) else ""
     sources = [One(name, said(name, abstract="Yes." if name == having else "")) for name in names]
@@ -163,8 +163,8 @@ class Many(One):
 )
 async def test_lookups_of_one_moment_go_with_as_few_calls_as_there_can_be(asked: list[str], known: set[str]) -> None:
     source = Many("openalex", had={f"10.1/{letter}": paper(f"openalex:{letter}") for letter in known})
-    together = Together()
-    got = await asyncio.gather(*(together.get(Way(source, "doi", value), 1.0) for value in asked))
+    together = LookupBatcher()
+    got = await asyncio.gather(*(together.get(Lookup(source, "doi", value), 1.0) for value in asked))
     assert got == [source.had.get(value) for value in asked]
     assert sorted({value for call in source.calls for value in call}) == sorted(set(asked))
     assert all(len(call) <= 3 for call in source.calls)
@@ -173,13 +173,13 @@ async def test_lookups_of_one_moment_go_with_as_few_calls_as_there_can_be(asked:
 
 
 async def test_a_call_that_fails_fails_for_all_who_wait_and_ends_with_them() -> None:
-    together = Together()
+    together = LookupBatcher()
     failing = Many("openalex", error=RateLimited("wait", 9.0))
-    got = await asyncio.gather(*(together.get(Way(failing, "doi", value), 1.0) for value in "ab"), return_exceptions=True)
+    got = await asyncio.gather(*(together.get(Lookup(failing, "doi", value), 1.0) for value in "ab"), return_exceptions=True)
     assert [type(one) for one in got] == [RateLimited, RateLimited]
     assert failing.calls == [("a", "b")]
     hanging = Many("pubmed", delay_s=60)
-    waiting = [asyncio.create_task(together.get(Way(hanging, "doi", value), 1.0)) for value in "ab"]
+    waiting = [asyncio.create_task(together.get(Lookup(hanging, "doi", value), 1.0)) for value in "ab"]
     await asyncio.sleep(0.05)
     waiting[0].cancel()
     assert waiting[1] in (await asyncio.wait(waiting, timeout=0.01))[1]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.nodes.fine_scorer.fine_scorer import FineScorer, Scored
+from outrider.nodes.fine_scorer.fine_scorer import FineScorer, ScoringResult
 from outrider.nodes.fine_scorer.papers import SNIPPET_CHARS, TAGS
-from outrider.nodes.organizer import organized
+from outrider.nodes.organizer import select_and_sort
 from outrider.state.chat import Budget
 from outrider.state.errors import KeyRejected
 from outrider.state.pipeline import PipelineState
@@ -151,7 +151,7 @@ async def test_unscored_works_pass_the_threshold_where_they_stand() -> None:
         return BAD["server error"] if "work 10 " in asked.user else by_title(asked)
 
     made, _ = await scored(answer, works(*[0.1] * 30))
-    assert [one.record.doc_id for one in organized(made.candidates, 0.3)] == [f"w{at}" for at in range(10, 20)]
+    assert [one.record.doc_id for one in select_and_sort(made.candidates, 0.3)] == [f"w{at}" for at in range(10, 20)]
 
 
 @pytest.mark.parametrize("bad", [BAD["server error"], BAD["no JSON"], Reply({"results": []})], ids=["server error", "no JSON", "no result"])
@@ -187,7 +187,7 @@ async def test_a_budget_spent_while_all_are_read_is_told_as_well() -> None:
     assert_told_as_lost(made, read=20, of=50)
 
 
-def assert_told_as_lost(made: Scored, read: int, of: int) -> None:
+def assert_told_as_lost(made: ScoringResult, read: int, of: int) -> None:
     """Only works that the model scored count as read, and nobody knows what those that were lost would change."""
     assert made.scoring is not None
     assert (made.scoring.read, made.scoring.of, made.scoring.risk) == (read, of, None)

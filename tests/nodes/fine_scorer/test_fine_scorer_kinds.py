@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, WAVE, next_wave, risk
-from outrider.nodes.fine_scorer.fine_scorer import NOT_READ, FineScorer, Scored, ScoringPrompts, any_of
-from outrider.nodes.fine_scorer.place_unscored import placed
-from outrider.nodes.fine_scorer.waves import CALLS_IN_VAIN, FIRST_REPOSITORIES, Settled, Stopping
+from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, WAVE, choose_next_wave, estimate_risk
+from outrider.nodes.fine_scorer.fine_scorer import NOT_READ, FineScorer, ScoringPrompts, ScoringResult, combine_chances
+from outrider.nodes.fine_scorer.place_unscored import place_unscored
+from outrider.nodes.fine_scorer.waves import FIRST_REPOSITORIES, MAX_FAILED_CALLS, Stopping, StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.prompts import unfenced
+from outrider.prompts import parse_fence
 from outrider.settings.model import LlmSettings, RankingSettings, RepositorySettings, RunSettings
-from outrider.state.chat import Asked, Budget, Shape
+from outrider.state.chat import Budget, ChatRequest, Shape
 from outrider.state.errors import BudgetSpent, ChatUnavailable, KeyRejected
 from outrider.state.hits import Candidate
 from outrider.state.records import Repository
@@ -46,8 +46,8 @@ class Judge:
     """Names, a list a call."""
     name: str = "judge"
 
-    async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
-        data: Any = unfenced(asked.user)
+    async def answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
+        data: Any = parse_fence(asked.user)
         names = [one["title"] for one in data["papers"]] if "papers" in data else [data["repository"]["name"]]
         with budget.call(asked.node, 0.0):
             self.asked.append(names)
@@ -67,16 +67,18 @@ def scorer(chat: Judge, stopping: Stopping | None = None, *, score_all: bool = F
         chat=chat,
         why_no_model="",
         rules=RuleRanker(RankingSettings(), clock),
-        prompts=ScoringPrompts.of(),
+        prompts=ScoringPrompts.load(),
         weights=RepositorySettings(**RELEVANCE_ALONE),
         llm=LlmSettings(score_all=score_all),
         run=RunSettings(),
         clock=clock,
-        stopping=stopping or Settled(MAX_RISK),
+        stopping=stopping or StopWhenSettled(MAX_RISK),
     )
 
 
-async def read(ordered: Sequence[Candidate], chat: Judge, top_k: int = 10, budget: Budget | None = None, timeout_s: float = 60.0) -> Scored:
+async def read(
+    ordered: Sequence[Candidate], chat: Judge, top_k: int = 10, budget: Budget | None = None, timeout_s: float = 60.0
+) -> ScoringResult:
     return await scorer(chat).score(ordered, QUESTION, top_k, budget or Budget(), timeout_s)
 
 
@@ -98,7 +100,7 @@ def only(names: Sequence[str], kind: str) -> list[str]:
     return [name for name in names if name.startswith(kind)]
 
 
-def told(made: Scored, kind: str = "") -> list[tuple[Any, ...]]:
+def told(made: ScoringResult, kind: str = "") -> list[tuple[Any, ...]]:
     """Of a kind, best first, what was made of each; the scores of those that the model did not score come from all others'."""
     return [
         (one.record.doc_id, one.score if one.scored_by == "model" else None, one.scored_by, one.unread, one.reason)
@@ -107,7 +109,7 @@ def told(made: Scored, kind: str = "") -> list[tuple[Any, ...]]:
     ]
 
 
-def read_of(made: Scored, kind: str = "") -> set[str]:
+def read_of(made: ScoringResult, kind: str = "") -> set[str]:
     return {one.record.doc_id for one in made.candidates if one.record.doc_id.startswith(kind) and not one.unread}
 
 
@@ -129,10 +131,10 @@ async def test_of_papers_alone_it_is_what_it_would_be_in_one_line(worth: list[fl
     """Waves of at most 30 until they are settled, and those left unread behind all that were not."""
     rules, count = [one.score for one in ordered(papers(len(worth)))], 0
     calls: list[list[str]] = []
-    while more := next_wave(rules, worth[:count], top_k, MAX_RISK):
+    while more := choose_next_wave(rules, worth[:count], top_k, MAX_RISK):
         calls += [papers(len(worth))[at : min(at + BATCH, count + more)] for at in range(count, count + more, BATCH)]
         count += more
-    scores = placed([*worth[:count], *[None] * (len(worth) - count)], count)
+    scores = place_unscored([*worth[:count], *[None] * (len(worth) - count)], count)
     best_first = sorted(range(len(worth)), key=lambda at: (at >= count, -scores[at], at))
 
     chat = Judge(dict(zip(papers(len(worth)), worth, strict=True)))
@@ -140,7 +142,7 @@ async def test_of_papers_alone_it_is_what_it_would_be_in_one_line(worth: list[fl
     expected = [(f"p{at}", scores[at], at >= count) for at in best_first]
     assert [(one.record.doc_id, one.score, one.unread) for one in made.candidates] == expected
     lost = None in worth[:count]
-    stated = None if lost else risk(rules, worth[:count], top_k)
+    stated = None if lost else estimate_risk(rules, worth[:count], top_k)
     assert made.scoring == Scoring(
         read=sum(one is not None for one in worth[:count]), of=len(worth), risk=stated, max_risk=MAX_RISK if count < len(worth) else 0.0
     )
@@ -213,9 +215,9 @@ async def test_who_answers_first_changes_neither_the_calls_nor_the_result(
 @given(st.lists(st.floats(0, 1), max_size=5))
 def test_the_chance_that_any_comes_true(chances: list[float]) -> None:
     """A chance, no less than that of each, and no more than their sum; of one alone it is exactly that."""
-    said = any_of(chances)
+    said = combine_chances(chances)
     assert max(chances, default=0.0) - 1e-12 <= said <= min(1.0, sum(chances) + 1e-12)
-    assert any_of(chances[:1]) == (chances[0] if chances else 0.0)
+    assert combine_chances(chances[:1]) == (chances[0] if chances else 0.0)
 
 
 async def test_papers_that_stand_first_keep_no_repository_from_being_read() -> None:
@@ -234,7 +236,7 @@ async def test_both_begin_at_once_in_rule_order() -> None:
     held = asyncio.Event()
 
     class Waiting(Judge):
-        async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
+        async def answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
             said = await super().answer(asked, shape, budget)
             await held.wait()
             return said
@@ -283,7 +285,7 @@ async def test_a_model_that_is_down_is_not_asked_in_vain_by_each_kind() -> None:
         ]
         return len(chat.asked)
 
-    assert [await asked(names) for names in (papers(60), repositories(60), [*papers(60), *repositories(60)])] == [CALLS_IN_VAIN] * 3
+    assert [await asked(names) for names in (papers(60), repositories(60), [*papers(60), *repositories(60)])] == [MAX_FAILED_CALLS] * 3
 
 
 async def test_a_model_that_is_down_is_asked_no_more_than_the_first_wave_of_both() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from outrider.nodes.fine_scorer.adaptive_stopping import BATCH
 from outrider.nodes.fine_scorer.fine_scorer import NOT_READ
-from outrider.nodes.fine_scorer.waves import Settled
+from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.state.chat import Budget
 from outrider.state.response import Scoring
 from support.chat_server import Asked, ChatServer, Reply
@@ -99,7 +99,7 @@ async def test_a_wave_with_one_score_is_not_in_vain() -> None:
 async def test_the_rule_that_was_fitted_stops_the_reading() -> None:
     """Ten perfect works at the top can be beaten by none."""
     with ChatServer(by_title) as server:
-        made = await scorer(server, Settled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
+        made = await scorer(server, StopWhenSettled(0.05)).score(works(*[1.0] * 10, *[0.0] * 90), QUESTION, 10, Budget(), 20.0)
     assert made.scoring is not None
     assert made.scoring.read < 60
     assert made.scoring.risk is not None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.nodes.fine_scorer.adaptive_stopping import BATCH
-from outrider.nodes.fine_scorer.papers import BEYOND, SNIPPET_CHARS, calls, shown, speaks_to_a_model
+from outrider.nodes.fine_scorer.papers import EXTRA_CHARS, SNIPPET_CHARS, describe_work, has_instructions, make_batches
 from outrider.state.records import Record, Repository
 from support.fakes import paper
 
@@ -26,7 +26,7 @@ def a_work(kind: str, place: int) -> Record:
 @given(st.lists(st.sampled_from(["paper", "paper", "paper", "speaks", "repository"]), max_size=60), st.integers(0, 5))
 def test_each_work_is_in_one_call_and_calls_are_in_the_order_of_their_first_works(kinds: list[str], start: int) -> None:
     works = [a_work(kind, place) for place, kind in enumerate(kinds)]
-    made = list(calls(works, range(start, len(works))))
+    made = list(make_batches(works, range(start, len(works))))
     assert sorted(place for call in made for place in call) == list(range(start, len(works)))
     assert all(one[0] < other[0] for one, other in pairwise(made))
     assert all(call == sorted(call) and len(call) <= BATCH for call in made)
@@ -43,12 +43,12 @@ def test_a_call_is_known_before_later_works_are_looked_at() -> None:
             return super().__getitem__(place)
 
     works = Counted(a_work("paper", place) for place in range(50))
-    assert next(calls(works, range(50))) == list(range(BATCH))
+    assert next(make_batches(works, range(50))) == list(range(BATCH))
     assert works.seen == BATCH
 
 
 def visible(record: Record) -> bool:
-    return "gnore all previous" in shown(record)["snippet"]
+    return "gnore all previous" in describe_work(record)["snippet"]
 
 
 @pytest.mark.parametrize("blanks", [" ", "\n \t " * 3], ids=["plain", "much of it blanks"])
@@ -56,12 +56,12 @@ def visible(record: Record) -> bool:
 def test_what_is_shown_is_looked_through_and_what_is_cut_at_its_end(end: int, blanks: str) -> None:
     """`end` is where the order ends in what the model would be shown."""
     record = paper("w", "liver", abstract=(FILLER[: end - len(ORDER) - 1] + " " + ORDER + " " + FILLER).replace(" ", blanks))
-    assert speaks_to_a_model(record)
+    assert has_instructions(record)
 
 
 def test_what_is_far_behind_is_left_to_the_mark_on_the_hit() -> None:
-    record = paper("w", "liver", abstract=f"{FILLER[: SNIPPET_CHARS + BEYOND]} {ORDER}")
-    assert not speaks_to_a_model(record)
+    record = paper("w", "liver", abstract=f"{FILLER[: SNIPPET_CHARS + EXTRA_CHARS]} {ORDER}")
+    assert not has_instructions(record)
     assert not visible(record)
 
 
@@ -69,4 +69,4 @@ def test_what_is_far_behind_is_left_to_the_mark_on_the_hit() -> None:
 def test_an_order_that_the_model_sees_is_always_seen_before(before: str) -> None:
     """Whatever blanks and invisible characters stand before it."""
     record = paper("w", "liver", abstract=f"{before}. {ORDER} {FILLER}")
-    assert speaks_to_a_model(record) or ORDER not in shown(record)["snippet"]
+    assert has_instructions(record) or ORDER not in describe_work(record)["snippet"]

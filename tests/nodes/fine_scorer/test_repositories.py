@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from outrider.nodes.fine_scorer.dimensions import PARTS, dimensions, overall
-from outrider.nodes.fine_scorer.fine_scorer import FineScorer, Scored, ScoringPrompts
+from outrider.nodes.fine_scorer.fine_scorer import FineScorer, ScoringPrompts, ScoringResult
 from outrider.nodes.fine_scorer.judgement import Question
-from outrider.nodes.fine_scorer.waves import Settled
+from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.settings.model import LlmSettings, RankingSettings, RepositorySettings, RunSettings
@@ -41,7 +41,7 @@ def repository(name: str, **fields: Any) -> Repository:
     return Repository.model_validate({"doc_id": f"github:{name}", "title": name, **known, **fields})
 
 
-async def scored(answer: Any, *records: Record, **weights: float) -> tuple[Scored, ChatServer]:
+async def scored(answer: Any, *records: Record, **weights: float) -> tuple[ScoringResult, ChatServer]:
     reply = answer if callable(answer) else lambda _: Reply(answer)
     ordered = tuple(candidate(one, score=1 - at / 100, reason="title has: state") for at, one in enumerate(records))
     with ChatServer(reply) as server:
@@ -49,12 +49,12 @@ async def scored(answer: Any, *records: Record, **weights: float) -> tuple[Score
             chat_over(server),
             "",
             RuleRanker(RankingSettings(), clock),
-            ScoringPrompts.of(),
+            ScoringPrompts.load(),
             RepositorySettings(**weights),
             LlmSettings(),
             RunSettings(),
             clock,
-            Settled(0.05),
+            StopWhenSettled(0.05),
         )
         return await node.score(ordered, QUESTION, 10, Budget(), 20.0), server
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.boolean_syntax import conjunction, divided, parses
+from outrider.nodes.translator.boolean_syntax import conjunction, parses, split_negated
 from outrider.state.request import searchable
 
 
@@ -47,13 +47,13 @@ def test_others_do_not(query: str) -> None:
     ],
 )
 def test_what_a_query_wants_and_what_it_leaves_out(query: str, wanted: str, left_out: tuple[str, ...]) -> None:
-    assert divided(query) == (wanted, left_out)
+    assert split_negated(query) == (wanted, left_out)
 
 
 def test_depth_costs_no_stack() -> None:
     deep = "(" * 100_000 + "a" + ")" * 100_000
     assert parses(deep)
-    assert divided(f"b NOT {deep}")[0] == "b"
+    assert split_negated(f"b NOT {deep}")[0] == "b"
 
 
 def test_what_is_left_out_is_left_out_of_what_is_joined() -> None:

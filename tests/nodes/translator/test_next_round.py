@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.rule_plan import plan, renewed, understand
+from outrider.nodes.translator.rule_plan import parse_intent, plan_by_rules, vary_repeated_queries
 from outrider.settings.model import StarsSettings
 from outrider.state.intent import PlannedQuery
 from outrider.state.iteration import EarlierQuery, EarlierStrategy
@@ -11,8 +11,8 @@ from outrider.state.request import SearchRequest
 
 
 def planned(text: str) -> PlannedQuery:
-    intent, rest = understand(text, StarsSettings(), 2026)
-    return plan(SearchRequest(query="x"), intent, rest, ("library",), ()).queries[0]
+    intent, rest = parse_intent(text, StarsSettings(), 2026)
+    return plan_by_rules(SearchRequest(query="x"), intent, rest, ("library",), ()).queries[0]
 
 
 def ran(*queries: PlannedQuery) -> tuple[EarlierStrategy, ...]:
@@ -21,35 +21,37 @@ def ran(*queries: PlannedQuery) -> tuple[EarlierStrategy, ...]:
 
 def test_what_is_new_stays_as_it_is_and_double_ones_go() -> None:
     liver, kidney = planned("liver injury"), planned("kidney stones")
-    assert renewed((liver, kidney, liver), ()) == (liver, kidney)
-    assert renewed((liver,), ran(kidney)) == (liver,)
+    assert vary_repeated_queries((liver, kidney, liver), ()) == (liver, kidney)
+    assert vary_repeated_queries((liver,), ran(kidney)) == (liver,)
 
 
 def test_a_repeated_query_gets_a_term_more_or_a_concept_less() -> None:
     """Other order, case and endings are no difference."""
     liver = planned("aspirin and hepatic injury")
-    assert [one.text for one in renewed((planned("Hepatic injuries and Aspirin"),), ran(liver), ("dose",))] == [
+    assert [one.text for one in vary_repeated_queries((planned("Hepatic injuries and Aspirin"),), ran(liver), ("dose",))] == [
         "Hepatic injuries and Aspirin dose"
     ]
-    assert [(one.text, one.boolean_query) for one in renewed((liver,), ran(liver))] == [("aspirin", "aspirin")]
+    assert [(one.text, one.boolean_query) for one in vary_repeated_queries((liver,), ran(liver))] == [("aspirin", "aspirin")]
 
 
 def test_new_words_over_an_old_boolean_query_get_one_of_their_own() -> None:
     old = planned("liver injury")
     new = PlannedQuery(text="drug toxicity", keywords=("drug",), boolean_query=old.boolean_query)
-    assert [(one.text, one.boolean_query) for one in renewed((new,), ran(old))] == [("drug toxicity", '"drug toxicity"')]
+    assert [(one.text, one.boolean_query) for one in vary_repeated_queries((new,), ran(old))] == [("drug toxicity", '"drug toxicity"')]
 
 
 def test_where_nothing_new_can_be_made_nothing_is_left() -> None:
-    assert renewed((planned("liver"),), ran(planned("liver"))) == ()
+    assert vary_repeated_queries((planned("liver"),), ran(planned("liver"))) == ()
 
 
 def test_leaving_a_word_out_is_a_new_query_and_stays_so_in_each_variation() -> None:
     """The operator alone says so, as in feedback such as "not the heart"."""
     earlier = ran(query("liver heart injury", "liver AND heart AND injury"))
     without = query("liver injury", "liver AND injury NOT heart")
-    assert renewed((without,), earlier) == (without,)
-    again = renewed((query("injuries of the liver", "injury AND liver AND NOT hearts"),), ran(without), ("heart", "hearts failing", "dose"))
+    assert vary_repeated_queries((without,), earlier) == (without,)
+    again = vary_repeated_queries(
+        (query("injuries of the liver", "injury AND liver AND NOT hearts"),), ran(without), ("heart", "hearts failing", "dose")
+    )
     assert [(one.text, one.boolean_query) for one in again] == [("injuries of the liver dose", "injuries AND liver AND dose NOT hearts")]
 
 
@@ -78,7 +80,7 @@ def read(boolean_query: str) -> tuple[set[str], set[str]]:
 @given(st.lists(asked, min_size=1, max_size=4), st.lists(asked, max_size=6), st.lists(st.sampled_from(WORDS), max_size=3))
 def test_no_query_is_one_that_was_run(new: list[Said], old: list[Said], terms: list[str]) -> None:
     """By its words, or by what it wants and leaves out; what is new already stays as it is."""
-    made = renewed(map(written, new), ran(*map(written, old)), terms)
+    made = vary_repeated_queries(map(written, new), ran(*map(written, old)), terms)
     texts = [set(one.text.split()) for one in made]
     before, apart = [set(wanted) for wanted, _ in old], [(set(wanted), set(left_out)) for wanted, left_out in old]
     assert all(text not in before and read(one.boolean_query) not in apart for text, one in zip(texts, made, strict=True))

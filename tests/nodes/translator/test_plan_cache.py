@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.nodes.translator.model_plan import Draft, QueryBuilder, QueryPrompt
-from outrider.nodes.translator.plan_cache import KeptDrafts, key_of
+from outrider.nodes.translator.plan_cache import PlanCache, make_cache_key
 from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.prompts import Prompt
 from outrider.settings.model import StarsSettings
 from outrider.sources.http.cache import Texts, put_all
 from outrider.sources.http.cache_backends import DiskAnswers
-from outrider.state.chat import Asked, Budget
+from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
-from outrider.state.ports import KeptText
+from outrider.state.ports import CachedText
 from outrider.state.request import SearchRequest
 from support.chat_client import KEY, chat_over
 from support.chat_server import ChatServer, Reply
@@ -28,7 +28,7 @@ from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
 SAID: dict[str, Any] = {"queries": [{"text": "hepatic injury", "keywords": ["hepatic"]}], "expanded_keywords": ["enzyme", "dose"]}
-PROMPT = QueryPrompt.of()
+PROMPT = QueryPrompt.load()
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Memory:
     held: dict[str, str] = field(default_factory=dict)
     age_s: float = 60.0
 
-    async def get(self, key: str, within_s: float) -> KeptText | None:
-        return KeptText(self.held[key], self.age_s) if key in self.held else None
+    async def get(self, key: str, within_s: float) -> CachedText | None:
+        return CachedText(self.held[key], self.age_s) if key in self.held else None
 
     async def put(self, key: str, text: str) -> None:
         self.held[key] = text
@@ -54,7 +54,7 @@ class Model:
     error: Exception | None = None
     calls: int = 0
 
-    async def answer(self, asked: Asked, shape: Any, budget: Budget) -> Any:
+    async def answer(self, asked: ChatRequest, shape: Any, budget: Budget) -> Any:
         with budget.call(asked.node, 0.0):
             self.calls += 1
         if self.error:
@@ -63,7 +63,7 @@ class Model:
 
 
 def translator(chat: Any, texts: Any, prompt: QueryPrompt = PROMPT, sources: tuple[str, ...] = ("library", "arxiv")) -> Translator:
-    return Translator(Shelf(), sources, STARS, lambda: NOON, chat, prompt=prompt, kept=KeptDrafts(texts, 900.0))
+    return Translator(Shelf(), sources, STARS, lambda: NOON, chat, prompt=prompt, cache=PlanCache(texts, 900.0))
 
 
 async def translated(chat: Any, texts: Any, budget: Budget | None = None, **request: Any) -> Translation:
@@ -147,7 +147,7 @@ def key(parts: dict[str, Any]) -> str:
     prompt = replace(PROMPT, base=replace(PROMPT.base, text=parts["prompt"]), field=field_prompt)
     chat = Model(name=parts["model"])
     question = QueryBuilder(chat, PROMPT, StarsSettings(popular_min=parts["popular_min"])).question(request, parts["sources"], parts["now"])
-    return key_of(request, parts["sources"], chat.name, prompt, question)
+    return make_cache_key(request, parts["sources"], chat.name, prompt, question)
 
 
 @given(Parts, Parts)
@@ -166,7 +166,7 @@ def test_each_part_alone_makes_a_difference(part: str, data: st.DataObject) -> N
 @given(st.builds(Draft, queries=st.just(({"text": "liver"},)), topic=st.text(), concepts=st.lists(st.text()), year_to=st.integers(0, 9999)))
 def test_a_draft_comes_back_as_it_was(draft: Draft) -> None:
     async def there_and_back() -> None:
-        kept = KeptDrafts(Memory(), 900.0)
+        kept = PlanCache(Memory(), 900.0)
         await kept.put("key", draft)
         assert await kept.get("key") == (draft, 60.0)
 

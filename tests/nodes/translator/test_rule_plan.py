@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.rule_plan import MAX_CONCEPTS, concepts, keywords
+from outrider.nodes.translator.rule_plan import MAX_CONCEPTS, extract_concepts, extract_keywords
 
 
 @pytest.mark.parametrize(
@@ -22,25 +22,25 @@ from outrider.nodes.translator.rule_plan import MAX_CONCEPTS, concepts, keywords
     ],
 )
 def test_phrases_between_stop_words_in_order(text: str, expected: tuple[str, ...]) -> None:
-    assert concepts(text) == expected
+    assert extract_concepts(text) == expected
 
 
 @given(st.text(max_size=300))
 def test_deterministic_few_and_taken_from_the_text(text: str) -> None:
     """At most eight, none twice, the same each time, every word of them a word of the text."""
-    once = concepts(text)
-    assert once == concepts(text)
+    once = extract_concepts(text)
+    assert once == extract_concepts(text)
     assert len(once) == len(set(once)) <= MAX_CONCEPTS
     assert all(word in text for phrase in once for word in phrase.split(" "))
 
 
 @pytest.mark.parametrize("name", ["C++", "C#", "F#", ".NET", "R", "Node.js", "C++17", "x86-64"])
 def test_the_name_of_a_language_is_a_keyword_as_it_is_written(name: str) -> None:
-    assert name in keywords(concepts(f"show me parsers for {name}, please"))
+    assert name in extract_keywords(extract_concepts(f"show me parsers for {name}, please"))
 
 
 @given(st.lists(st.text(max_size=20), max_size=9))
 def test_keywords_are_the_words_of_the_phrases_each_once(phrases: list[str]) -> None:
-    made = keywords(phrases)
+    made = extract_keywords(phrases)
     assert {word.casefold() for word in made} == {word.casefold() for phrase in phrases for word in phrase.split()}
     assert len(made) == len({word.casefold() for word in made})

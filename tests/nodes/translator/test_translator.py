@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.rule_plan import EXPANSION, plan, understand
+from outrider.nodes.translator.rule_plan import EXPANSION, parse_intent, plan_by_rules
 from outrider.nodes.translator.translator import Translator
 from outrider.settings.model import StarsSettings
 from outrider.state.errors import NothingSearchable
@@ -30,8 +30,8 @@ async def test_the_search_mode_changes_only_the_expansion(mode: str, count: int)
 
 
 def test_concepts_are_joined_with_and() -> None:
-    intent, rest = understand("aspirin and hepatic injury since 2019", STARS, 2026)
-    strategy = plan(SearchRequest(query="x"), intent, rest, ("library",), ())
+    intent, rest = parse_intent("aspirin and hepatic injury since 2019", STARS, 2026)
+    strategy = plan_by_rules(SearchRequest(query="x"), intent, rest, ("library",), ())
     assert strategy.queries[0].boolean_query == 'aspirin AND "hepatic injury"'
     assert strategy.constraints.years.min == 2019
 
@@ -41,28 +41,28 @@ def test_concepts_are_joined_with_and() -> None:
     [("a survey of parsing", "survey"), ("dataset of birds", "dataset"), ("python http library", "library"), ("cats", "general")],
 )
 def test_the_type_of_the_request(query: str, kind: str) -> None:
-    assert understand(query, STARS, 2026)[0].intent_type == kind
+    assert parse_intent(query, STARS, 2026)[0].intent_type == kind
 
 
 def test_control_characters_are_no_words() -> None:
-    assert understand("li\x00ver\x1b[31m \u202e injury", STARS, 2026)[1] == "li ver [31m injury"
+    assert parse_intent("li\x00ver\x1b[31m \u202e injury", STARS, 2026)[1] == "li ver [31m injury"
 
 
 def test_a_year_alone_is_a_search() -> None:
-    assert understand("in 2022", STARS, 2026)[1] == "in 2022"
+    assert parse_intent("in 2022", STARS, 2026)[1] == "in 2022"
 
 
 def test_a_source_that_is_switched_off_is_said() -> None:
-    intent, rest = understand("liver", STARS, 2026)
+    intent, rest = parse_intent("liver", STARS, 2026)
     with pytest.raises(NothingSearchable, match="switched on"):
-        plan(SearchRequest(query="liver", sources=("github",)), intent, rest, ("library",), ())
+        plan_by_rules(SearchRequest(query="liver", sources=("github",)), intent, rest, ("library",), ())
 
 
 def test_all_strategies_are_planned_unless_some_are_named() -> None:
-    intent, rest = understand("liver", STARS, 2026)
-    assert plan(SearchRequest(query="liver"), intent, rest, ("library",), ()).strategies == tuple(RetrieverType)
+    intent, rest = parse_intent("liver", STARS, 2026)
+    assert plan_by_rules(SearchRequest(query="liver"), intent, rest, ("library",), ()).strategies == tuple(RetrieverType)
     asked = SearchRequest(query="liver", strategies=("dense",))
-    assert plan(asked, intent, rest, ("library",), ()).strategies == (RetrieverType.LANCE_DENSE,)
+    assert plan_by_rules(asked, intent, rest, ("library",), ()).strategies == (RetrieverType.LANCE_DENSE,)
 
 
 @given(st.text(min_size=1, max_size=200), st.sampled_from(SearchMode))
@@ -70,8 +70,8 @@ def test_the_same_request_gives_the_same_plan(query: str, mode: SearchMode) -> N
     """Deterministic, never without a query, sources within those configured."""
 
     def once() -> object:
-        intent, rest = understand(query, STARS, 2026)
-        return intent, plan(SearchRequest(query="x", search_mode=mode), intent, rest, ("library",), ("w",) * EXPANSION[mode])
+        intent, rest = parse_intent(query, STARS, 2026)
+        return intent, plan_by_rules(SearchRequest(query="x", search_mode=mode), intent, rest, ("library",), ("w",) * EXPANSION[mode])
 
     assert once() == once()
     strategy = once()[1]  # type: ignore[index]
@@ -87,6 +87,6 @@ async def test_a_query_that_is_cut_says_so() -> None:
 
 
 def test_the_words_of_the_asking_are_no_keywords() -> None:
-    intent, rest = understand("find me a popular C++ parser, or one for .NET", STARS, 2026)
-    (query,) = plan(SearchRequest(query="x"), intent, rest, ("library",), ()).queries
+    intent, rest = parse_intent("find me a popular C++ parser, or one for .NET", STARS, 2026)
+    (query,) = plan_by_rules(SearchRequest(query="x"), intent, rest, ("library",), ()).queries
     assert query.keywords == ("popular", "C++", "parser", ".NET")

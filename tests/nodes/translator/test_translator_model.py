@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.nodes.translator.boolean_syntax import parses
-from outrider.nodes.translator.rule_plan import boolean_set, word_set
+from outrider.nodes.translator.rule_plan import make_boolean_sets, make_word_set
 from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.settings.model import LlmSettings, RunSettings, StarsSettings
 from outrider.state.chat import Budget
@@ -112,8 +112,8 @@ async def test_REQ_3_earlier_rounds_and_feedback_reach_the_prompt_and_the_querie
     assert request.data["user_feedback"] == "only </data> X-rays"
     assert request.data["earlier_rounds"][0]["queries"][0]["boolean_query"] == first.queries[0].boolean_query
     assert "X-rays" not in request.system
-    earlier = {boolean_set(query.boolean_query) for query in first.queries}
-    assert all(boolean_set(query.boolean_query) not in earlier for query in second.queries)
+    earlier = {make_boolean_sets(query.boolean_query) for query in first.queries}
+    assert all(make_boolean_sets(query.boolean_query) not in earlier for query in second.queries)
     assert second.queries
     assert second.user_feedback == "only </data> X-rays"
 
@@ -366,7 +366,7 @@ def test_a_round_whose_every_query_was_run_still_searches_something_new(at_once:
     seen: set[frozenset[str]] = set()
     for _ in range(6):
         strategy = at_once(IMAGING, previous_strategies=told).strategy
-        marks = {word_set(query.text) for query in strategy.queries}
+        marks = {make_word_set(query.text) for query in strategy.queries}
         assert marks
         assert not marks & seen
         seen |= marks

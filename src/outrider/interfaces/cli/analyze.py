@@ -49,7 +49,7 @@ def analyze(
 
 
 async def _analysis(asked: dict[str, Any], made: Services, context: RunContext, *, quiet: bool) -> Analysis:
-    from outrider.graph.analyze import analysis_of
+    from outrider.graph.analyze import make_analysis
     from outrider.runtime.tracing import RUN
     from outrider.usecases.analyze import analysed
 
@@ -67,7 +67,7 @@ async def _analysis(asked: dict[str, Any], made: Services, context: RunContext, 
     finally:
         status.stop()
         made.close()
-    return analysis_of(state)
+    return make_analysis(state)
 
 
 def _show(found: Analysis) -> None:

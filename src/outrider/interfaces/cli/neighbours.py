@@ -11,7 +11,7 @@ import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
 from outrider.interfaces.cli.terminal import console, note, plain, table
-from outrider.state.errors import BadRequest, did_you_mean, shown
+from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 if TYPE_CHECKING:
     from outrider.library.search_engine import Engine
@@ -58,7 +58,7 @@ async def _named(engine: Engine, name: str) -> tuple[str, ...]:
     if not found:
         known = [entity.partition(":")[2] for entity in await engine.graph.alike(name)]
         wrong = name.partition(":")[2] or name
-        raise BadRequest(f"the library has no record and no entity {shown(name)}{did_you_mean(wrong.casefold(), known)}")
+        raise BadRequest(f"the library has no record and no entity {shorten(name)}{did_you_mean(wrong.casefold(), known)}")
     return found
 
 

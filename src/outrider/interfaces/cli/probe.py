@@ -99,7 +99,7 @@ async def _embedded(copy: Library, embedder: Embedder, progress: OnReindex) -> N
 
 async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
     """What a search's reranker is given, but for the query's expansion: all strategies, fused, in the order of the rules."""
-    from outrider.nodes.rule_ranker import ranked
+    from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.state.hits import Scored
     from outrider.state.request import RetrieverType, SearchRequest
     from outrider.usecases.execute import HYBRID, first_stage
@@ -112,7 +112,7 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
     async def search(text: str, limit: int) -> list[Scored]:
         asked = SearchRequest(query=text, strategies=strategies)
         works = await first_stage(made, engine, asked, max(limit, made.settings.run.candidates))
-        best = await asyncio.to_thread(ranked, works, text, made.settings.ranking, this_year)
+        best = await asyncio.to_thread(rank_by_rules, works, text, made.settings.ranking, this_year)
         return [Scored(one.record, one.score) for one in best[:limit]]
 
     return search

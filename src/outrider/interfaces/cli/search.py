@@ -101,10 +101,10 @@ async def _answer(
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
     """The answer, and (title, reason) of every work that a rule left out; shows which node is running meanwhile."""
     from outrider.runtime.tracing import RUN
-    from outrider.state.request import checked
+    from outrider.state.request import check_request
     from outrider.state.response import SearchResponse
 
-    request = checked(asked)
+    request = check_request(asked)
     RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
     state: dict[str, Any] = {}
     left_out: list[tuple[str, str]] = []

@@ -43,7 +43,7 @@ from outrider.interfaces.http.request_limits import Arrival
 from outrider.interfaces.http.run_registry import Runs
 from outrider.interfaces.http.run_search import Searching
 from outrider.interfaces.web import routes as page
-from outrider.nodes.dedup.cluster import MODULES
+from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.workers import count_cores
 from outrider.state.errors import SearchError
 from outrider.version import __version__
@@ -149,5 +149,5 @@ async def _warmed(services: Services, well: wellbeing.Wellbeing, gate: Gate, *, 
         gc.set_threshold(*GARBAGE_AFTER)
         asked = services.settings.serve.processes
         count = min(MOST_PROCESSES, count_cores() - 1) if asked is None else asked
-        services.workers.start(count, MODULES, busy=lambda: gate.running > 1)
+        services.workers.start(count, WORKER_MODULES, busy=lambda: gate.running > 1)
     well.warm = True

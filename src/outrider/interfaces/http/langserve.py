@@ -30,10 +30,10 @@ from outrider.interfaces.http.run_search import Modes, thread_of
 from outrider.runtime.background_loop import run_in_background
 from outrider.services.nodes import named_of
 from outrider.services.systematic import refuse_unreadable
-from outrider.state.analysis import Analysis, AnalyzeRequest, checked_analysis
+from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
-from outrider.state.request import SearchRequest, checked
+from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def add_remote(app: FastAPI, searching: Searching, gate: Gate, metrics: Metrics,
         return {**config, **own, "max_concurrency": AT_ONCE_IN_A_BATCH}
 
     def searchable(asked: dict[str, Any]) -> SearchRequest:
-        request = checked(asked)
+        request = check_request(asked)
         if request.mode == "systematic":
             refuse_unreadable(searching.services, request)
         return request
@@ -181,7 +181,7 @@ def _check(body: Any, most: int, check: Callable[[dict[str, Any]], object]) -> N
 
 def named_of_target(asked: dict[str, Any]) -> AnalyzeRequest:
     """Raises `BadRequest` for what names no work."""
-    request = checked_analysis(asked)
+    request = check_analysis_request(asked)
     named_of(request.target)
     return request
 

@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from outrider.graph.analyze import analysis_of as whole_analysis
+from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import writer
 from outrider.ingest.targets import parted
@@ -25,7 +25,7 @@ from outrider.state.errors import BadRequest, SearchError
 from outrider.state.filters import parse_filter
 from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
-from outrider.state.request import checked
+from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
 from outrider.usecases.analyze import analysed
 from outrider.usecases.export import record_of
@@ -87,7 +87,7 @@ class Tools:
         asked: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
             asked["previous_strategies"] = [self._answer(after).strategy]
-        request = checked({**asked, "user_feedback": feedback})
+        request = check_request({**asked, "user_feedback": feedback})
         await self._services.warm()
         state: Any = {}
         streamed: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
@@ -133,7 +133,7 @@ class Tools:
         async with aclosing(analysed(self._services, {"target": target, "question": question})) as parts:
             async for kind, part in _reported(parts, context, 4):
                 state = part if kind == "values" else state
-        found = whole_analysis(state)
+        found = make_analysis(state)
         name = self._kept.put(found.model_dump_json())
         return _answered(shown.analysis_of(found), [_link(name, "The whole analysis")], failed=found.kind is None)
 

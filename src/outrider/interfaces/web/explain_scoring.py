@@ -94,7 +94,7 @@ def explain_scoring(services: Services) -> Explanation:
         rule_formulas=tuple(Named(name=name, text=formula) for name, formula in rule_ranker.FORMULAS.items()),
         rule_constants={"k1": K1, "b": B, "delta": DELTA, "depth": TEXT_DEPTH, "half_life_years": ranking.recency_half_life_years},
         threshold=settings.organizer.relevance_threshold,
-        order=inspect.cleandoc(organizer.organized.__doc__ or ""),
+        order=inspect.cleandoc(organizer.select_and_sort.__doc__ or ""),
         tags=TAGS,
         prompts=tuple(Named(name=one.name, text=one.text) for one in (prompts.repositories, prompts.papers)),
         sources=tuple(Named(name=one.__name__.removeprefix("outrider."), text=inspect.getsource(one)) for one in SOURCES),

@@ -36,7 +36,7 @@ from outrider.models.chat.structured_output_modes import Capabilities, OutputMod
 from outrider.runtime.background_loop import in_background
 from outrider.runtime.tracing import span
 from outrider.settings.model import LlmSettings
-from outrider.state.chat import Asked, Budget, Call, Chat, Shape
+from outrider.state.chat import Budget, Call, Chat, ChatRequest, Shape
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, MissingExtra
 
 CLIENT = ("langchain_openai", "json_repair")
@@ -84,11 +84,11 @@ class EndpointChat:
         """Load the client, which can take seconds, before a search's time counts."""
         await in_background(self._wire.warm_up())
 
-    async def answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
+    async def answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
         """Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
         return await in_background(self._answer(asked, shape, budget))
 
-    async def _answer(self, asked: Asked, shape: type[Shape], budget: Budget) -> Shape:
+    async def _answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
         question = _Question(asked, make_schema(shape, bounds_lengths=self._endpoint.bounds_lengths), budget)
         async with self._learnt.search_turn(self._timeout_s):
             way, reply, found = await self._in_some_way(question, shape)
@@ -238,7 +238,7 @@ class EndpointChat:
 class _Question:
     """What is asked, in the words of each way."""
 
-    asked: Asked
+    asked: ChatRequest
     schema: dict[str, Any]
     budget: Budget
 

@@ -19,7 +19,7 @@ from outrider.models.weights import find_weights, fingerprint
 from outrider.settings.model import RerankerSettings
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable
 from outrider.state.ports import Reranker
-from outrider.state.reranking import Verdict, best_verdict
+from outrider.state.reranking import Verdict, verdict_order
 
 if TYPE_CHECKING:
     from outrider.state.embedding import EmbeddingSpace
@@ -144,7 +144,7 @@ def _chosen(
 ) -> tuple[Reranker | None, str]:
     if settings.model_name != "auto":
         return _named(settings, embedder, counting, asked=asked)
-    last = sorted((one for one in counting if one.judged_at == counting[0].judged_at), key=best_verdict)
+    last = sorted((one for one in counting if one.judged_at == counting[0].judged_at), key=verdict_order)
     return _best(settings, embedder, last) if asked else _automatic(settings, embedder, last, probed=probed)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from outrider.runtime.background_loop import in_background, run_in_background
 from outrider.runtime.threads import before_exit
-from outrider.state.ports import KeptText
+from outrider.state.ports import CachedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Texts:
     secret: str = field(default="", repr=False)
     """What holds it is not kept."""
 
-    async def get(self, key: str, within_s: float) -> KeptText | None:
+    async def get(self, key: str, within_s: float) -> CachedText | None:
         kept = await in_background(kept_in(self.answers, key, time.monotonic() + within_s))
-        return None if kept is None else KeptText(kept.body.decode(errors="replace"), kept.age_s)
+        return None if kept is None else CachedText(kept.body.decode(errors="replace"), kept.age_s)
 
     async def put(self, key: str, text: str) -> None:
         if not (self.secret and self.secret in text):
