@@ -21,7 +21,7 @@ STARS = StarsSettings(popular_min=1234)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_each_field_is_part_of_the_prompt_and_of_its_versions(name: str) -> None:
     prompt = QueryPrompt.load(name)
-    text = prompt.text(STARS)
+    text = prompt.format(STARS)
     assert ("## Field" in text) == (name != "general") == (f"prompt:domain_{name}" in prompt.versions)
     assert "1234 or more" in text
     assert "{{" not in text
@@ -39,7 +39,7 @@ def test_who_judges_is_not_told_how_to_plan_and_the_other_way_round(name: str) -
         assert judging.strip() in text
         assert "## Field" in text
         assert planning.strip() not in text
-    plan = QueryPrompt.load(name).text(STARS)
+    plan = QueryPrompt.load(name).format(STARS)
     assert planning.strip() in plan
     assert judging.strip() not in plan
     assert len(judging) < 300, "every call pays for it"
@@ -66,7 +66,7 @@ def test_a_user_s_own_file_is_taken_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "law.md"
     own.write_text("Law: {{query}} cases.", encoding="utf-8")
     prompt = QueryPrompt.load(str(own))
-    assert "Law: {{query}} cases." in prompt.text(STARS)
+    assert "Law: {{query}} cases." in prompt.format(STARS)
     before = prompt.versions["prompt:domain"]
     own.write_text("Law.", encoding="utf-8")
     assert QueryPrompt.load(str(own)).versions["prompt:domain"] != before
@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
 
 
 def test_the_five_examples_are_answers_that_would_be_taken_whole() -> None:
-    examples = re.findall(r"^\{.*\}$", QueryPrompt.load().text(STARS), re.MULTILINE)
+    examples = re.findall(r"^\{.*\}$", QueryPrompt.load().format(STARS), re.MULTILINE)
     drafts = [Draft.model_validate(json.loads(example)) for example in examples]
     assert len(drafts) == 5
     assert {draft.intent_type for draft in drafts} == {"survey", "library", "dataset", "general", "method"}

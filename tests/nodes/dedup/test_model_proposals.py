@@ -270,11 +270,11 @@ RECORDS = st.lists(
 @settings(max_examples=40, deadline=None)
 def test_blocks_are_disjoint_small_and_worth_a_question(records: list[Paper]) -> None:
     found = cluster_candidates(works(records))
-    blocks = make_blocks(found.grey, MAX_BLOCK)
+    blocks = make_blocks(found.ambiguous_pairs, MAX_BLOCK)
     places = [at for block in blocks for at in block]
     assert len(places) == len(set(places))
     assert all(2 <= len(block) <= MAX_BLOCK for block in blocks)
-    assert all(any(pair in found.grey for pair in combinations(block, 2)) for block in blocks)
+    assert all(any(pair in found.ambiguous_pairs for pair in combinations(block, 2)) for block in blocks)
     assert [block for one in make_questions(blocks) for block in one.blocks] == list(map(tuple, blocks))
 
 
@@ -284,7 +284,7 @@ def test_whatever_a_model_answers_the_works_are_a_partition(records: list[Paper]
     """Nothing is lost, nothing stands twice, and no two of a work contradict."""
     found = cluster_candidates(works(records))
     answer = DuplicateGroups(groups=tuple(map(tuple, groups)))
-    pairs = [pair for question in make_questions(make_blocks(found.grey, MAX_BLOCK)) for pair in question.pairs(answer)]
+    pairs = [pair for question in make_questions(make_blocks(found.ambiguous_pairs, MAX_BLOCK)) for pair in question.pairs(answer)]
     held = [one.record for one in found.works]
     once = merge_pairs(found.works, {pair: "why" for pair in pairs if model_may_join(judge(held[pair[0]], held[pair[1]]))}, found.judge)
     assert sorted(one.doc_id for work in once for one in list_records(work)) == sorted(one.doc_id for one in records)

@@ -37,7 +37,7 @@ def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Clus
 def test_what_comes_back_is_what_is_found_here(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
     given_, stands = candidates(many), decided(*log)
     here, found = cluster_candidates(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
-    assert (found.works, found.grey) == (here.works, here.grey)
+    assert (found.works, found.ambiguous_pairs) == (here.works, here.ambiguous_pairs)
     assert there(here.works, stands, fold=fold).works == here.works
 
 
@@ -67,7 +67,7 @@ async def test_a_busy_process_has_it_done_and_an_idle_one_does_it(workers: Count
 async def test_where_the_worker_is_gone_it_is_done_here(workers: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     workers.start(1, WORKER_MODULES, lambda: True)
     await ready(workers)
-    monkeypatch.setattr(module, "answered", pickle.loads)
+    monkeypatch.setattr(module, "cluster_pickled", pickle.loads)
     given_ = candidates(TWICE)
     with pytest.raises(Exception, match="bytes"):  # a mistake of ours is no worker that is gone
         await offload_clustering(workers, given_, NO_DECISIONS)

@@ -185,6 +185,6 @@ async def test_a_call_that_fails_fails_for_all_who_wait_and_ends_with_them() -> 
     assert waiting[1] in (await asyncio.wait(waiting, timeout=0.01))[1]
     for one in waiting:
         one.cancel()
-    await together.stopped()
+    await together.stop()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(asyncio.all_tasks()) == 1
