@@ -370,7 +370,7 @@ class Library:
         return dict(counts)
 
     async def decisions(self) -> tuple[Decision, ...]:
-        """Decisions of users about works, from the first to the last; `Decisions.of` computes which of them apply."""
+        """Decisions of users about works, from the first to the last; `Decisions.from_log` computes which of them apply."""
         return await self._decisions.read()
 
     async def decide(self, *decisions: Decision) -> None:

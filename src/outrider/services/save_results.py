@@ -42,7 +42,7 @@ Counts = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ResultSaver:
-    """The pipeline's `Keeper`."""
+    """The pipeline's `ResultStore`."""
 
     open_library: Callable[[], Awaitable[Library]]
     """Opens the library of the settings, and creates a missing one."""
