@@ -12,15 +12,17 @@ import pytest
 from outrider.graph.pipeline import build
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, RunSettings, Settings
+from outrider.sources.http import client
 from outrider.state.response import SearchResponse
 from support.fake_services import SERVICES, settings, world
-from support.http_server import FAULTS, refusal, serving
+from support.http_server import FAULTS, Answer, Asked, refusal, serving
 
 pytestmark = pytest.mark.slow
 
 
 QUERY = "liver injury by drugs"
-TIMEOUT_S = 2.0
+PATIENT_S = 15.0
+"""Time limit of services that answer; on a busy machine that takes a while."""
 FAILED = {"timeout", "rate_limited", "forbidden", "unauthorized", "unavailable", "malformed", "empty", "partial"}
 
 
@@ -56,12 +58,20 @@ async def test_the_caller_picks_who_is_asked(tmp_path: Path) -> None:
     assert {asked.path.split("/")[1] for asked in server.requests} == {"pubmed", "arxiv"}
 
 
+ENDLESS = {"timeout", "slow drip"}
+"""Faults that take all the time that the service has."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("service", SERVICES)
-async def test_a_service_that_fails_costs_only_its_own_results(tmp_path: Path, service: str, fault: str) -> None:
+async def test_a_service_that_fails_costs_only_its_own_results(
+    tmp_path: Path, service: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
+    own = {service: {"timeout_s": 0.5}} if fault in ENDLESS else {}
     async with serving(world({service: FAULTS[fault]})) as server:
         began = time.monotonic()
-        answer = await answered(made(server.base_url, tmp_path, timeout_s=TIMEOUT_S), distill_enabled=False)
+        answer = await answered(made(server.base_url, tmp_path, own=own, timeout_s=PATIENT_S), distill_enabled=False)
         took_s = time.monotonic() - began
     rows = [row for row in answer.sources if row.source == service]
     assert {row.status for row in rows} <= {
@@ -78,7 +88,7 @@ async def test_a_service_that_fails_costs_only_its_own_results(tmp_path: Path, s
     found = {place.source for hit in answer.hits for place in hit.found_by}
     assert found == set(SERVICES) - {service}
     assert {row.status for row in answer.sources if row.source not in (service, "library")} == {"ok"}
-    assert took_s < 20  # the run's limit; this source's is 2
+    assert took_s < 20  # the run's limit
 
 
 async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> None:
@@ -90,18 +100,22 @@ async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> N
 
 
 async def test_nobody_waits_for_another(tmp_path: Path) -> None:
-    """Each takes three tenths of a second, and eight of them together far from eight times that."""
-    async with serving(world(after_s=0.3)) as server:
-        answer = await answered(made(server.base_url, tmp_path))
-        assert server.most >= 8
-    assert answer.timings_ms["scout"] < 8 * 300
+    """Nobody is answered before all eight are asked."""
+
+    async def together(asked: Asked) -> Answer:
+        while server.most < 8:  # noqa: ASYNC110 - counted by the server
+            await asyncio.sleep(0.01)
+        return world()(asked)
+
+    async with serving(together) as server:
+        answer = await answered(made(server.base_url, tmp_path, timeout_s=PATIENT_S))
     assert all(row.status == "ok" for row in answer.sources if row.source != "library")
 
 
 async def test_searches_share_the_limits_of_services(tmp_path: Path) -> None:
-    """Ten at once, of a service that allows three requests in ten seconds: three were asked, the others say that they were not."""
+    """Ten at once, of a service that allows three requests in ten minutes: three were asked, the others say that they were not."""
     async with serving(world()) as server:
-        asked = made(server.base_url, tmp_path, requests=3.0, per_s=10.0, timeout_s=0.5)
+        asked = made(server.base_url, tmp_path, requests=3.0, per_s=600.0, timeout_s=PATIENT_S)
         services = Services(asked)
         graph = build(services)
         one = {"query": QUERY, "sources": ["crossref"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import SecretStr
@@ -31,10 +32,13 @@ def world(faults: Faults | None = None, after_s: float = 0.0, **others: Callable
     return handler
 
 
-def settings(base_url: str, cache: Path, **common: Any) -> Settings:
-    """The services of that server, with limits that tests do not meet. Nothing is fetched beside what they answer to a search."""
+def settings(base_url: str, cache: Path, own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), **common: Any) -> Settings:
+    """The services of that server, with limits that tests do not meet. Nothing is fetched beside what they answer to a search.
+
+    `common` goes to every service, `own` to the service of that name.
+    """
     given = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
-    sections = {name: _section(name, f"{base_url}/{name}", given) for name in SERVICES}
+    sections = {name: _section(name, f"{base_url}/{name}", {**given, **own.get(name, {})}) for name in SERVICES}
     asked = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
     return Settings(sources=asked, cache=CacheSettings(folder=str(cache), fresh_s=0.0), enrich=EnrichSettings(enabled=False))
 
