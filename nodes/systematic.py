@@ -63,8 +63,8 @@ class Systematic:
             except SearchError as error:
                 how = f"{error}; {run.hits:,} hits came; go on with: outrider systematic --resume {run.folder}"
                 failures.append(Failure(node=NODE, error=type(error).__name__, message=how))
-        assert run.made is not None  # noqa: S101 - a closed run has its manifest
-        made = run.made
+        assert run.manifest is not None  # noqa: S101 - a closed run has its manifest
+        made = run.manifest
         update: Update = {
             "result_set": run.result_set(),
             "sources": tuple(_row(one, made) for one in made.sources),
@@ -75,7 +75,7 @@ class Systematic:
             "total_found": made.unique,
         }
         if state.grey_literature:
-            update["hits"] = await self._grey(run.asked.parsed(), state, failures)
+            update["hits"] = await self._grey(run.parse_tree(), state, failures)
         return {**update, "failures": tuple(failures)}
 
     async def _grey(self, tree: Node, state: PipelineState, failures: list[Failure]) -> tuple[Hit, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 import outrider
 from outrider.systematic_search import manifest
-from outrider.systematic_search.errors import NoSuchRun
+from outrider.systematic_search.ledger import NoSuchRun
 from support.kill_systematic_run import QUERY, SOURCES, services
 
 EVERY = bool(os.environ.get("OUTRIDER_EVERY_PAGE"))

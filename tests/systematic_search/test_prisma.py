@@ -10,9 +10,9 @@ import pytest
 
 import outrider
 from outrider.state.errors import BadRequest
-from outrider.systematic_search.errors import IncompleteRun
+from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.systematic_search.manifest import Manifest
-from outrider.systematic_search.reports import written
+from outrider.systematic_search.prisma_reports import write_reports
 from support.systematic_runs import Shelves, World, exact_services, papers
 
 SVG = "{http://www.w3.org/2000/svg}text"
@@ -31,7 +31,7 @@ def _run(tmp_path: Path, query: str, lost: int = 0) -> Manifest:
 
 def test_the_flow_adds_up_in_every_form(tmp_path: Path) -> None:
     told = _run(tmp_path, "aspirin[ti]")
-    written(told, tmp_path / "report")
+    write_reports(told, tmp_path / "report")
     flow = json.loads((tmp_path / "report" / "prisma-2020.json").read_text(encoding="utf-8"))
     assert flow["identified"] == {"library": 4, "pubmed": 12}
     assert flow["total"] - flow["outside"] - flow["duplicates"] == flow["for_screening"] == 8
@@ -44,10 +44,10 @@ def test_the_flow_adds_up_in_every_form(tmp_path: Path) -> None:
     assert "not complete" not in shown
 
 
-def test_the_log_has_the_sixteen_items_and_the_strategy_as_written(tmp_path: Path) -> None:
+def test_the_log_has_the_sixteen_items_and_the_strategy_as_write_reports(tmp_path: Path) -> None:
     query = 'aspirin[ti] OR "<b>`|bold"[ti]'
     told = _run(tmp_path, query)
-    written(told, tmp_path / "report")
+    write_reports(told, tmp_path / "report")
     log = json.loads((tmp_path / "report" / "prisma-s.json").read_text(encoding="utf-8"))
     assert [name.split(".")[0] for name in log] == [*map(str, range(1, 17)), "proof"]
     assert log["8. Full search strategies"]["as written"] == query
@@ -59,7 +59,7 @@ def test_the_log_has_the_sixteen_items_and_the_strategy_as_written(tmp_path: Pat
 
 def test_an_incomplete_search_says_so_in_every_report(tmp_path: Path) -> None:
     told = _run(tmp_path, "aspirin[ti]", lost=2)
-    for path in written(told, tmp_path / "report"):
+    for path in write_reports(told, tmp_path / "report"):
         text = path.read_text(encoding="utf-8")
         assert "not complete" in text or '"complete": false' in text or "complete: no" in text, path.name
 
@@ -67,4 +67,4 @@ def test_an_incomplete_search_says_so_in_every_report(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadRequest, match="cannot be written"):
-        written(_run(tmp_path, "aspirin[ti]"), tmp_path / "file")
+        write_reports(_run(tmp_path, "aspirin[ti]"), tmp_path / "file")

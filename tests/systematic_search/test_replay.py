@@ -54,7 +54,7 @@ def test_without_the_old_version_it_says_what_it_cannot_know(tmp_path: Path) -> 
     shelves.held, shelves.versions = [*shelves.held[2:], *papers(1, first=100)], {}
     replayed = outrider.replay(tmp_path / "run", services=made)
     assert [(one.change, one.cause) for one in replayed.differences] == [("lost", "record removed"), ("gained", "record added or changed")]
-    assert "is not kept any more" in replayed.remarks[0]
+    assert "of the library is gone" in replayed.remarks[0]
 
 
 def test_a_service_that_moved_is_named(tmp_path: Path) -> None:

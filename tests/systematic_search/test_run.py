@@ -10,7 +10,9 @@ import pytest
 import outrider
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.systematic_search import manifest
-from outrider.systematic_search.errors import IncompleteRun, OtherRun, RunBusy, Tampered
+from outrider.systematic_search.ledger import RunBusy, Tampered
+from outrider.systematic_search.ledger_reader import IncompleteRun
+from outrider.systematic_search.run import OtherRun
 from support.systematic_runs import Shelves, World, exact_services, papers
 
 QUERY = "aspirin[ti]"
@@ -155,10 +157,10 @@ def test_what_cannot_be_gone_on_with_says_why(tmp_path: Path) -> None:
     with outrider.systematic(QUERY, services=made, folder=tmp_path / "run") as hits:
         next(hits)
     shelves.tokenizer = "test words 2"
-    with pytest.raises(OtherRun, match=r"cut words by test words 1.*test words 2"):
+    with pytest.raises(OtherRun, match=r"split words by test words 1.*test words 2"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
     shelves.held, shelves.versions = papers(3), {}
-    with pytest.raises(OtherRun, match="cannot be had"):
+    with pytest.raises(OtherRun, match="is not available"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import outrider
 from outrider.ingest.export import writer
 from outrider.services.systematic import FORMATS
-from outrider.systematic_search.ledger import GENESIS, linked
-from outrider.systematic_search.verify import Fault, exported
+from outrider.systematic_search.ledger import GENESIS, chain_line
+from outrider.systematic_search.ledger_reader import export_hits
+from outrider.systematic_search.verify import Fault
 from support.systematic_runs import Shelves, World, exact_services, papers
 
 
@@ -28,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
     for suffix, form in FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
-            exported(folder / "run" / "ledger.jsonl", writer(form, stream))
+            export_hits(folder / "run" / "ledger.jsonl", writer(form, stream))
     return folder / "run"
 
 
@@ -106,19 +107,19 @@ def test_a_whole_ledger_made_anew_is_found_by_the_manifest(run: Path) -> None:
         said.pop("chain")
         if "part 4" in line.decode():
             continue
-        raw, chain = linked(said, chain)
+        raw, chain = chain_line(said, chain)
         anew.append(raw)
     faults = _faults(run, "ledger.jsonl", b"".join(anew))
     assert {"hits_chain", "total", "ledger.sha256", "sources[0].hits"} <= {fault.place for fault in faults}
 
 
 def test_a_manifest_that_was_sealed_anew_is_found_by_its_signature(run: Path) -> None:
-    from outrider.systematic_search.manifest import provenance, read, seal_of
+    from outrider.systematic_search.manifest import compute_provenance, compute_seal, read
 
     told = read(run / "manifest.json")
     told = told.model_copy(update={"times": told.times.model_copy(update={"finished_at": "2020-01-01T00:00:00+00:00"})})
-    told = told.model_copy(update={"provenance_hash": provenance(told)})
-    told = told.model_copy(update={"seal": seal_of(told)})
+    told = told.model_copy(update={"provenance_hash": compute_provenance(told)})
+    told = told.model_copy(update={"seal": compute_seal(told)})
     assert [fault.place for fault in _faults(run, "manifest.json", told.text().encode())] == ["signature"]
     unsigned = told.model_copy(update={"signature": None})
     assert [fault.place for fault in _faults(run, "manifest.json", unsigned.text().encode())] == ["signature"]

@@ -36,20 +36,19 @@ from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource
 from outrider.systematic_search import audit_log as audit
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search.audit_log import AuditLog, FileAudit
-from outrider.systematic_search.errors import NoSuchRun
-from outrider.systematic_search.replay import Replayed, compared, kept
-from outrider.systematic_search.run import OpenLibrary, Parts, Run
-from outrider.systematic_search.services.client import Asker
-from outrider.systematic_search.services.crossref import CrossrefWorld
-from outrider.systematic_search.services.github import GithubWorld
-from outrider.systematic_search.services.not_reproducible import REFUSED, UNSAID, Refused
-from outrider.systematic_search.services.openalex import OpenalexWorld
-from outrider.systematic_search.services.pubmed import PubmedWorld
-from outrider.systematic_search.services.semantic_scholar import SemanticScholarWorld
-from outrider.systematic_search.sessions import moment
-from outrider.systematic_search.signing import public_key, signer
-from outrider.systematic_search.verify import Verdict, verified
+from outrider.systematic_search.audit_log import AuditLog, FileAudit, format_time
+from outrider.systematic_search.ledger import NoSuchRun
+from outrider.systematic_search.replay import Replayed, compare_runs, open_version
+from outrider.systematic_search.run import OpenLibrary, Run, RunDependencies
+from outrider.systematic_search.services.client import ServiceClient
+from outrider.systematic_search.services.crossref import CrossrefSource
+from outrider.systematic_search.services.github import GithubSource
+from outrider.systematic_search.services.openalex import OpenalexSource
+from outrider.systematic_search.services.pubmed import PubmedSource
+from outrider.systematic_search.services.semantic_scholar import SemanticScholarSource
+from outrider.systematic_search.services.translate import REFUSED, UNSUPPORTED, RefusedSource
+from outrider.systematic_search.signing import load_public_key, signer
+from outrider.systematic_search.verify import Verdict, verify_run
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -74,18 +73,18 @@ def world_sources(settings: Settings, say: Callable[[str], None] = log.warning) 
         return {}
     caller = Caller(contact=asked.contact, fresh_s=0.0)
 
-    def asker(service: Service) -> Asker:
-        return Asker(caller, replace(service, timeout_s=max(LEAST_TIMEOUT_S, service.timeout_s)), say)
+    def client(service: Service) -> ServiceClient:
+        return ServiceClient(caller, replace(service, timeout_s=max(LEAST_TIMEOUT_S, service.timeout_s)), say)
 
     made: tuple[tuple[bool, Callable[[], WorldSource]], ...] = (
-        (asked.pubmed.enabled, lambda: PubmedWorld(asker(Pubmed.of(asked.pubmed, caller).service))),
-        (asked.openalex.enabled, lambda: OpenalexWorld(asker(Openalex.of(asked.openalex, caller).service))),
-        (asked.semantic_scholar.enabled, lambda: SemanticScholarWorld(asker(SemanticScholar.of(asked.semantic_scholar, caller).service))),
-        (asked.crossref.enabled, lambda: CrossrefWorld(asker(Crossref.of(asked.crossref, caller).service))),
-        (asked.github.enabled, lambda: GithubWorld(asker(Github.of(asked.github, caller).service))),
+        (asked.pubmed.enabled, lambda: PubmedSource(client(Pubmed.of(asked.pubmed, caller).service))),
+        (asked.openalex.enabled, lambda: OpenalexSource(client(Openalex.of(asked.openalex, caller).service))),
+        (asked.semantic_scholar.enabled, lambda: SemanticScholarSource(client(SemanticScholar.of(asked.semantic_scholar, caller).service))),
+        (asked.crossref.enabled, lambda: CrossrefSource(client(Crossref.of(asked.crossref, caller).service))),
+        (asked.github.enabled, lambda: GithubSource(client(Github.of(asked.github, caller).service))),
     )
     sources: list[WorldSource] = [make() for enabled, make in made if enabled]
-    refusing = [Refused(name) for name in (*REFUSED, *UNSAID) if getattr(asked, name).enabled]
+    refusing = [RefusedSource(name) for name in (*REFUSED, *UNSUPPORTED) if getattr(asked, name).enabled]
     return {source.name: source for source in (*sources, *refusing)}
 
 
@@ -133,8 +132,8 @@ async def begun(
     asked = dict(query) if isinstance(query, Mapping) else query
     parsed = parse(asked, syntax)
     parts = parts_of(services, say)
-    names = sources_asked(sources, parts.world)
-    return await Run.begun(_place(services, folder), asked, parsed, names, parts, services.settings.systematic.page)
+    names = sources_asked(sources, parts.remote_sources)
+    return await Run.start(_place(services, folder), asked, parsed, names, parts, services.settings.systematic.page)
 
 
 def systematic_of(services: Services) -> Systematic:
@@ -158,7 +157,7 @@ def refuse_unreadable(services: Services, request: SearchRequest) -> None:
 
 async def resumed(services: Services, run: str | Path, say: Say = log.warning) -> Run:
     """A run that broke off, behind its last whole page."""
-    return await Run.resumed(folder_of(services, run), parts_of(services, say))
+    return await Run.resume(folder_of(services, run), parts_of(services, say))
 
 
 async def replayed(
@@ -174,20 +173,20 @@ async def replayed(
     opened = partial(parts.library, told.asked.snapshot) if pinned and told.asked.snapshot else partial(parts.library, None)
     parsed = parse(told.asked.query, told.asked.syntax)
     again = replace(parts, library=lambda _: opened())
-    made = await Run.begun(_place(services, None), told.asked.query, parsed, told.asked.names, again, told.asked.page)
+    made = await Run.start(_place(services, None), told.asked.query, parsed, told.asked.names, again, told.asked.page)
     async with aclosing(made), aclosing(made.pages()) as pages:
         async for page in pages:
             if on_page:
                 on_page(page.source, made.hits)
-    assert made.made is not None  # noqa: S101 - it came to its end
-    then, now = [await kept(parts.library, one.asked.snapshot) for one in (told, made.made)]
+    assert made.manifest is not None  # noqa: S101 - it came to its end
+    then, now = [await open_version(parts.library, one.asked.snapshot) for one in (told, made.manifest)]
     try:
-        found = await compared((told, folder / ledger.NAME), (made.made, made.ledger.path), then, now)
+        found = await compare_runs((told, folder / ledger.NAME), (made.manifest, made.ledger.path), then, now)
     finally:
         for library in (then, now):
             if library is not None:
                 library.close()
-    said = {"event": "replayed", "at": moment(services.clock()), "run": str(folder), "again": str(made.folder)}
+    said = {"event": "replayed", "at": format_time(services.clock()), "run": str(folder), "again": str(made.folder)}
     await asyncio.to_thread(parts.audit.append, {**said, "differences": len(found.differences), "provenance_hash": found.provenance_hash})
     return found
 
@@ -203,11 +202,11 @@ def format_of(path: Path) -> str:
 
 
 def checked(path: Path, result: Path | None, key: Path | None) -> Verdict:
-    """As `verify.verified`, by the writers of this version; `path` may also be a run's folder."""
+    """As `verify.verify_run`, by the writers of this version; `path` may also be a run's folder."""
     path = path / manifest.NAME if path.is_dir() else path
     form = FORMATS.get(result.suffix.lower()) if result is not None else None
     export = partial(writer, form) if form and result is not None and result.name not in (ledger.NAME, audit.NAME) else None
-    return verified(path, result, public_key(key) if key else "", export)
+    return verify_run(path, result, load_public_key(key) if key else "", export)
 
 
 def sources_asked(sources: Sequence[str] | None, world: Mapping[str, WorldSource]) -> tuple[str, ...]:
@@ -220,11 +219,11 @@ def sources_asked(sources: Sequence[str] | None, world: Mapping[str, WorldSource
     return tuple(dict.fromkeys(sources or (LIBRARY,)))
 
 
-def parts_of(services: Services, say: Say = log.warning) -> Parts:
+def parts_of(services: Services, say: Say = log.warning) -> RunDependencies:
     said = services.settings.systematic
     sign = signer(Path(said.signing_key).expanduser()) if said.signing_key else None
     pin = services.pin or _pinning(services)
-    return Parts(pin, world_of(services, say), audit_of(services), __version__, services.clock, sign, said.identity_most)
+    return RunDependencies(pin, world_of(services, say), audit_of(services), __version__, services.clock, sign, said.identity_most)
 
 
 def audit_of(services: Services) -> AuditLog:

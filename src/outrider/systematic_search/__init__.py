@@ -1,1 +1,4 @@
-"""Exact runs of a Boolean query: ledger, manifest, replay, verification, PRISMA."""
+"""Exact runs of Boolean queries: the ledger of hits, the manifest, the audit log, replay, verification and PRISMA reports.
+
+The package knows the library and the services only as the Protocols of `state/systematic.py`.
+"""

@@ -1,7 +1,7 @@
-"""The audit log: what was run, gone on with, finished, replayed and checked, when; appended to, never rewritten.
+"""The audit log: when runs began, resumed, finished, were replayed; appended to, never rewritten.
 
-`AuditLog` is the port: another service is anything with `append`. The file is JSON lines, chained as `chain` says; it shows that no entry
-was changed or taken out of its middle. That entries were cut off its end shows only where its last chain is known from elsewhere.
+`AuditLog` is the port: any object with `append` will do. The file holds JSON lines, chained as in the ledger, so a changed entry and an
+entry removed from the middle are found. Entries cut off the end are found only by comparing with a chain that was noted elsewhere.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from outrider.systematic_search.errors import RunBusy, Tampered
-from outrider.systematic_search.ledger import GENESIS, LedgerUnwritable, follows, linked
+from outrider.systematic_search.ledger import GENESIS, LedgerUnwritable, RunBusy, Tampered, chain_line, check_line
 
 NAME = "audit.jsonl"
 WAIT_S = 30.0
-"""For another process that writes an entry."""
+"""How long to wait for another process that writes an entry."""
 
 
 class AuditLog(Protocol):
-    """Raises `SearchError` where an entry could not be kept: a run that nobody logs is not begun."""
+    """Raises `SearchError` if an entry cannot be written: no run begins without its entry."""
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Blocking. `entry` is JSON, with `event` and `at`."""
@@ -30,52 +30,44 @@ class AuditLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileAudit:
-    """A file of its own, shared by all runs of a folder."""
+    """A file that all runs of a folder share."""
 
     path: Path
 
     def append(self, entry: Mapping[str, Any]) -> None:
+        """`Tampered` if the file was changed: then nothing is appended. `RunBusy`, `LedgerUnwritable`."""
         from filelock import FileLock, Timeout
 
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_suffix(".lock"), timeout=WAIT_S), self.path.open("a+b") as stream:
                 stream.seek(0)
-                whole = _whole(stream.read())
+                raw = stream.read()
+                whole = raw[: raw.rfind(b"\n") + 1]  # a process that was killed may leave part of a line, which never was an entry
                 stream.truncate(len(whole))
-                raw, _ = linked(entry, _last_chain(whole, self.path))
-                stream.write(raw)
+                line, _ = chain_line(entry, self._check(whole))
+                stream.write(line)
                 stream.flush()
                 os.fsync(stream.fileno())
         except Timeout as error:
-            raise RunBusy(f"the audit log {self.path} is held by another process; try again") from error
+            raise RunBusy(f"another process holds the audit log {self.path}; try again") from error
         except OSError as error:
             raise LedgerUnwritable(f"the audit log {self.path} cannot be written: {error.strerror or error}") from error
 
-
-def _whole(raw: bytes) -> bytes:
-    """Without what a process that died in the middle of a line left: it never was an entry."""
-    return raw[: raw.rfind(b"\n") + 1]
-
-
-def _last_chain(raw: bytes, path: Path) -> str:
-    """`Tampered` for a log that does not hold: nothing is appended to it."""
-    chain = GENESIS
-    for number, line in enumerate(raw.splitlines(keepends=True), 1):
-        after = follows(line, chain)
-        if after is None:
-            raise Tampered(
-                f"{path}, line {number:,}: is not the entry that was written there; keep the file as it is, and name another with "
-                "systematic.audit_log"
-            )
-        chain = after
-    return chain
+    def _check(self, raw: bytes) -> str:
+        """The chain of the last entry, after checking every entry."""
+        chain = GENESIS
+        for number, line in enumerate(raw.splitlines(keepends=True), 1):
+            after = check_line(line, chain)
+            if after is None:
+                raise Tampered(
+                    f"{self.path}, line {number:,}: is not the entry that was written there; keep the file as it is, and set "
+                    "systematic.audit_log to another file"
+                )
+            chain = after
+        return chain
 
 
-def entries(path: Path) -> list[dict[str, Any]]:
-    """Every entry, checked; `Tampered` names the first line that does not hold."""
-    import json
-
-    raw = path.read_bytes()
-    _last_chain(raw, path)
-    return [json.loads(line) for line in raw.splitlines()]
+def format_time(seconds: float) -> str:
+    """Seconds since the epoch as a UTC time in ISO 8601, as audit logs and manifests write it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Which hits of several sources say of a work what an earlier hit said: counted, named, and never taken out of the ledger."""
+"""Duplicates among the hits of several sources: counted and named, never removed from the ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.state.records import RECORD, Record
-from outrider.systematic_search.ledger import lines
+from outrider.systematic_search.ledger import read_lines
 
 BY_IDENTITY = "all that the records say (identifiers, titles, authors, years, pages)"
 BY_IDENTIFIERS = "identifiers alone, for there are too many hits to compare all that they say: PMID, or DOI and the same title"
@@ -21,51 +21,52 @@ class Duplicate:
     why: str
 
 
-def found(path: Path, most: int) -> tuple[list[Duplicate], str]:
-    """In the order of the hits, and by what they were recognised. Up to `most` hits by identity, else by identifiers; a few KB each."""
-    total = sum(1 for line in lines(path) if line.kind == "hit")
-    if total <= most:
-        return _by_identity(path), BY_IDENTITY
-    return _by_identifiers(path), BY_IDENTIFIERS
+def find_duplicates(path: Path, identity_most: int) -> tuple[list[Duplicate], str]:
+    """The duplicates of a ledger in the order of the hits, and the method: all fields of up to `identity_most` hits, else identifiers.
+
+    Memory: a few KB a hit.
+    """
+    total = sum(1 for line in read_lines(path) if line.kind == "hit")
+    return (_compare_keys(path), BY_IDENTITY) if total <= identity_most else (_compare_identifiers(path), BY_IDENTIFIERS)
 
 
-def records(path: Path) -> Iterator[tuple[int, Record]]:
-    for line in lines(path):
+def _read_records(path: Path) -> Iterator[tuple[int, Record]]:
+    for line in read_lines(path):
         if line.kind == "hit":
-            yield line.said["hit"], RECORD.validate_python(line.said["record"])
+            yield line.fields["hit"], RECORD.validate_python(line.fields["record"])
 
 
-def _by_identity(path: Path) -> list[Duplicate]:
+def _compare_keys(path: Path) -> list[Duplicate]:
     from outrider.linkage.keys import make_keys
     from outrider.linkage.resolve import resolve_keys
 
     numbers, keys = [], []
-    for number, record in records(path):
+    for number, record in _read_records(path):
         numbers.append(number)
         keys.append(make_keys(record))
     resolution = resolve_keys(keys)
-    told = []
-    for places, reasons in zip(resolution.groups, resolution.reasons, strict=True):
+    duplicates = []
+    for members, reasons in zip(resolution.groups, resolution.reasons, strict=True):
         why = reasons[0] if reasons else ""
-        told += [Duplicate(numbers[at], numbers[places[0]], why) for at in places[1:]]
-    return sorted(told, key=lambda one: one.hit)
+        duplicates += [Duplicate(numbers[member], numbers[members[0]], why) for member in members[1:]]
+    return sorted(duplicates, key=lambda duplicate: duplicate.hit)
 
 
-def _by_identifiers(path: Path) -> list[Duplicate]:
+def _compare_identifiers(path: Path) -> list[Duplicate]:
     first: dict[tuple[str, ...], int] = {}
-    told = []
-    for number, record in records(path):
-        keys = list(_keys(record))
-        known = sorted((first[key], key[0]) for key in keys if key in first)
-        if known:
-            told.append(Duplicate(number, known[0][0], f"same {known[0][1]}"))
+    duplicates = []
+    for number, record in _read_records(path):
+        keys = list(_identifier_keys(record))
+        matches = sorted((first[key], key[0]) for key in keys if key in first)
+        if matches:
+            duplicates.append(Duplicate(number, matches[0][0], f"same {matches[0][1]}"))
         for key in keys:
-            first.setdefault(key, known[0][0] if known else number)
-    return told
+            first.setdefault(key, matches[0][0] if matches else number)
+    return duplicates
 
 
-def _keys(record: Record) -> Iterator[tuple[str, ...]]:
-    """Supplements share the DOI of their issue, so that a DOI alone does not make two records one."""
+def _identifier_keys(record: Record) -> Iterator[tuple[str, ...]]:
+    """A DOI counts together with the title: supplements share the DOI of their issue."""
     from outrider.linkage.identifiers import normal_doi, normal_pmid
     from outrider.linkage.titles import normal_title
 

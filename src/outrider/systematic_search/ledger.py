@@ -1,15 +1,13 @@
-"""Lines that each carry a hash over themselves and all before them: none can be changed, left out or moved without being seen.
+"""The ledger of a systematic run: chained JSON lines, on disk before a caller sees a page.
 
-A line is one JSON object whose last member is `chain`: sha256 (hex) over the chain of the line before, a line feed, and the bytes of
-the object without that member. The first line follows on `GENESIS`. What was changed is found by the bytes themselves, so that two
-ways to write the same JSON are told apart.
+Lines, in this order: `asked` (see `manifest.RunRequest`); then for each source its hits, one a line, with a `page` line after the hits of
+a page and an `end` line after the last page; then `duplicate` lines; at the very end `done`. A page counts from its `page` line on: what a
+killed process left behind it is cut off when the run is resumed. No line holds a time, so an interrupted run leaves the same bytes as an
+uninterrupted one.
 
-The ledger of a run: JSON lines, chained, written page by page and synced to the disk before anyone sees the page.
-
-Lines, in this order: `asked` (see `Asked`), then for each source its hits, each on a line, a `page` line behind those of a page, and an
-`end` line behind its last; then `duplicate` lines; at the very end `done`. A page counts from its `page` line on: what a process
-that died left behind is taken off when the run goes on. No line holds a time, so that a run that was interrupted leaves the same bytes
-as one that was not.
+Each line is one JSON object whose last member is `chain`: sha256 (hex) over the chain of the line before, a line feed, and the bytes of the
+object without that member. The first line follows `GENESIS`. The chain covers the bytes as written, so another spelling of the same JSON is
+a change, too. No line can be changed, removed or moved unnoticed.
 """
 
 from __future__ import annotations
@@ -21,125 +19,133 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from outrider.state.errors import BadRequest, SearchError
 from outrider.state.records import BaseRecord
 from outrider.state.systematic import Matched
-from outrider.systematic_search.errors import NoSuchRun, RunBusy, Tampered
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
-
-GENESIS = "0" * 64
-_TAIL = re.compile(rb',"chain":"([0-9a-f]{64})"\}\n\Z')
-
-
-def canonical(said: object) -> bytes:
-    """One way to write a value as JSON: keys sorted, no blanks, UTF-8."""
-    return json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def linked(said: Mapping[str, Any], before: str) -> tuple[bytes, str]:
-    """The line of an object behind `before`, with its line feed, and its own chain."""
-    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-    chain = _hashed(before, body)
-    return body[:-1] + b',"chain":"' + chain.encode() + b'"}\n', chain
-
-
-def follows(line: bytes, before: str) -> str | None:
-    """The chain of a whole line, where it is right; None where the line is not what was written behind `before`."""
-    found = _TAIL.search(line)
-    if found is None:
-        return None
-    chain = found.group(1).decode()
-    return chain if _hashed(before, line[: found.start()] + b"}") == chain else None
-
-
-def _hashed(before: str, body: bytes) -> str:
-    made = hashlib.sha256(before.encode())
-    made.update(b"\n")
-    made.update(body)
-    return made.hexdigest()
-
-
-def next_hit(before: str, doc_id: str, content: str) -> str:
-    """The ordered chain over hits: sha256 over the chain before, the id and the hash of what the record says, a line each."""
-    return hashlib.sha256(f"{before}\n{doc_id}\n{content}".encode()).hexdigest()
-
-
 NAME = "ledger.jsonl"
+GENESIS = "0" * 64
 COMMITS = ("asked", "page", "end", "done")
-"""Lines up to which a ledger is whole."""
+"""Kinds of lines that complete the lines before them."""
 LONGEST_LINE = 512 * 2**20
-"""Bytes; a record is bounded where it is ingested."""
+"""Bytes; the size of a record is limited where it is ingested."""
+_CHAIN_MEMBER = re.compile(rb',"chain":"([0-9a-f]{64})"\}\n\Z')
+
+
+class NoSuchRun(BadRequest):
+    """There is no run at the given place, or what is there is not a run."""
+
+
+class RunBusy(SearchError):
+    """Another process writes to the run."""
+
+    exit_code = 3
+
+
+class Tampered(SearchError):
+    """A file of a run was changed; the message names the place."""
+
+    exit_code = 3
 
 
 class LedgerUnwritable(SearchError):
-    """The disk is full, or the folder may not be written."""
+    """The disk is full, or the folder is not writable."""
 
 
 class Line(NamedTuple):
     number: int
     """From 1."""
     kind: str
-    said: dict[str, Any]
+    fields: dict[str, Any]
     chain: str
     end: int
-    """The offset behind it, in bytes."""
+    """Offset in bytes of the first byte after the line."""
 
 
-def hit_line(number: int, source: str, hit: Matched) -> dict[str, Any]:
-    """What is kept of a hit: the whole record, and the hash of all that it says."""
-    said = hit.record.model_dump(mode="json", exclude_defaults=True)
-    content = hashlib.sha256(_content(said)).hexdigest()
+def chain_line(fields: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
+    """The line, with its line feed, that follows the chain `previous`; and its own chain."""
+    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    chain = _next_chain(previous, body)
+    return body[:-1] + b',"chain":"' + chain.encode() + b'"}\n', chain
+
+
+def check_line(line: bytes, previous: str) -> str | None:
+    """The chain of a whole line; None if the line is not the one that was written after `previous`."""
+    member = _CHAIN_MEMBER.search(line)
+    if member is None:
+        return None
+    chain = member.group(1).decode()
+    return chain if _next_chain(previous, line[: member.start()] + b"}") == chain else None
+
+
+def _next_chain(previous: str, body: bytes) -> str:
+    """Hashed in parts: a line may have megabytes."""
+    chain = hashlib.sha256(previous.encode())
+    chain.update(b"\n")
+    chain.update(body)
+    return chain.hexdigest()
+
+
+def next_hit(previous: str, doc_id: str, content: str) -> str:
+    """The chain over hits in their order: sha256 over the chain before, the id and the content hash, one a line."""
+    return hashlib.sha256(f"{previous}\n{doc_id}\n{content}".encode()).hexdigest()
+
+
+def compute_digest(value: object) -> str:
+    """Sha-256 (hex) of a value as canonical JSON: keys sorted, no blanks, UTF-8."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def make_hit_line(number: int, source: str, hit: Matched) -> dict[str, Any]:
+    """The fields of a hit's line: the whole record, and the hash of its content."""
+    record = hit.record.model_dump(mode="json", exclude_defaults=True)
+    # the same hash as `BaseRecord.content_hash`, without dumping the record twice
+    content = {name: value for name, value in record.items() if name not in BaseRecord.NOT_CONTENT}
     return {
         "hit": number,
         "source": source,
         "doc_id": hit.record.doc_id,
         "proof": hit.proof,
-        "content": content,
-        "record": {"kind": hit.record.kind, **said},
+        "content": hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest(),
+        "record": {"kind": hit.record.kind, **record},
     }
 
 
-def _content(said: Mapping[str, Any]) -> bytes:
-    """As `BaseRecord.content_hash`, without saying it all twice."""
-    told = {name: value for name, value in said.items() if name not in BaseRecord.NOT_CONTENT}
-    return json.dumps(told, sort_keys=True, ensure_ascii=False).encode()
-
-
-def lines(path: Path) -> Iterator[Line]:
-    """Every line, checked against the chain; `Tampered` at the first that is not what was written. The last may be unfinished."""
+def read_lines(path: Path) -> Iterator[Line]:
+    """Every line, checked against the chain. `Tampered` at the first that was changed or is unfinished; `NoSuchRun` without a file."""
     chain, offset = GENESIS, 0
-    with _opened(path) as stream:
+    with _open_ledger(path) as stream:
         for number, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
             offset += len(raw)
-            after = follows(raw, chain)
+            after = check_line(raw, chain)
             if after is None:
-                raise Tampered(_odd(path, number, raw))
+                raise Tampered(_describe_broken_line(path, number, raw))
             chain = after
-            said = json.loads(raw)
-            yield Line(number, next(iter(said)), said, chain, offset)
+            fields = json.loads(raw)
+            yield Line(number, next(iter(fields)), fields, chain, offset)
 
 
-def _odd(path: Path, number: int, raw: bytes) -> str:
-    what = "is not the line that was written there" if raw.endswith(b"\n") else "is cut off"
-    return f"{path.name}, line {number:,}: {what}, or a line before it is missing{_said_in(raw)}"
-
-
-def _said_in(raw: bytes) -> str:
-    """Which hit it is, as far as it still says so."""
+def _describe_broken_line(path: Path, number: int, raw: bytes) -> str:
+    problem = "is not the line that was written there" if raw.endswith(b"\n") else "is cut off"
     try:
-        said = json.loads(raw)
-        return f" (hit {said['hit']:,}, {said['doc_id']!r})"
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
+        fields = json.loads(raw)
+        hit = f" (hit {fields['hit']:,}, {fields['doc_id']!r})"
+    except (ValueError, KeyError, TypeError, RecursionError):  # too damaged to name its hit
+        hit = ""
+    return f"{path.name}, line {number:,}: {problem}, or a line before it is missing{hit}"
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_ledger(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
@@ -147,129 +153,125 @@ def _opened(path: Path) -> BinaryIO:
 
 
 @dataclass(slots=True)
-class Standing:
-    """What a ledger holds up to its last whole page."""
+class LedgerState:
+    """The content of a ledger up to its last whole page."""
 
-    asked: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] = field(default_factory=dict)
     hits: int = 0
     chain: str = GENESIS
     size: int = 0
-    """Bytes up to there."""
+    """Bytes up to the last whole page."""
     lines: int = 0
     pages: int = 0
-    at_source: str = ""
-    """The source of the last page."""
+    source: str = ""
+    """The source that is being read: that of the last page."""
     cursor: str = ""
-    """Of that source's last page."""
-    of_source: int = 0
-    """Its hits up to there."""
-    harvest: dict[str, Any] | None = None
-    ended: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Sources that were read to their end, with what their line says."""
+    """The cursor of that source's last page."""
+    source_hits: int = 0
+    """Hits of that source."""
+    fetch_state: dict[str, Any] | None = None
+    finished: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Sources that were read to their end, with the fields of their `end` lines."""
     done: bool = False
 
-    def take(self, line: Line) -> None:
-        """A line that commits what stands before it."""
-        said = line.said
+    def apply(self, line: Line) -> None:
+        """Advance to a line of one of the kinds in `COMMITS`."""
+        fields = line.fields
         self.chain, self.size, self.lines = line.chain, line.end, line.number
         if line.kind == "asked":
-            self.asked = said["asked"]
+            self.request = fields["asked"]
         elif line.kind == "page":
-            self.at_source, self.cursor, self.harvest = said["source"], said["cursor"], said.get("harvest")
-            self.hits, self.pages, self.of_source = said["total"], said["page"], said["of_source"]
+            self.source, self.cursor, self.fetch_state = fields["source"], fields["cursor"], fields.get("harvest")
+            self.hits, self.pages, self.source_hits = fields["total"], fields["page"], fields["of_source"]
         elif line.kind == "end":
-            self.ended[said["end"]] = said
-            self.at_source, self.cursor, self.of_source, self.harvest = "", "", 0, None
+            self.finished[fields["end"]] = fields
+            self.source, self.cursor, self.source_hits, self.fetch_state = "", "", 0, None
         elif line.kind == "done":
             self.done = True
 
 
-def standing(path: Path) -> Standing:
-    """Read to the last line that holds; what is unfinished behind the last whole page is no error. `NoSuchRun` where nothing is whole."""
-    found = Standing()
+def read_state(path: Path) -> LedgerState:
+    """The state at the last whole page; unfinished lines after it are ignored. `NoSuchRun` if no line is whole."""
+    state = LedgerState()
     try:
-        for line in lines(path):
+        for line in read_lines(path):
             if line.kind in COMMITS:
-                if line.kind == "end" and line.said.get("broke_off"):
-                    break  # a source that failed is asked again from its last page on
-                found.take(line)
+                if line.kind == "end" and line.fields.get("broke_off"):
+                    break  # a source that failed is read again from its last page on
+                state.apply(line)
     except Tampered:
-        if not _only_the_end_is_torn(path, found.size):
-            raise
-    if not found.asked:
+        # a killed process tears only the line that it was writing: no whole page follows
+        with _open_ledger(path) as stream:
+            stream.seek(state.size)
+            whole = (raw for raw in stream if raw.endswith(b"\n"))
+            if any(raw.startswith(b'{"%s":' % kind.encode()) for raw in whole for kind in COMMITS):
+                raise
+    if not state.request:
         raise NoSuchRun(f"{path} holds no run that began")
-    return found
-
-
-def _only_the_end_is_torn(path: Path, size: int) -> bool:
-    """Whether no whole page follows: a process that died leaves no line behind the one that it was writing."""
-    with _opened(path) as stream:
-        stream.seek(size)
-        whole = (raw for raw in stream if raw.endswith(b"\n"))
-        return not any(raw.startswith(b'{"%s":' % kind.encode()) for raw in whole for kind in COMMITS)
+    return state
 
 
 class Ledger:
-    """Appends to a ledger; only one process at a time. Blocking: call it in a thread."""
+    """Appends to a ledger; a lock admits one process at a time. Blocking: call it in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self._folder = folder
         self._lock: FileLock | None = None
         self._stream: BinaryIO | None = None
-        self.at = Standing()
+        self.state = LedgerState()
 
-    def begin(self, asked: Mapping[str, Any]) -> None:
-        """A new one, with its first line."""
-        self._locked()
+    def begin(self, request: Mapping[str, Any]) -> None:
+        """Create the ledger and write its first line. `BadRequest` if the folder holds a run."""
+        self._acquire_lock()
         if self.path.exists():
-            raise BadRequest(f"{self._folder} holds a run already; go on with it, or choose another folder")
+            raise BadRequest(f"{self._folder} holds a run already; resume it, or choose another folder")
         self._open("xb")
-        self._write([{"asked": asked}])
+        self._write([{"asked": request}])
 
-    def go_on(self) -> Standing:
-        """The one that is there, cut back to its last whole page."""
-        self._locked()
-        self.at = standing(self.path)
+    def resume(self) -> LedgerState:
+        """Open the ledger that is there, and cut it back to its last whole page."""
+        self._acquire_lock()
+        self.state = read_state(self.path)
         self._open("r+b")
         if self._stream:
-            self._stream.truncate(self.at.size)
-            self._stream.seek(self.at.size)
-        return self.at
+            self._stream.truncate(self.state.size)
+            self._stream.seek(self.state.size)
+        return self.state
 
-    def page(self, source: str, hits: Sequence[Matched], cursor: str, harvest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-        """The lines of a page's hits; they are on the disk when it returns."""
-        first = self.at.hits + 1
-        made = [hit_line(number, source, hit) for number, hit in enumerate(hits, first)]
-        of_source = len(made) + (self.at.of_source if self.at.at_source == source else 0)
-        closing: dict[str, Any] = {"page": self.at.pages + 1, "source": source, "cursor": cursor}
-        closing |= {"hits": len(made), "of_source": of_source, "total": self.at.hits + len(made)}
-        self._write([*made, closing | ({} if harvest is None else {"harvest": harvest})])
-        return made
+    def append_page(self, source: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """Write a page; its hit lines, which are on disk when this returns."""
+        state = self.state
+        lines = [make_hit_line(number, source, hit) for number, hit in enumerate(hits, state.hits + 1)]
+        source_hits = len(lines) + (state.source_hits if state.source == source else 0)
+        closing: dict[str, Any] = {"page": state.pages + 1, "source": source, "cursor": cursor}
+        closing |= {"hits": len(lines), "of_source": source_hits, "total": state.hits + len(lines)}
+        self._write([*lines, closing | ({} if fetch_state is None else {"harvest": fetch_state})])
+        return lines
 
-    def end(self, source: str, said: Mapping[str, Any]) -> None:
-        self._write([{"end": source, **said}])
+    def append_end(self, source: str, fields: Mapping[str, Any]) -> None:
+        self._write([{"end": source, **fields}])
 
-    def done(self, duplicates: Sequence[Mapping[str, Any]], total: int, by: str) -> None:
-        """Closes it for good."""
-        self._write([*({"duplicate": one["hit"], **one} for one in duplicates), {"done": total, "duplicates": len(duplicates), "by": by}])
+    def append_done(self, duplicates: Sequence[Mapping[str, Any]], total: int, method: str) -> None:
+        """Write the duplicates and the last line."""
+        lines = [{"duplicate": duplicate["hit"], **duplicate} for duplicate in duplicates]
+        self._write([*lines, {"done": total, "duplicates": len(duplicates), "by": method}])
 
-    def _write(self, said: Sequence[Mapping[str, Any]]) -> None:
-        chain, number, size, parts = self.at.chain, self.at.lines, self.at.size, []
-        taken: Line | None = None
-        for one in said:
-            raw, chain = linked(one, chain)
-            number, size = number + 1, size + len(raw)
+    def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Append lines, of which the last one is of a kind in `COMMITS`, and sync them."""
+        chain, size, parts = self.state.chain, self.state.size, []
+        for fields in lines:
+            raw, chain = chain_line(fields, chain)
+            size += len(raw)
             parts.append(raw)
-            taken = Line(number, next(iter(one)), dict(one), chain, size)
         try:
             self._stream.writelines(parts)  # type: ignore[union-attr]
             self._stream.flush()  # type: ignore[union-attr]
             os.fsync(self._stream.fileno())  # type: ignore[union-attr]
         except OSError as error:
-            raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; mend it and go on with the run") from error
-        if taken is not None:
-            self.at.take(taken)
+            raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}; fix that and resume the run") from error
+        last = dict(lines[-1])
+        self.state.apply(Line(self.state.lines + len(lines), next(iter(last)), last, chain, size))
 
     def _open(self, mode: str) -> None:
         try:
@@ -277,7 +279,7 @@ class Ledger:
         except OSError as error:
             raise LedgerUnwritable(f"{self.path} cannot be written: {error.strerror or error}") from error
 
-    def _locked(self) -> None:
+    def _acquire_lock(self) -> None:
         from filelock import FileLock, Timeout
 
         try:
@@ -296,19 +298,3 @@ class Ledger:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-def digest(said: object) -> str:
-    """Sha-256 (hex) of a value in its one way to be written."""
-    return hashlib.sha256(canonical(said)).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

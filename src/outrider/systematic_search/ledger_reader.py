@@ -1,58 +1,128 @@
-"""Hits out of a ledger, page by page, never more than a page at once; each line is checked against the chain as it is read."""
+"""Reading a ledger: its hits page by page, its export, and how far a service was read.
+
+No more than a page is in memory at once; each line is checked against the chain as it is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
-from outrider.state.errors import BadRequest
-from outrider.state.records import RECORD
-from outrider.systematic_search.errors import IncompleteRun, Tampered
-from outrider.systematic_search.ledger import Line, file_digest, lines
+from outrider.state.errors import BadRequest, SearchError
+from outrider.state.records import RECORD, BaseRecord, Record
+from outrider.state.systematic import Harvest, Proof, Slice
+from outrider.systematic_search.ledger import Line, Tampered, file_digest, read_lines
 from outrider.systematic_search.manifest import Manifest
-from outrider.systematic_search.run import Found, RunPage
+
+NOT_STORED = frozenset({"took_s", "seen"})
+"""Fields of `Harvest` that no line holds: a time differs between equal runs, and `seen` follows from hits and `dropped` of all pages."""
 
 
-def pages(path: Path, after: str = "", upto: int | None = None) -> Iterator[RunPage]:
-    """Whole pages behind the cursor `after`, of the first `upto` bytes; `BadRequest` for a cursor that no page of this ledger has."""
-    held: list[Found] = []
-    passed = not after
-    for line in lines(path):
-        if upto is not None and line.end > upto:
+class IncompleteRun(SearchError):
+    """The hits of a run end before all matches are there; the message has the numbers and the command that resumes the run."""
+
+    exit_code = 3
+
+
+class RunHit(NamedTuple):
+    number: int
+    """From 1."""
+    record: Record
+    source: str
+    proof: Proof
+    content: str
+    """The record's content hash."""
+
+
+class RunPage(NamedTuple):
+    """Hits in the ledger's order; `cursor` asks for the next page."""
+
+    hits: tuple[RunHit, ...]
+    cursor: str
+    source: str
+
+
+class RecordWriter(Protocol):
+    """Writes records in one format."""
+
+    def begin(self) -> None: ...
+    def record(self, record: BaseRecord) -> None: ...
+    def end(self) -> None: ...
+
+
+def read_pages(path: Path, after: str = "", end: int | None = None) -> Iterator[RunPage]:
+    """Whole pages after the cursor `after`, in the first `end` bytes. `BadRequest` for a cursor that no page of this ledger has."""
+    hits: list[RunHit] = []
+    is_after = not after
+    for line in read_lines(path):
+        if end is not None and line.end > end:
             break
         if line.kind == "hit":
-            if passed:
-                held.append(found(line))
+            if is_after:
+                hits.append(make_run_hit(line))
         elif line.kind == "page":
-            page = RunPage(tuple(held), f"{line.said['source']}:{line.said['cursor']}", line.said["source"])
-            held = []
-            if passed:
+            page = RunPage(tuple(hits), f"{line.fields['source']}:{line.fields['cursor']}", line.fields["source"])
+            hits = []
+            if is_after:
                 yield page
-            passed = passed or page.cursor == after
-    if not passed:
-        raise BadRequest(f"no page of this run ends at the cursor {after[:80]!r}; begin without one")
+            is_after = is_after or page.cursor == after
+    if not is_after:
+        raise BadRequest(f"no page of this run ends at the cursor {after[:80]!r}; start without a cursor")
 
 
-def found(line: Line) -> Found:
-    said = line.said
-    return Found(said["hit"], RECORD.validate_python(said["record"]), said["source"], said["proof"], said["content"])
+def make_run_hit(line: Line) -> RunHit:
+    fields = line.fields
+    return RunHit(fields["hit"], RECORD.validate_python(fields["record"]), fields["source"], fields["proof"], fields["content"])
 
 
-def duplicates_in(path: Path) -> frozenset[int]:
-    """Numbers of the hits that say of a work what an earlier hit of another source said."""
-    return frozenset(line.said["hit"] for line in lines(path) if line.kind == "duplicate")
+def export_hits(path: Path, writer: RecordWriter) -> int:
+    """Write the records of a ledger one by one, each work once; returns how many."""
+    duplicates = {line.fields["hit"] for line in read_lines(path) if line.kind == "duplicate"}
+    count = 0
+    writer.begin()
+    for line in read_lines(path):
+        if line.kind == "hit" and line.fields["hit"] not in duplicates:
+            writer.record(make_run_hit(line).record)
+            count += 1
+    writer.end()
+    return count
 
 
-def require_whole(path: Path, made: Manifest) -> None:
-    """`Tampered` where the ledger is not the one that the manifest tells of."""
-    if file_digest(path) != made.ledger.sha256:
+def require_unchanged(path: Path, manifest: Manifest) -> None:
+    """Raise `Tampered` for a ledger that is not the one of the manifest."""
+    if file_digest(path) != manifest.ledger.sha256:
         raise Tampered(f"{path} is not the ledger of its manifest; `outrider verify` names the place")
 
 
 def require_complete(manifest: Manifest, folder: Path) -> None:
-    """`IncompleteRun` with the numbers, where not every source was read to its last hit."""
+    """Raise `IncompleteRun` if a source was not read to its last hit."""
     if not manifest.complete:
         raise IncompleteRun(
             f"the run is not complete: {manifest.total:,} hits came. {'; '.join(manifest.missing)}. "
-            f"Go on with it: outrider systematic --resume {folder}"
+            f"Resume it with: outrider systematic --resume {folder}"
         )
+
+
+def dump_fetch_state(harvest: Harvest) -> dict[str, Any]:
+    """How far a service was read, for the ledger's line of a page; the line of the end goes without `dropped`."""
+    state = {field.name: getattr(harvest, field.name) for field in fields(harvest) if field.name not in NOT_STORED}
+    slices = [asdict(part) for part in harvest.slices]
+    return {**state, "slices": slices, "remarks": list(harvest.remarks), "dropped": list(harvest.dropped)}
+
+
+def load_fetch_state(state: Mapping[str, Any], path: Path, source: str, end: int) -> Harvest:
+    """The state of a source's last whole page, with the ids of all its records in the first `end` bytes of the ledger."""
+    seen: set[str] = set()
+    for line in read_lines(path):
+        if line.end > end:
+            break
+        if line.fields.get("source") != source:
+            continue
+        if line.kind == "hit":
+            seen.add(line.fields["doc_id"])
+        elif line.kind == "page":
+            seen.update(line.fields["harvest"]["dropped"])
+    slices = [Slice(**part) for part in state["slices"]]
+    return Harvest(**{**state, "slices": slices, "remarks": list(state["remarks"])}, seen=seen)

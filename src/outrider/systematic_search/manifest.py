@@ -1,51 +1,71 @@
-"""The manifest of a run: what was asked of whom, what came, and hashes by which anyone can check it.
+"""The manifest of a run: its request, the results by source, and hashes by which anyone can check it.
 
-All but `times`, `seal` and `signature` follows from the ledger, so that each can be checked by the other. `provenance_hash` covers what
-equal runs have in common (no times, no tag's name); `seal` covers the whole file, and is what a signature signs.
+Everything but `times`, `seal` and `signature` follows from the ledger, so the two files check each other. `provenance_hash` covers what
+equal runs have in common (no times, no name of a tag); `seal` covers the whole file, and a signature signs the seal.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from outrider.state.model import Model
-from outrider.state.systematic import Slice, Snapshot
+from outrider.state.records import LIBRARY
+from outrider.state.systematic import PAGE, SentQuery, Slice, Snapshot
 from outrider.systematic_search import ledger
-from outrider.systematic_search.errors import NoSuchRun, Tampered
-from outrider.systematic_search.ledger import GENESIS, Line, digest, next_hit
-from outrider.systematic_search.request import Asked
+from outrider.systematic_search.ledger import GENESIS, Line, NoSuchRun, Tampered, compute_digest, next_hit
 
 NAME = "manifest.json"
 
 
+class RunRequest(Model):
+    """The request of a run, fixed before its first page: the first line of its ledger.
+
+    It holds no time and no file name, so two runs of the same query over the same sources begin with the same line.
+    """
+
+    query: str | dict[str, str] = Field(description="As the caller wrote it.")
+    syntax: Literal["pubmed", "ovid"]
+    tree: str = Field(description="The parsed query, printed; parsing it again gives the same tree.")
+    findings: tuple[str, ...] = Field((), description="The warnings about the query.")
+    order: str = Field(description="The total order of the hits.")
+    page: int = Field(PAGE, description="Hits of a page at most.")
+    tool: dict[str, str] = Field(description="Versions of Outrider and of the Unicode tables that split texts into words.")
+    snapshot: Snapshot | None = Field(None, description="The version of the library that is read; None without the library.")
+    sources: tuple[SentQuery, ...] = Field((), description="The query sent to each service, in the order in which they are read.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources in their order; the library comes first."""
+        return (*((LIBRARY,) if self.snapshot else ()), *(sent.source for sent in self.sources))
+
+
 class SourceResult(Model):
-    """What one source was asked and what it gave."""
+    """The query that one source received, and its results."""
 
     source: str
-    query: str = Field(description="As it was sent; of the library the printed tree.")
+    query: str = Field(description="As it was sent; for the library the printed tree.")
     parameters: tuple[tuple[str, str], ...] = ()
-    widened: tuple[str, ...] = Field((), description="What could not be said to it, and was filtered here.")
-    lacking: tuple[str, ...] = Field((), description="Alternatives that none of its records can fulfil, and were left out.")
-    refused: str = Field("", description="Why it was not asked.")
-    native: bool = Field(True, description="Whether it reads the query as it was written.")
+    widened: tuple[str, ...] = Field((), description="Parts that it cannot express; its records were filtered here.")
+    lacking: tuple[str, ...] = Field((), description="Alternatives that none of its records can match; they were left out.")
+    refused: str = Field("", description="Why no query was sent.")
+    native: bool = Field(True, description="Whether it reads the query as written.")
     reproducible: bool = Field(True, description="False where its totals differ between two calls.")
-    total: int | None = Field(None, description="Records that it says match.")
-    fetched: int = Field(0, description="Different records that came.")
-    hits: int = Field(0, description="Those that match, and stand in the ledger.")
-    verified: int = Field(0, description="Hits whose text was checked; of the others the service's word is all there is.")
+    total: int | None = Field(None, description="Matches that it reports.")
+    fetched: int = Field(0, description="Different records that it returned.")
+    hits: int = Field(0, description="Those that match; they are in the ledger.")
+    verified: int = Field(0, description="Hits checked in the record's own text; for the others only the service says that they match.")
     slices: tuple[Slice, ...] = ()
     complete: bool = False
     remarks: tuple[str, ...] = ()
 
 
 class LedgerFile(Model):
-    """`chain` is that of its last line."""
+    """`chain` is the chain of its last line."""
 
     name: str = ledger.NAME
     sha256: str
@@ -55,12 +75,12 @@ class LedgerFile(Model):
 
 
 class Times(Model):
-    """In UTC. Seconds are those of the processes that ended by themselves."""
+    """In UTC. Seconds of processes that were killed are missing."""
 
     started_at: str
     finished_at: str
     seconds: dict[str, float] = Field(default_factory=dict, description="By source.")
-    sessions: int = Field(1, description="How often the run was begun or gone on with.")
+    sessions: int = Field(1, description="How often the run was started or resumed.")
 
 
 class Signature(Model):
@@ -71,14 +91,14 @@ class Signature(Model):
 
 class Manifest(Model):
     format: Literal["outrider.manifest/1"] = "outrider.manifest/1"
-    asked: Asked
+    asked: RunRequest
     sources: tuple[SourceResult, ...]
     total: int = Field(description="Hits in the ledger.")
-    duplicates: int = Field(0, description="Of them, those that say of a work what another source's hit said before.")
+    duplicates: int = Field(0, description="Hits whose work an earlier hit of another source describes.")
     deduplicated_by: str = ""
     complete: bool = Field(description="Whether every source was read to its last hit.")
-    missing: tuple[str, ...] = Field((), description="What makes it incomplete.")
-    hits_chain: str = Field(description="Ordered chain over the ids and content hashes of all hits; how it is made: `chain.next_hit`.")
+    missing: tuple[str, ...] = Field((), description="Why it is incomplete.")
+    hits_chain: str = Field(description="Ordered chain over the ids and content hashes of all hits, made by `ledger.next_hit`.")
     ledger: LedgerFile
     provenance_hash: str
     times: Times
@@ -86,7 +106,7 @@ class Manifest(Model):
     signature: Signature | None = None
 
     def text(self) -> str:
-        """The file; there is one way to write it, so that every byte of it can be checked."""
+        """The content of the file. A manifest has only one spelling, so every byte of the file can be checked."""
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
     @property
@@ -95,142 +115,134 @@ class Manifest(Model):
 
 
 @dataclass(slots=True)
-class Derived:
-    """What a ledger says of its run, read once from its first line to its last."""
+class LedgerSummary:
+    """All that a manifest takes from a ledger, read once from the first line to the last."""
 
-    asked: Asked | None = None
+    request: RunRequest | None = None
     hits_chain: str = GENESIS
     counts: dict[str, list[int]] = field(default_factory=dict)
-    """Hits and verified ones by source."""
+    """Hits and verified hits by source."""
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
     total: int = 0
     duplicates: int = 0
-    by: str = ""
+    method: str = ""
+    """How the duplicates were recognised."""
     done: bool = False
     last: Line | None = None
 
-    def take(self, line: Line) -> None:
-        said, self.last = line.said, line
+    def add(self, line: Line) -> None:
+        fields, self.last = line.fields, line
         if line.kind == "hit":
-            count = self.counts.setdefault(said["source"], [0, 0])
+            count = self.counts.setdefault(fields["source"], [0, 0])
             count[0] += 1
-            count[1] += said["proof"] == "verified"
-            self.hits_chain = next_hit(self.hits_chain, said["doc_id"], said["content"])
+            count[1] += fields["proof"] == "verified"
+            self.hits_chain = next_hit(self.hits_chain, fields["doc_id"], fields["content"])
             self.total += 1
         elif line.kind == "asked":
-            self.asked = Asked.model_validate(said["asked"])
+            self.request = RunRequest.model_validate(fields["asked"])
         elif line.kind == "end":
-            self.ends[said["end"]] = said
+            self.ends[fields["end"]] = fields
         elif line.kind == "duplicate":
             self.duplicates += 1
         elif line.kind == "done":
-            self.done, self.by = True, said["by"]
+            self.done, self.method = True, fields["by"]
 
 
-def derived(path: Path) -> Derived:
-    """`Tampered` names the first line that is not what was written."""
-    found = Derived()
-    for line in ledger.lines(path):
+def summarize(path: Path) -> LedgerSummary:
+    """Raises `Tampered` with the first line that is not as written, `NoSuchRun` for a ledger without a request."""
+    summary = LedgerSummary()
+    for line in ledger.read_lines(path):
         try:
-            found.take(line)
+            summary.add(line)
         except (ValidationError, KeyError, TypeError) as error:
-            raise Tampered(f"{path.name}, line {line.number:,}: says what no run writes") from error
-    if found.asked is None or found.last is None:
+            raise Tampered(f"{path.name}, line {line.number:,}: no run writes such a line") from error
+    if summary.request is None or summary.last is None:
         raise NoSuchRun(f"{path} holds no run that began")
-    return found
+    return summary
 
 
-def sealed(found: Derived, sha256: str, times: Times) -> Manifest:
-    """The manifest of what a ledger says, not signed yet."""
-    asked, last = found.asked, found.last
-    assert asked is not None  # noqa: S101 - `derived` has it, or raises
+def make_manifest(summary: LedgerSummary, sha256: str, times: Times) -> Manifest:
+    """The manifest of a ledger with that hash, not signed yet."""
+    request, last = summary.request, summary.last
+    assert request is not None  # noqa: S101 - `summarize` raises without one
     assert last is not None  # noqa: S101
-    sources = tuple(_result(name, asked, found) for name in asked.names)
-    missing = tuple(_missing(sources, done=found.done))
-    said: dict[str, Any] = {
-        "asked": asked,
-        "sources": sources,
-        "total": found.total,
-        "duplicates": found.duplicates,
-        "deduplicated_by": found.by,
-        "complete": not missing,
-        "missing": missing,
-        "hits_chain": found.hits_chain,
-        "ledger": LedgerFile(sha256=sha256, chain=last.chain, lines=last.number, bytes=last.end),
-        "times": times,
-    }
-    made = Manifest(**said, provenance_hash="", seal="")
-    made = made.model_copy(update={"provenance_hash": provenance(made)})
-    return made.model_copy(update={"seal": seal_of(made)})
+    sources = tuple(_make_source_result(name, request, summary) for name in request.names)
+    missing = [_describe_missing(source) for source in sources if not source.complete]
+    if not missing and not summary.done:
+        missing = ["the run did not come to its end"]
+    manifest = Manifest(
+        asked=request,
+        sources=sources,
+        total=summary.total,
+        duplicates=summary.duplicates,
+        deduplicated_by=summary.method,
+        complete=not missing,
+        missing=tuple(missing),
+        hits_chain=summary.hits_chain,
+        ledger=LedgerFile(sha256=sha256, chain=last.chain, lines=last.number, bytes=last.end),
+        times=times,
+        provenance_hash="",
+        seal="",
+    )
+    manifest = manifest.model_copy(update={"provenance_hash": compute_provenance(manifest)})
+    return manifest.model_copy(update={"seal": compute_seal(manifest)})
 
 
-def provenance(manifest: Manifest) -> str:
-    """Over all that equal runs have in common."""
-    said = manifest.model_dump(mode="json", exclude={"times", "seal", "signature", "provenance_hash"})
-    if said["asked"]["snapshot"]:
-        said["asked"]["snapshot"].pop("tag")
-    for name in ("sha256", "chain", "bytes"):  # its first line names the tag
-        said["ledger"].pop(name)
-    return digest(said)
+def compute_provenance(manifest: Manifest) -> str:
+    """Digest of all that equal runs have in common."""
+    fields = manifest.model_dump(mode="json", exclude={"times", "seal", "signature", "provenance_hash"})
+    if fields["asked"]["snapshot"]:
+        fields["asked"]["snapshot"].pop("tag")
+    for name in ("sha256", "chain", "bytes"):  # the ledger's first line names the tag
+        fields["ledger"].pop(name)
+    return compute_digest(fields)
 
 
-def seal_of(manifest: Manifest) -> str:
-    return digest(manifest.model_dump(mode="json", exclude={"seal", "signature"}))
+def compute_seal(manifest: Manifest) -> str:
+    return compute_digest(manifest.model_dump(mode="json", exclude={"seal", "signature"}))
 
 
-def _result(name: str, asked: Asked, found: Derived) -> SourceResult:
-    hits, verified = found.counts.get(name, (0, 0))
-    end = found.ends.get(name, {})
-    sent = next((one for one in asked.sources if one.source == name), None)
-    told: dict[str, Any] = {"query": asked.tree}
-    if sent is not None:
-        told = {field: getattr(sent, field) for field in ("query", "parameters", "widened", "lacking", "refused", "native", "reproducible")}
-    fetched = end.get("fetched", hits)
+def _make_source_result(name: str, request: RunRequest, summary: LedgerSummary) -> SourceResult:
+    hits, verified = summary.counts.get(name, (0, 0))
+    end = summary.ends.get(name, {})
+    sent = next((sent for sent in request.sources if sent.source == name), SentQuery(name, request.tree, native=True))
     return SourceResult(
-        source=name,
-        **told,
+        **asdict(sent),
         hits=hits,
         verified=verified,
         total=end.get("total"),
-        fetched=fetched,
+        fetched=end.get("fetched", hits),
         slices=end.get("slices", ()),
         complete=bool(end.get("complete")),
         remarks=end.get("remarks", ()),
     )
 
 
-def _missing(sources: tuple[SourceResult, ...], *, done: bool) -> list[str]:
-    said = []
-    for one in sources:
-        if not one.complete:
-            why = one.refused or "; ".join(one.remarks) or "it was not read to its end"
-            of = "" if one.total is None else f" of {one.total:,}"
-            said.append(f"{one.source}: {one.fetched:,}{of} fetched: {why}")
-    return said if said or done else ["the run did not come to its end"]
+def _describe_missing(source: SourceResult) -> str:
+    why = source.refused or "; ".join(source.remarks) or "it was not read to its end"
+    total = "" if source.total is None else f" of {source.total:,}"
+    return f"{source.source}: {source.fetched:,}{total} fetched: {why}"
 
 
 def read(path: Path) -> Manifest:
-    """The manifest at a path, as it says; `NoSuchRun` where there is none, `Tampered` where it is none that was written so."""
+    """The manifest of a file. Raises `NoSuchRun` without a file, `Tampered` for a file that is not a manifest."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise NoSuchRun(f"{path} cannot be read: {error.strerror or error}") from error
-    return parsed(raw, path.name)
+    return parse_manifest(raw, path.name)
 
 
-def parsed(raw: bytes, name: str) -> Manifest:
+def parse_manifest(raw: bytes, name: str) -> Manifest:
+    """The manifest of a file's bytes; its seal is not checked. `Tampered` begins with `name`."""
     try:
-        said: Mapping[str, Any] = json.loads(raw)
+        fields = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise Tampered(f"{name} is no manifest: {error}") from error
-    if not isinstance(said, dict) or said.get("format") != "outrider.manifest/1":
-        raise Tampered(f"{name} is no manifest of a systematic run")
+        raise Tampered(f"{name} is not a manifest: {error}") from error
+    if not isinstance(fields, dict) or fields.get("format") != "outrider.manifest/1":
+        raise Tampered(f"{name} is not the manifest of a systematic run")
     try:
-        return Manifest.model_validate(said)
+        return Manifest.model_validate(fields)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise Tampered(f"{name}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from error
-
-
-def snapshot_of(manifest: Manifest) -> Snapshot | None:
-    return manifest.asked.snapshot

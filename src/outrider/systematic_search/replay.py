@@ -1,25 +1,27 @@
-"""A run made again, and how its hits differ from those it had: none, or each with its cause."""
+"""Comparison of a run with a replay of it: the hits that differ, each with its cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from outrider.state.errors import LibraryError
 from outrider.state.records import LIBRARY
 from outrider.state.systematic import PinnedLibrary, Snapshot
-from outrider.systematic_search.ledger import lines
+from outrider.systematic_search.ledger import read_lines
 from outrider.systematic_search.manifest import Manifest
 from outrider.systematic_search.run import OpenLibrary
 
 Change = Literal["gained", "lost", "changed"]
+HitKey = tuple[str, str]
+"""Source and id of a hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`changed` is a hit of both runs whose record says something else now."""
+    """`changed` is a hit of both runs whose record has another content now."""
 
     change: Change
     source: str
@@ -39,115 +41,90 @@ class Replayed:
     tool_before: Mapping[str, str]
     tool_now: Mapping[str, str]
     remarks: tuple[str, ...] = ()
-    """What limits the comparison, such as a source that was not read to its end."""
+    """Limits of the comparison, such as a source that was not read to its end."""
     provenance_hash: str = ""
-    """Of the second run; equal to the first one's where nothing at all differs."""
+    """Of the second run; equal to the first one's if nothing at all differs."""
 
     @property
     def empty(self) -> bool:
         return not self.differences
 
 
-@dataclass(slots=True)
-class Hits:
-    """Of a ledger: (source, id) -> (content hash, title). Some 300 bytes a hit."""
-
-    found: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, path: Path) -> Hits:
-        hits = cls()
-        for line in lines(path):
-            if line.kind == "hit":
-                said = line.said
-                hits.found[said["source"], said["doc_id"]] = (said["content"], said["record"].get("title", ""))
-        return hits
-
-
-async def compared(
-    first: tuple[Manifest, Path], second: tuple[Manifest, Path], then: PinnedLibrary | None, now: PinnedLibrary | None
+async def compare_runs(
+    first: tuple[Manifest, Path], second: tuple[Manifest, Path], library_before: PinnedLibrary | None, library_now: PinnedLibrary | None
 ) -> Replayed:
-    """Two runs of one query by their manifests and ledgers; `then` and `now` are the library as each read it, None where it has gone."""
+    """Compare two runs of one query by their manifests and ledgers. The libraries are those the runs read; None if a version is gone."""
     (old, old_path), (new, new_path) = first, second
-    before, after = Hits.of(old_path).found, Hits.of(new_path).found
-    causes = _Causes(old, new, before, after)
-    own = [doc_id for source, doc_id in before.keys() ^ after.keys() if source == LIBRARY]
-    causes.then, causes.now = await _contents(then, own), await _contents(now, own)
-    differences = [
-        Difference(change, source, doc_id, title, causes.of(change, source, doc_id))
-        for change, source, doc_id, title in _changes(before, after)
-    ]
-    remarks = [f"the {which} run is not complete: {said}" for which, one in (("first", old), ("second", new)) for said in one.missing]
-    if then is None and old.asked.snapshot and any(one.source == LIBRARY for one in differences):
-        remarks.append(f"version {old.asked.snapshot.version} of the library is not kept any more, so that causes are known in part only")
+    before, after = _read_hits(old_path), _read_hits(new_path)
+    in_question = [doc_id for source, doc_id in before.keys() ^ after.keys() if source == LIBRARY]
+    contents = [None if library is None else await library.content_hashes(in_question) for library in (library_before, library_now)]
+    causes = _Causes(old, new, before, after, *contents)
+    differences = []
+    for key in sorted(before.keys() | after.keys()):
+        if key in before and key in after and before[key][0] == after[key][0]:
+            continue
+        change: Change = "gained" if key not in before else "lost" if key not in after else "changed"
+        title = (before if change == "lost" else after)[key][1]
+        differences.append(Difference(change, *key, title, causes.find(change, key)))
+    remarks = [f"the {name} run is not complete: {why}" for name, run in (("first", old), ("second", new)) for why in run.missing]
+    snapshot = old.asked.snapshot
+    if library_before is None and snapshot and any(difference.source == LIBRARY for difference in differences):
+        remarks.append(f"version {snapshot.version} of the library is gone, so some causes are known only in part")
     return Replayed(
-        len(before), len(after), tuple(differences), old.asked.snapshot, new.asked.snapshot, old.asked.tool, new.asked.tool, tuple(remarks),
+        len(before), len(after), tuple(differences), snapshot, new.asked.snapshot, old.asked.tool, new.asked.tool, tuple(remarks),
         new.provenance_hash,
     )  # fmt: skip
 
 
-def _changes(
-    before: Mapping[tuple[str, str], tuple[str, str]], after: Mapping[tuple[str, str], tuple[str, str]]
-) -> Iterable[tuple[Change, str, str, str]]:
-    for key in sorted(before.keys() | after.keys()):
-        if key not in before:
-            yield "gained", *key, after[key][1]
-        elif key not in after:
-            yield "lost", *key, before[key][1]
-        elif before[key][0] != after[key][0]:
-            yield "changed", *key, after[key][1]
+def _read_hits(path: Path) -> dict[HitKey, tuple[str, str]]:
+    """Content hash and title of each hit of a ledger; some 300 bytes a hit."""
+    lines = (line.fields for line in read_lines(path) if line.kind == "hit")
+    return {(hit["source"], hit["doc_id"]): (hit["content"], hit["record"].get("title", "")) for hit in lines}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Causes:
     old: Manifest
     new: Manifest
-    before: Mapping[tuple[str, str], tuple[str, str]]
-    after: Mapping[tuple[str, str], tuple[str, str]]
-    then: Mapping[str, str] | None = None
-    """Content hashes of the library's records in question; None where it has gone."""
-    now: Mapping[str, str] | None = None
+    before: Mapping[HitKey, tuple[str, str]]
+    after: Mapping[HitKey, tuple[str, str]]
+    contents_before: Mapping[str, str] | None
+    """Content hashes of the library's records in question; None if that version of the library is gone."""
+    contents_now: Mapping[str, str] | None
 
-    def of(self, change: Change, source: str, doc_id: str) -> str:
+    def find(self, change: Change, key: HitKey) -> str:
         if change == "changed":
             return "record changed"
-        return self._own(change, doc_id) if source == LIBRARY else self._others(source)
+        return self._find_in_library(change, key) if key[0] == LIBRARY else self._find_at_source(key[0])
 
-    def _own(self, change: Change, doc_id: str) -> str:
-        key = (LIBRARY, doc_id)
-        then = self.before[key][0] if key in self.before else None if self.then is None else self.then.get(doc_id, "")
-        now = self.after[key][0] if key in self.after else None if self.now is None else self.now.get(doc_id, "")
+    def _find_in_library(self, change: Change, key: HitKey) -> str:
+        then = self.before[key][0] if key in self.before else None if self.contents_before is None else self.contents_before.get(key[1], "")
+        now = self.after[key][0] if key in self.after else None if self.contents_now is None else self.contents_now.get(key[1], "")
         if then is None or now is None:
             return "record added or changed" if change == "gained" else "record removed or changed"
         if then == now:
-            return self._read_otherwise() or "the library's index answered otherwise: please report it"
+            return self._find_other_reading() or "the library's index answered differently: please report it"
         return "record added" if not then else "record removed" if not now else "record changed"
 
-    def _others(self, source: str) -> str:
-        was = {sent.source: sent for sent in self.old.asked.sources}.get(source)
-        asked = {sent.source: sent for sent in self.new.asked.sources}.get(source)
-        if was is None or asked is None or (was.query, was.parameters) != (asked.query, asked.parameters):
-            return "the source is asked otherwise"
-        moved = "source moved" if was.reproducible else "source moved, or answered otherwise: its totals are not reproducible"
-        otherwise = self._read_otherwise()
-        return f"{moved}, or {otherwise}" if otherwise else moved
+    def _find_at_source(self, source: str) -> str:
+        old, new = ({sent.source: sent for sent in run.asked.sources}.get(source) for run in (self.old, self.new))
+        if old is None or new is None or (old.query, old.parameters) != (new.query, new.parameters):
+            return "the source receives another query"
+        moved = "source moved" if old.reproducible else "source moved, or answered differently: its totals are not reproducible"
+        other_reading = self._find_other_reading()
+        return f"{moved}, or {other_reading}" if other_reading else moved
 
-    def _read_otherwise(self) -> str:
-        """Tokenizer or version, where they differ."""
+    def _find_other_reading(self) -> str:
+        """Tokenizer or version, if they differ."""
         old, new = self.old.asked, self.new.asked
-        told = [f"{name} {was} -> {new.tool[name]}" for name, was in sorted(old.tool.items()) if new.tool.get(name) != was]
+        changes = [f"{name} {version} -> {new.tool[name]}" for name, version in sorted(old.tool.items()) if new.tool.get(name) != version]
         if old.snapshot and new.snapshot and old.snapshot.tokenizer != new.snapshot.tokenizer:
-            told.insert(0, f"{old.snapshot.tokenizer} -> {new.snapshot.tokenizer}")
-        return f"tokenizer or version changed ({', '.join(told)})" if told else ""
+            changes.insert(0, f"{old.snapshot.tokenizer} -> {new.snapshot.tokenizer}")
+        return f"tokenizer or version changed ({', '.join(changes)})" if changes else ""
 
 
-async def _contents(library: PinnedLibrary | None, doc_ids: Sequence[str]) -> Mapping[str, str] | None:
-    """Content hashes of those that are in it."""
-    return None if library is None else await library.content_hashes(doc_ids)
-
-
-async def kept(open_library: OpenLibrary, snapshot: Snapshot | None) -> PinnedLibrary | None:
-    """The library as a run read it; None where that version has gone, or it was not asked."""
+async def open_version(open_library: OpenLibrary, snapshot: Snapshot | None) -> PinnedLibrary | None:
+    """The library as a run read it; None if the run did not read it, or if that version is gone."""
     if snapshot is None:
         return None
     try:

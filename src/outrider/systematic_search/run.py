@@ -1,255 +1,266 @@
-"""A run: pages of exact hits from the library and from services, each written to the ledger before anyone sees it.
+"""A systematic run: pages of exact hits from the library and from services, each written to the ledger before a caller sees it.
 
-Where a page, a service or the process breaks off, what came stays, and the run goes on behind it: `Run.resumed`.
+If a page, a service or the process fails, everything before it stays, and `Run.resume` continues after the last whole page.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from outrider.boolean.parser import Parsed
+from outrider.boolean.parser import Parsed, parse
 from outrider.boolean.printer import printed
 from outrider.state.boolean import Node
-from outrider.state.errors import LibraryError, SourceError
+from outrider.state.errors import BadRequest, LibraryError, SourceError
 from outrider.state.ports import Clock
-from outrider.state.records import LIBRARY, Record
+from outrider.state.records import LIBRARY
 from outrider.state.response import ResultSet
-from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, PinnedLibrary, Proof, Snapshot, WorldSource
-from outrider.systematic_search import duplicates, manifest, sessions
-from outrider.systematic_search import fetch_state as harvests
-from outrider.systematic_search.audit_log import AuditLog
-from outrider.systematic_search.errors import OtherRun
+from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, PinnedLibrary, Snapshot, WorldSource
+from outrider.systematic_search import manifest as manifests
+from outrider.systematic_search.audit_log import AuditLog, format_time
+from outrider.systematic_search.duplicates import Duplicate, find_duplicates
 from outrider.systematic_search.ledger import Ledger, file_digest
-from outrider.systematic_search.manifest import Manifest, Times
-from outrider.systematic_search.request import Asked, found_of, order_of, tool_versions
-from outrider.systematic_search.sessions import moment
+from outrider.systematic_search.ledger_reader import RunHit, RunPage, dump_fetch_state, load_fetch_state
+from outrider.systematic_search.manifest import Manifest, RunRequest, Times
+
+SESSIONS = "sessions.jsonl"
+"""When the run was started, resumed and interrupted: a file beside the ledger, which holds no time."""
 
 OpenLibrary = Callable[[Snapshot | None], Awaitable[PinnedLibrary]]
-"""The library pinned now, or as an earlier run pinned it. Raises `LibraryError`."""
-
-
-class Found(NamedTuple):
-    """A hit of a run."""
-
-    number: int
-    """From 1."""
-    record: Record
-    source: str
-    proof: Proof
-    content: str
-    """The record's content hash."""
-
-
-class RunPage(NamedTuple):
-    """Hits as they stand in the ledger; with `cursor` the next ones are asked for."""
-
-    hits: tuple[Found, ...]
-    cursor: str
-    source: str
-
-
+"""Pins the current version of the library, or opens the version of an earlier run. Raises `LibraryError`."""
 Sign = Callable[[Manifest], Manifest]
-"""Gives the manifest a signature over its seal."""
+"""Adds a signature over the manifest's seal."""
+
+
+class OtherRun(BadRequest):
+    """A run cannot be resumed as it was started: another version of Outrider runs, or the version of its library is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a run needs from outside."""
-
+class RunDependencies:
     library: OpenLibrary
-    world: Mapping[str, WorldSource]
+    remote_sources: Mapping[str, WorldSource]
     audit: AuditLog
     version: str
-    """Of Outrider."""
+    """The version of Outrider."""
     clock: Clock = time.time
     sign: Sign | None = None
     identity_most: int = 50_000
-    """Hits of several sources up to which works are recognised by all that they say; beyond, by their identifiers."""
+    """Up to this many hits of several sources, works are compared by all their fields; beyond, by their identifiers."""
+
+    @property
+    def tool(self) -> dict[str, str]:
+        return {"outrider": self.version, "unicode": unicodedata.unidata_version}
 
 
 @dataclass(slots=True)
 class Run:
-    """Begin one with `begun` or `resumed`, read `pages()` to the end, then `result_set()`. `aclose` gives back what it holds."""
+    """Start one with `start` or `resume`, read `pages()` to the end, then take `result_set()`. `aclose` releases lock and library."""
 
     folder: Path
-    asked: Asked
-    parts: Parts
+    request: RunRequest
+    dependencies: RunDependencies
     ledger: Ledger
     pinned: PinnedLibrary | None
     seconds: dict[str, float] = field(default_factory=dict)
-    made: Manifest | None = None
-    """The manifest, once the run has come to its end, or was closed before."""
+    manifest: Manifest | None = None
+    """Set at the end of the run, or when it is closed before."""
     _closed: bool = False
 
     @classmethod
-    async def begun(
-        cls, folder: Path, query: str | dict[str, str], parsed: Parsed, sources: Sequence[str], parts: Parts, page: int = PAGE
+    async def start(
+        cls,
+        folder: Path,
+        query: str | dict[str, str],
+        parsed: Parsed,
+        sources: Sequence[str],
+        dependencies: RunDependencies,
+        page: int = PAGE,
     ) -> Run:
-        """A new run in a folder of its own; `sources` are asked in the order given, the library first."""
-        pinned = await parts.library(None) if LIBRARY in sources else None
-        world = tuple(name for name in dict.fromkeys(sources) if name != LIBRARY)
-        asked = Asked(
+        """A new run in a folder of its own; `sources` are read in the given order, the library first."""
+        pinned = await dependencies.library(None) if LIBRARY in sources else None
+        remote = [name for name in dict.fromkeys(sources) if name != LIBRARY]
+        order = [f"library {LIBRARY_ORDER}"] if pinned else []
+        request = RunRequest(
             query=query,
             syntax=parsed.syntax,
             tree=printed(parsed.tree),
-            findings=found_of(parsed),
-            order=order_of(pinned is not None, world, LIBRARY_ORDER),
+            findings=tuple(f"{finding.code}: {finding}" for finding in parsed.warnings),
+            order="; then ".join([*order, *(f"{name} slice by slice, as it answers" for name in remote)]),
             page=page,
-            tool=tool_versions(parts.version),
+            tool=dependencies.tool,
             snapshot=pinned.snapshot if pinned else None,
-            sources=tuple(parts.world[name].translate(parsed.tree, parsed.text) for name in world),
+            sources=tuple(dependencies.remote_sources[name].translate(parsed.tree, parsed.text) for name in remote),
         )
-        run = cls(folder, asked, parts, Ledger(folder), pinned)
+        run = cls(folder, request, dependencies, Ledger(folder), pinned)
         try:
-            await asyncio.to_thread(run._begin)
+            await asyncio.to_thread(run.ledger.begin, request.model_dump(mode="json"))
+            await asyncio.to_thread(run._log, "begun", {"sources": list(request.names)})
         except BaseException:
             run._release()
             raise
         return run
 
     @classmethod
-    async def resumed(cls, folder: Path, parts: Parts) -> Run:
-        """The run of a folder, behind its last whole page. `OtherRun` where it cannot be gone on with as it was begun."""
+    async def resume(cls, folder: Path, dependencies: RunDependencies) -> Run:
+        """The run of a folder, after its last whole page. `OtherRun` if it cannot continue as it was started."""
         ledger = Ledger(folder)
         try:
-            at = await asyncio.to_thread(ledger.go_on)
-            asked = Asked.model_validate(at.asked)
-            _can_be_gone_on_with(asked, parts)
-            pinned = await _as_before(asked, parts)
+            state = await asyncio.to_thread(ledger.resume)
+            request = RunRequest.model_validate(state.request)
+            _require_same_sources(request, dependencies)
+            pinned = await _reopen_library(request, dependencies)
         except BaseException:
             ledger.close()
             raise
-        run = cls(folder, asked, parts, ledger, pinned)
-        await asyncio.to_thread(run._noted, "resumed", {"hits": at.hits, "cursor": run.cursor})
+        run = cls(folder, request, dependencies, ledger, pinned)
+        await asyncio.to_thread(run._log, "resumed", {"hits": state.hits, "cursor": run.cursor})
         return run
 
     @property
     def cursor(self) -> str:
-        """Of the last whole page: `source:cursor`; empty before the first."""
-        at = self.ledger.at
-        return f"{at.at_source}:{at.cursor}" if at.at_source else ""
+        """The cursor of the last whole page, `source:cursor`; empty before the first."""
+        state = self.ledger.state
+        return f"{state.source}:{state.cursor}" if state.source else ""
 
     @property
     def hits(self) -> int:
-        return self.ledger.at.hits
+        return self.ledger.state.hits
 
     @property
-    def ended(self) -> bool:
-        """Whether every source was read to its end before."""
-        return self.ledger.at.done
+    def is_finished(self) -> bool:
+        """Whether every source was read to its end."""
+        return self.ledger.state.done
+
+    def parse_tree(self) -> Node:
+        """The tree of the query; `OtherRun` if this version parses the query differently."""
+        tree = parse(self.request.query, self.request.syntax).tree
+        if printed(tree) != self.request.tree:
+            raise OtherRun("this version of Outrider parses the query differently from the one that started the run; start a new run")
+        return tree
 
     async def pages(self) -> AsyncGenerator[RunPage]:
-        """What is not in the ledger yet, page by page. Raises `LibraryError`; a service that fails costs only the rest of its own hits."""
-        tree = self.asked.parsed()
-        for name in self.asked.names:
-            if name in self.ledger.at.ended:
+        """The pages that are not in the ledger yet. Raises `LibraryError`; a service that fails costs only the rest of its own hits."""
+        tree = self.parse_tree()
+        for name in self.request.names:
+            if name in self.ledger.state.finished:
                 continue
             started = time.perf_counter()
-            source = self._library_pages(tree) if name == LIBRARY else self._world_pages(name, tree)
+            source = self._library_pages(tree) if name == LIBRARY else self._remote_pages(name, tree)
             async with aclosing(source) as pages:
                 async for page in pages:
                     self.seconds[name] = time.perf_counter() - started
                     yield page
             self.seconds[name] = time.perf_counter() - started
-        await self._finish()
+        if not self.ledger.state.done:
+            await asyncio.to_thread(self._append_done)
+        self.manifest = await asyncio.to_thread(self._write_manifest, "finished")
 
     async def _library_pages(self, tree: Node) -> AsyncGenerator[RunPage]:
-        at = self.ledger.at
-        assert self.pinned is not None  # noqa: S101 - it is among the names
-        after = at.cursor if at.at_source == LIBRARY else ""
-        async for hits, cursor in self.pinned.pages(tree, after, self.asked.page):
-            yield await self._kept(LIBRARY, hits, cursor, None)
-        await self._ended(LIBRARY, {"hits": at.of_source if at.at_source == LIBRARY else 0, "complete": True})
+        state = self.ledger.state
+        assert self.pinned is not None  # noqa: S101 - the library is among the names
+        after = state.cursor if state.source == LIBRARY else ""
+        async for hits, cursor in self.pinned.pages(tree, after, self.request.page):
+            yield await self._append_page(LIBRARY, hits, cursor, None)
+        end = {"hits": state.source_hits if state.source == LIBRARY else 0, "complete": True}
+        await asyncio.to_thread(self.ledger.append_end, LIBRARY, end)
 
-    async def _world_pages(self, name: str, tree: Node) -> AsyncGenerator[RunPage]:
-        source = self.parts.world[name]
-        sent = next(one for one in self.asked.sources if one.source == name)
-        at = self.ledger.at
-        going_on = at.at_source == name
-        into, broke_off = await asyncio.to_thread(self._harvest, name), False
+    async def _remote_pages(self, name: str, tree: Node) -> AsyncGenerator[RunPage]:
+        sent = next(sent for sent in self.request.sources if sent.source == name)
+        state, harvest, after = self.ledger.state, Harvest(), ""
+        if state.source == name:  # read in part before
+            after = state.cursor
+            if state.fetch_state is not None:
+                harvest = await asyncio.to_thread(load_fetch_state, state.fetch_state, self.ledger.path, name, state.size)
+        broke_off = {}
         if not sent.refused:
             try:
-                async for hits, cursor in source.harvest(tree, sent, into, at.cursor if going_on else ""):
-                    yield await self._kept(name, hits, cursor, harvests.kept(into))
+                async for hits, cursor in self.dependencies.remote_sources[name].harvest(tree, sent, harvest, after):
+                    yield await self._append_page(name, hits, cursor, dump_fetch_state(harvest))
             except SourceError as error:
-                broke_off, into.complete = True, False
-                into.remarks.append(str(error))
-        said: dict[str, Any] = {"hits": at.of_source if at.at_source == name else 0, **harvests.ended(into)}
-        await self._ended(name, said | ({"broke_off": True} if broke_off else {}))
+                broke_off, harvest.complete = {"broke_off": True}, False
+                harvest.remarks.append(str(error))
+        end = {"hits": state.source_hits if state.source == name else 0, **dump_fetch_state(harvest), **broke_off}
+        end.pop("dropped")
+        await asyncio.to_thread(self.ledger.append_end, name, end)
 
-    def _harvest(self, name: str) -> Harvest:
-        """Of a service, as far as it was read."""
-        at = self.ledger.at
-        if at.at_source != name or at.harvest is None:
-            return Harvest()
-        return harvests.gone_on_with(at.harvest, self.ledger.path, name, at.size)
+    async def _append_page(self, name: str, hits: Sequence[Matched], cursor: str, fetch_state: Mapping[str, Any] | None) -> RunPage:
+        lines = await asyncio.to_thread(self.ledger.append_page, name, hits, cursor, fetch_state)
+        numbered = (RunHit(line["hit"], hit.record, name, hit.proof, line["content"]) for line, hit in zip(lines, hits, strict=True))
+        return RunPage(tuple(numbered), f"{name}:{cursor}", name)
 
-    async def _kept(self, name: str, hits: Sequence[Matched], cursor: str, harvest: Mapping[str, Any] | None) -> RunPage:
-        made = await asyncio.to_thread(self.ledger.page, name, hits, cursor, harvest)
-        found = (Found(line["hit"], hit.record, name, hit.proof, line["content"]) for line, hit in zip(made, hits, strict=True))
-        return RunPage(tuple(found), f"{name}:{cursor}", name)
+    def _append_done(self) -> None:
+        duplicates: list[Duplicate] = []
+        method = ""
+        if len(self.request.names) > 1:
+            duplicates, method = find_duplicates(self.ledger.path, self.dependencies.identity_most)
+        self.ledger.append_done([asdict(duplicate) for duplicate in duplicates], self.hits, method)
 
-    async def _ended(self, name: str, said: Mapping[str, Any]) -> None:
-        await asyncio.to_thread(self.ledger.end, name, said)
+    def _log(self, event: str, details: Mapping[str, Any]) -> None:
+        """Write an event to the sessions, for the manifest's times, and to the audit log."""
+        now = format_time(self.dependencies.clock())
+        with (self.folder / SESSIONS).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"event": event, "at": now, "seconds": self.seconds}) + "\n")
+        snapshot = self.request.snapshot
+        entry = {"event": event, "at": now, "run": str(self.folder), "query": self.request.query, "tree": self.request.tree}
+        self.dependencies.audit.append({**entry, "snapshot": snapshot.model_dump() if snapshot else None, **details})
 
-    async def _finish(self) -> None:
-        if not self.ledger.at.done:
-            await asyncio.to_thread(self._deduplicated)
-        self.made = await asyncio.to_thread(self._sealed, "finished")
-
-    def _deduplicated(self) -> None:
-        several = len(self.asked.names) > 1
-        found, by = duplicates.found(self.ledger.path, self.parts.identity_most) if several else ([], "")
-        self.ledger.done([asdict(one) for one in found], self.ledger.at.hits, by)
-
-    def _begin(self) -> None:
-        self.ledger.begin(self.asked.model_dump(mode="json"))
-        self._noted("begun", {"sources": list(self.asked.names)})
-
-    def _noted(self, event: str, more: Mapping[str, Any]) -> None:
-        """In the audit log, and for the manifest's times."""
-        now = moment(self.parts.clock())
-        sessions.noted(self.folder, event, now, self.seconds)
-        snapshot = self.asked.snapshot
-        said: dict[str, Any] = {"event": event, "at": now, "run": str(self.folder), "query": self.asked.query, "tree": self.asked.tree}
-        self.parts.audit.append({**said, "snapshot": snapshot.model_dump() if snapshot else None, **more})
-
-    def _sealed(self, event: str) -> Manifest:
-        """Writes the manifest; the ledger may be whole or not."""
-        found = manifest.derived(self.ledger.path)
-        began, seconds, count = sessions.read(self.folder)
-        for name, taken in self.seconds.items():
-            seconds[name] = round(seconds.get(name, 0.0) + taken, 3)
-        times = Times(started_at=began, finished_at=moment(self.parts.clock()), seconds=seconds, sessions=count)
-        made = manifest.sealed(found, file_digest(self.ledger.path), times)
-        made = self.parts.sign(made) if self.parts.sign else made
-        path = self.folder / manifest.NAME
+    def _write_manifest(self, event: str) -> Manifest:
+        """Write the manifest of the ledger as it is, whole or not, and log `event`."""
+        summary = manifests.summarize(self.ledger.path)
+        manifest = manifests.make_manifest(summary, file_digest(self.ledger.path), self._compute_times())
+        manifest = self.dependencies.sign(manifest) if self.dependencies.sign else manifest
+        path = self.folder / manifests.NAME
         part = path.with_suffix(".part")
-        part.write_text(made.text(), encoding="utf-8", newline="\n")
+        part.write_text(manifest.text(), encoding="utf-8", newline="\n")
         part.replace(path)
-        counts = {"total": made.total, "complete": made.complete, "missing": list(made.missing)}
-        self._noted(event, counts | {"provenance_hash": made.provenance_hash, "seal": made.seal})
-        return made
+        counts = {"total": manifest.total, "complete": manifest.complete, "missing": list(manifest.missing)}
+        self._log(event, counts | {"provenance_hash": manifest.provenance_hash, "seal": manifest.seal})
+        return manifest
+
+    def _compute_times(self) -> Times:
+        """From the first session's start until now; seconds of interrupted sessions are added to those of this one."""
+        sessions = [json.loads(line) for line in (self.folder / SESSIONS).read_text(encoding="utf-8").splitlines()]
+        seconds: dict[str, float] = {}
+        for session in sessions:
+            if session["event"] == "broke off":
+                for name, duration in session["seconds"].items():
+                    seconds[name] = seconds.get(name, 0.0) + duration
+        for name, duration in self.seconds.items():
+            seconds[name] = round(seconds.get(name, 0.0) + duration, 3)
+        count = sum(session["event"] in ("begun", "resumed") for session in sessions)
+        now = format_time(self.dependencies.clock())
+        return Times(started_at=sessions[0]["at"], finished_at=now, seconds=seconds, sessions=count)
 
     def result_set(self) -> ResultSet:
-        """Where the hits lie. Only after the last page, or after `aclose`."""
-        assert self.made is not None  # noqa: S101
-        return result_set(self.folder, self.made, "" if self.made.complete else self.cursor)
+        """Reference to the hits. Only after the last page, or after `aclose`."""
+        manifest = self.manifest
+        assert manifest is not None  # noqa: S101
+        return ResultSet(
+            path=str(self.folder / manifest.ledger.name),
+            total=manifest.total,
+            cursor=None if manifest.complete else self.cursor or None,
+            sha256=manifest.ledger.sha256,
+            manifest=str(self.folder / manifests.NAME),
+            complete=manifest.complete,
+            missing=manifest.missing,
+        )
 
     async def aclose(self) -> None:
-        """Gives back what the run holds. One that did not come to its end leaves a manifest that says so."""
+        """Release lock and library. A run that did not come to its end gets a manifest that says so."""
         if self._closed:
             return
         self._closed = True
         try:
-            if self.made is None:
-                self.made = await asyncio.to_thread(self._sealed, "broke off")
+            if self.manifest is None:
+                self.manifest = await asyncio.to_thread(self._write_manifest, "broke off")
         finally:
             self._release()
 
@@ -260,41 +271,27 @@ class Run:
             self.pinned = None
 
 
-def result_set(folder: Path, made: Manifest, cursor: str) -> ResultSet:
-    return ResultSet(
-        path=str(folder / made.ledger.name),
-        total=made.total,
-        cursor=cursor or None,
-        sha256=made.ledger.sha256,
-        manifest=str(folder / manifest.NAME),
-        complete=made.complete,
-        missing=made.missing,
-    )
-
-
-def _can_be_gone_on_with(asked: Asked, parts: Parts) -> None:
-    if asked.tool != (now := tool_versions(parts.version)):
-        raise OtherRun(f"the run was begun by {_shown(asked.tool)}, and this is {_shown(now)}; run the query anew")
-    missing = [sent.source for sent in asked.sources if sent.source not in parts.world]
+def _require_same_sources(request: RunRequest, dependencies: RunDependencies) -> None:
+    if request.tool != dependencies.tool:
+        before, now = (
+            ", ".join(f"{name} {version}" for name, version in sorted(tool.items())) for tool in (request.tool, dependencies.tool)
+        )
+        raise OtherRun(f"the run was started by {before}, and this is {now}; start a new run")
+    missing = [sent.source for sent in request.sources if sent.source not in dependencies.remote_sources]
     if missing:
-        raise OtherRun(f"the run asks {', '.join(missing)}, which cannot be asked here now; switch it on and go on")
+        raise OtherRun(f"the run reads {', '.join(missing)}, which is switched off here; switch it on and resume the run")
 
 
-async def _as_before(asked: Asked, parts: Parts) -> PinnedLibrary | None:
-    """The library as the run pinned it."""
-    if asked.snapshot is None:
+async def _reopen_library(request: RunRequest, dependencies: RunDependencies) -> PinnedLibrary | None:
+    """The version of the library that the run pinned."""
+    snapshot = request.snapshot
+    if snapshot is None:
         return None
     try:
-        pinned = await parts.library(asked.snapshot)
+        pinned = await dependencies.library(snapshot)
     except LibraryError as error:
-        raise OtherRun(
-            f"the run read {asked.snapshot.library} at version {asked.snapshot.version}, which cannot be had: {error}"
-        ) from error
-    if pinned.snapshot.tokenizer != asked.snapshot.tokenizer:
+        raise OtherRun(f"the run read {snapshot.library} at version {snapshot.version}, which is not available: {error}") from error
+    if pinned.snapshot.tokenizer != snapshot.tokenizer:
         pinned.close()
-        raise OtherRun(f"the run cut words by {asked.snapshot.tokenizer}, and this is {pinned.snapshot.tokenizer}; run the query anew")
+        raise OtherRun(f"the run split words by {snapshot.tokenizer}, and this is {pinned.snapshot.tokenizer}; start a new run")
     return pinned
-
-
-def _shown(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

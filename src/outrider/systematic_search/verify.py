@@ -1,43 +1,35 @@
-"""Whether what was delivered is what the run wrote: offline, from manifest and ledger alone, with the place of whatever is not.
+"""Offline verification of a run's manifest, ledger, audit log and exported files, with the place of each fault.
 
-A manifest is checked byte by byte against its one way to be written, against its seal, its signature and, field by field, against the
-ledger; a ledger line by line against its chain, and each record against its content hash; an exported file byte by byte against the
-ledger, exported again. Whoever rewrites ledger and manifest together is found by the signature, or by the audit log.
+A manifest is compared byte by byte with its only spelling, and checked against its seal, its signature and, field by field, the ledger. A
+ledger is checked line by line against its chain, and each record against its content hash. An exported file is compared byte by byte with a
+new export of the ledger. If someone rewrites ledger and manifest together, the signature or the audit log shows it.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from outrider.state.records import BaseRecord
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search.errors import NoSuchRun, Tampered
-from outrider.systematic_search.ledger import GENESIS, LONGEST_LINE, Line, file_digest, follows, lines, next_hit
-from outrider.systematic_search.ledger_reader import duplicates_in, found
-from outrider.systematic_search.manifest import Derived, Manifest, Times, derived, provenance, seal_of, sealed
-
-
-class RecordWriter(Protocol):
-    def begin(self) -> None: ...
-    def record(self, record: BaseRecord) -> None: ...
-    def end(self) -> None: ...
-
+from outrider.systematic_search.ledger import GENESIS, LONGEST_LINE, Line, NoSuchRun, Tampered, check_line, file_digest, read_lines
+from outrider.systematic_search.ledger_reader import RecordWriter, export_hits, make_run_hit
+from outrider.systematic_search.manifest import Manifest, Times, compute_provenance, compute_seal, make_manifest, summarize
 
 Export = Callable[[TextIO], RecordWriter]
-"""A format's writer over a stream."""
+"""Makes a format's writer over a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     file: str
     place: str
-    """`line 12`, `line 12, column 3`, or the name of a field; empty where it is the file as a whole."""
+    """`line 12`, `line 12, column 3`, or the name of a field; empty for the file as a whole."""
     what: str
 
     def __str__(self) -> str:
@@ -48,64 +40,54 @@ class Fault:
 class Verdict:
     faults: tuple[Fault, ...]
     checked: tuple[str, ...]
-    """What was looked at, and found to be so."""
+    """The parts that were checked, with or without faults."""
     signed_by: str = ""
-    """The public key, as hex, where the manifest has a signature that holds."""
+    """The public key, as hex, of a valid signature."""
 
     @property
     def sound(self) -> bool:
         return not self.faults
 
 
-def verified(path: Path, result: Path | None = None, key: str = "", export: Export | None = None) -> Verdict:
-    """`path` is a manifest; `result` what was delivered: its ledger, an exported file (with the `export` of its format), the manifest
-    itself, or an audit log; by default the ledger beside the manifest. `key` is the public key, as hex, that must have signed it.
+def verify_run(path: Path, result: Path | None = None, key: str = "", export: Export | None = None) -> Verdict:
+    """Check the manifest at `path`, and `result`: its ledger, an exported file (with the `export` of its format), the manifest itself, or
+    an audit log; by default the ledger beside the manifest. `key` is the public key, as hex, that must have signed the manifest.
 
-    Raises `NoSuchRun` where there is nothing to check, `MissingExtra` for a signature without `cryptography`.
+    Raises `NoSuchRun` if a file cannot be read, `MissingExtra` for a signature without `cryptography`.
     """
-    raw = _raw(path)
+    raw = _read_start(path, -1)
     try:
-        told = manifest.parsed(raw, path.name)
+        described = manifest.parse_manifest(raw, path.name)
     except Tampered as error:
-        return Verdict((Fault(path.name, _json_place(raw), str(error)),), ())
-    faults = list(_of_manifest(path, raw, told, key))
-    beside = path.parent / told.ledger.name
-    own = result is not None and _is_ledger(result)
-    at = result if own and result is not None else beside
+        return Verdict((Fault(path.name, _find_json_error(raw), str(error)),), ())
+    faults = list(_check_manifest(path, raw, described, key))
     checked = [f"{path.name}: seal and provenance hash"]
-    if at.is_file():
-        ledger_faults = list(_of_ledger(at, told))
+    is_ledger = result is not None and (_read_start(result).startswith(b'{"asked":') or result.name == ledger.NAME)
+    ledger_path = result if is_ledger and result is not None else path.parent / described.ledger.name
+    if ledger_path.is_file():
+        ledger_faults = list(_check_ledger(ledger_path, described))
         faults += ledger_faults
-        checked.append(f"{at.name}: {told.ledger.lines:,} lines, {told.total:,} hits")
-        if not ledger_faults and result is not None and not own:
-            faults += _of_result(result, path, at, told, export)
+        checked.append(f"{ledger_path.name}: {described.ledger.lines:,} lines, {described.total:,} hits")
+        if not ledger_faults and result is not None and not is_ledger:
+            faults += _check_result(result, path, ledger_path, described, export)
             checked.append(result.name)
     else:
-        faults.append(Fault(at.name, "", f"is not beside {path.name}; without it a changed hit cannot be told from the others"))
-    signed = told.signature.public_key if told.signature and not any(fault.place == "signature" for fault in faults) else ""
-    return Verdict(tuple(faults), tuple(checked), signed)
+        faults.append(Fault(ledger_path.name, "", f"is not beside {path.name}; a changed hit cannot be found without it"))
+    is_signed = described.signature is not None and not any(fault.place == "signature" for fault in faults)
+    return Verdict(tuple(faults), tuple(checked), described.signature.public_key if described.signature and is_signed else "")
 
 
-def _raw(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise NoSuchRun(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _is_ledger(path: Path) -> bool:
-    return _raw_start(path).startswith(b'{"asked":') or path.name == ledger.NAME
-
-
-def _raw_start(path: Path) -> bytes:
+def _read_start(path: Path, size: int = 200) -> bytes:
+    """The first `size` bytes; all of them for -1."""
     try:
         with path.open("rb") as stream:
-            return stream.read(200)
+            return stream.read(size)
     except OSError as error:
         raise NoSuchRun(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _json_place(raw: bytes) -> str:
+def _find_json_error(raw: bytes) -> str:
+    """Place of the first error; empty for JSON without error, and for JSON that is nested too deeply."""
     try:
         json.loads(raw)
     except json.JSONDecodeError as error:
@@ -117,133 +99,103 @@ def _json_place(raw: bytes) -> str:
     return ""
 
 
-def _of_manifest(path: Path, raw: bytes, told: Manifest, key: str) -> Iterator[Fault]:
-    from outrider.systematic_search.signing import holds
+def _check_manifest(path: Path, raw: bytes, described: Manifest, key: str) -> Iterator[Fault]:
+    from outrider.systematic_search.signing import is_signature_valid
 
-    place = _first_difference(io.BytesIO(raw), io.BytesIO(told.text().encode()))
+    place = _find_difference(io.BytesIO(raw), io.BytesIO(described.text().encode()))
     if place:
-        yield Fault(path.name, place, "is not written as a manifest is")
-    if provenance(told) != told.provenance_hash:
-        yield Fault(path.name, "provenance_hash", "does not follow from what the manifest says")
-    if seal_of(told) != told.seal:
-        yield Fault(path.name, "seal", "does not follow from what the manifest says")
-    if told.signature and not holds(told):
-        yield Fault(path.name, "signature", "is none of this key over this seal")
-    if key and (told.signature is None or told.signature.public_key != key):
-        yield Fault(path.name, "signature", "is not of the key that was named" if told.signature else "there is none")
+        yield Fault(path.name, place, "is not written as in a manifest")
+    if compute_provenance(described) != described.provenance_hash:
+        yield Fault(path.name, "provenance_hash", "does not match the manifest's other fields")
+    if compute_seal(described) != described.seal:
+        yield Fault(path.name, "seal", "does not match the manifest's other fields")
+    if described.signature and not is_signature_valid(described):
+        yield Fault(path.name, "signature", "is not a signature of its key over this seal")
+    if key and (described.signature is None or described.signature.public_key != key):
+        yield Fault(path.name, "signature", "is by another key than the given one" if described.signature else "is missing")
 
 
-def _of_ledger(path: Path, told: Manifest) -> Iterator[Fault]:
-    """The first line that does not hold; else the fields of the manifest that do not follow from the ledger."""
+def _check_ledger(path: Path, described: Manifest) -> Iterator[Fault]:
+    """The first line that was changed; else the fields of the manifest that do not follow from the ledger."""
     try:
-        hits = GENESIS
-        for line in lines(path):
-            if line.kind == "hit":
-                hits = next_hit(hits, *_said_by(line, path))
-        said = derived(path)
+        for line in read_lines(path):
+            _require_content(line, path)
+        summary = summarize(path)
     except Tampered as error:
         place, _, what = str(error).removeprefix(f"{path.name}, ").partition(": ")
         yield Fault(path.name, place, what)
         return
-    yield from _differing(path, told, said)
-
-
-def _said_by(line: Line, path: Path) -> tuple[str, str]:
-    """Id and content hash of a hit, computed again from its record."""
-    one = found(line)
-    if one.record.content_hash() != one.content or one.record.doc_id != line.said["doc_id"]:
-        raise Tampered(
-            f"{path.name}, line {line.number:,}: the record is not the one of its hash (hit {one.number:,}, {one.record.doc_id!r})"
-        )
-    return one.record.doc_id, one.content
-
-
-def _differing(path: Path, told: Manifest, said: Derived) -> Iterator[Fault]:
-    anew = sealed(said, file_digest(path), Times(started_at="", finished_at=""))
-    ours, theirs = (_flat(one.model_dump(mode="json", exclude={"times", "seal", "signature"})) for one in (anew, told))
+    expected = make_manifest(summary, file_digest(path), Times(started_at="", finished_at=""))
+    ours, theirs = (_flatten(one.model_dump(mode="json", exclude={"times", "seal", "signature"})) for one in (expected, described))
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
-            what = f"the manifest says {_brief(theirs.get(name))}, the ledger {_brief(ours.get(name))}"
+            what = f"the manifest says {_abbreviate(theirs.get(name))}, the ledger {_abbreviate(ours.get(name))}"
             yield Fault(manifest.NAME, name, what)
 
 
-def _flat(said: Any, name: str = "") -> dict[str, Any]:
-    if isinstance(said, dict):
-        return {key: value for part in said for key, value in _flat(said[part], f"{name}.{part}" if name else part).items()}
-    if isinstance(said, list) and said:
-        return {key: value for at, part in enumerate(said) for key, value in _flat(part, f"{name}[{at}]").items()}
-    return {name: said}
+def _require_content(line: Line, path: Path) -> None:
+    """Raise `Tampered` for a hit whose record does not have the id and the hash of its line."""
+    hit = make_run_hit(line) if line.kind == "hit" else None
+    if hit and (hit.record.content_hash() != hit.content or hit.record.doc_id != line.fields["doc_id"]):
+        where = f"{path.name}, line {line.number:,}"
+        raise Tampered(f"{where}: the record does not match its hash (hit {hit.number:,}, {hit.record.doc_id!r})")
 
 
-def _brief(said: object) -> str:
-    text = repr(said)
+def _flatten(value: Any, name: str = "") -> dict[str, Any]:
+    """Each value inside nested objects and lists by its path, such as `sources[0].hits`."""
+    if isinstance(value, dict):
+        return {key: leaf for part in value for key, leaf in _flatten(value[part], f"{name}.{part}" if name else part).items()}
+    if isinstance(value, list) and value:
+        return {key: leaf for index, part in enumerate(value) for key, leaf in _flatten(part, f"{name}[{index}]").items()}
+    return {name: value}
+
+
+def _abbreviate(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _of_result(result: Path, path: Path, at: Path, told: Manifest, export: Export | None) -> Iterator[Fault]:
+def _check_result(result: Path, path: Path, ledger_path: Path, described: Manifest, export: Export | None) -> Iterator[Fault]:
     if result.resolve() == path.resolve():
         return
-    if _raw_start(result).startswith(b'{"event":'):
-        yield from _of_audit(result, told)
+    if _read_start(result).startswith(b'{"event":'):
+        yield from _check_audit_log(result, described)
     elif export is None:
         yield Fault(result.name, "", "is neither a ledger nor a file that a run exports (.ris, .bib, .csv, .jsonl)")
     else:
-        yield from _of_export(result, at, export)
+        # the export is made again and compared
+        with tempfile.TemporaryFile() as expected:
+            text = io.TextIOWrapper(expected, encoding="utf-8", newline="", write_through=True)
+            export_hits(ledger_path, export(text))
+            text.flush()
+            expected.seek(0)
+            with result.open("rb") as delivered:
+                place = _find_difference(delivered, expected)
+            text.detach()
+        if place:
+            yield Fault(result.name, place, "differs from the hits of the run")
 
 
-def _of_audit(result: Path, told: Manifest) -> Iterator[Fault]:
+def _check_audit_log(result: Path, described: Manifest) -> Iterator[Fault]:
     chain, seals = GENESIS, set()
     with result.open("rb") as stream:
         for number, raw in enumerate(stream, 1):
-            after = follows(raw, chain)
+            after = check_line(raw, chain)
             if after is None:
                 yield Fault(result.name, f"line {number:,}", "is not the entry that was written there, or one before it is missing")
                 return
             chain = after
-            seals.add(_entry(raw).get("seal"))
-    if told.seal not in seals:
-        yield Fault(result.name, "", "tells of no run with the manifest's seal")
+            seals.add(json.loads(raw).get("seal"))
+    if described.seal not in seals:
+        yield Fault(result.name, "", "has no run with the manifest's seal")
 
 
-def _entry(raw: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(raw)
-    return said
-
-
-def _of_export(result: Path, at: Path, export: Export) -> Iterator[Fault]:
-    """The file as it must be, made again beside it."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as anew:
-        text = io.TextIOWrapper(anew, encoding="utf-8", newline="", write_through=True)
-        exported(at, export(text))
-        text.flush()
-        anew.seek(0)
-        with result.open("rb") as given:
-            place = _first_difference(given, anew)
-        text.detach()
-    if place:
-        yield Fault(result.name, place, "is not what the run found")
-
-
-def exported(path: Path, writer: RecordWriter) -> int:
-    """The records of a ledger, one by one, into a file, without those that say of a work what another source said before; how many."""
-    left_out = duplicates_in(path)
-    written = 0
-    writer.begin()
-    for line in lines(path):
-        if line.kind == "hit" and line.said["hit"] not in left_out:
-            writer.record(found(line).record)
-            written += 1
-    writer.end()
-    return written
-
-
-def _first_difference(given: BinaryIO, wanted: BinaryIO) -> str:
-    """The first line and column (bytes, from 1) at which two files part; empty where they are the same."""
-    pairs = zip_longest(iter(lambda: given.readline(LONGEST_LINE), b""), iter(lambda: wanted.readline(LONGEST_LINE), b""), fillvalue=b"")
-    for number, (one, other) in enumerate(pairs, 1):
-        if one != other:
-            column = next((at for at, (a, b) in enumerate(zip(one, other, strict=False), 1) if a != b), min(len(one), len(other)) + 1)
+def _find_difference(delivered: BinaryIO, expected: BinaryIO) -> str:
+    """The first line and column (in bytes, from 1) at which two files differ; empty if they are the same."""
+    lines = iter(lambda: delivered.readline(LONGEST_LINE), b"")
+    for number, (line, other) in enumerate(zip_longest(lines, iter(lambda: expected.readline(LONGEST_LINE), b""), fillvalue=b""), 1):
+        if line != other:
+            pairs = enumerate(zip(line, other, strict=False), 1)
+            column = next((column for column, (ours, theirs) in pairs if ours != theirs), min(len(line), len(other)) + 1)
             return f"line {number:,}, column {column:,}"
     return ""

@@ -18,10 +18,10 @@ from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, FoundBy, Hit
 from outrider.state.response import ResultSet
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search import ledger_reader as reading
+from outrider.systematic_search.ledger_reader import RunHit, RunPage, read_pages, require_complete, require_unchanged
 from outrider.systematic_search.manifest import Manifest
 from outrider.systematic_search.replay import Replayed
-from outrider.systematic_search.run import Found, Run, RunPage
+from outrider.systematic_search.run import Run
 from outrider.systematic_search.verify import Verdict
 
 STRATEGY = "systematic"
@@ -55,9 +55,9 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
     @property
     def manifest(self) -> Manifest:
         """Once the run has come to its end, or was closed before."""
-        if self._run is None or self._run.made is None:
+        if self._run is None or self._run.manifest is None:
             raise BadRequest("a run has its manifest once its hits were read to the end, or it was closed")
-        return self._run.made
+        return self._run.manifest
 
     @property
     def result_set(self) -> ResultSet:
@@ -76,12 +76,12 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
         finally:
             await self._close()
         assert self._run is not None  # noqa: S101
-        reading.require_complete(self.manifest, self._run.folder)
+        require_complete(self.manifest, self._run.folder)
 
     async def _found(self) -> AsyncGenerator[RunPage, None]:
         self._run = run = await self._begin()
-        self._query = _shown(run.asked.query)
-        before = reading.pages(run.ledger.path, self._after, run.ledger.at.size)
+        self._query = _shown(run.request.query)
+        before = read_pages(run.ledger.path, self._after, run.ledger.state.size)
         while (page := await asyncio.to_thread(next, before, None)) is not None:
             yield page
         async with aclosing(run.pages()) as pages:
@@ -242,14 +242,14 @@ def iter_hits(run: ResultSet | Mapping[str, Any] | str | PathLike[str], after: s
     place = _run_of(run)
     folder = place.parent if place.name in (ledger.NAME, manifest.NAME) else place
     made = manifest.read(folder / manifest.NAME)
-    for page in reading.pages(folder / ledger.NAME, after, made.ledger.bytes):
+    for page in read_pages(folder / ledger.NAME, after, made.ledger.bytes):
         for one in page.hits:
             yield hit_of(one, _shown(made.asked.query))
-    reading.require_whole(folder / ledger.NAME, made)
-    reading.require_complete(made, folder)
+    require_unchanged(folder / ledger.NAME, made)
+    require_complete(made, folder)
 
 
-def hit_of(one: Found, query: str) -> Hit:
+def hit_of(one: RunHit, query: str) -> Hit:
     """As the other doors give it: its rank is its number in the run, its reason the proof; nothing has scored it."""
     by = FoundBy(one.source, STRATEGY, query, one.number)
     return to_hit(Candidate(one.record, (by,), reason=one.proof), one.number)

@@ -17,7 +17,7 @@ from outrider.services.systematic import world_sources
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery, WorldSource
-from outrider.systematic_search.services.client import Asker
+from outrider.systematic_search.services.client import ServiceClient
 from support import paged_services
 from support.fake_services import SERVICES, settings
 from support.http_server import Answer, Asked, refusal, serving
@@ -78,7 +78,7 @@ async def test_a_day_with_more_than_the_cap_is_told() -> None:
     assert any("99 of 140" in remark for remark in into.remarks)
 
 
-SMALL: dict[str, Any] = {"most": 99, "fetched": 20}
+SMALL: dict[str, Any] = {"most": 99, "fetch_size": 20}
 """Of PubMed, so that a few hundred articles are too many."""
 CURSORS: dict[str, Callable[..., Paged]] = {
     "openalex": paged_services.openalex,
@@ -236,11 +236,11 @@ async def test_a_wait_that_the_service_wants_is_waited_and_told() -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    asker = Asker(Caller(), Service("openalex", "http://x", 1, 1), told.append, sleep=sleep, clock=lambda: now)  # type: ignore[arg-type]
+    asker = ServiceClient(Caller(), Service("openalex", "http://x", 1, 1), told.append, sleep=sleep, clock=lambda: now)  # type: ignore[arg-type]
     with pytest.raises(RateLimited):
         await asker.get("/works", {})
     assert slept == [90, 10]
-    assert told == ["openalex wants to be left alone; going on in 90 s", "openalex wants to be left alone; going on in 10 s"]
+    assert told == ["openalex is rate-limiting us; retry in 90 s", "openalex is rate-limiting us; retry in 10 s"]
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, Unauthorized), (404, SourceUnavailable)])

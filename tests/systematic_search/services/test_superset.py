@@ -21,7 +21,7 @@ from outrider.systematic_search.services import github as of_github
 from outrider.systematic_search.services import openalex as of_openalex
 from outrider.systematic_search.services import pubmed as of_pubmed
 from outrider.systematic_search.services import semantic_scholar as of_semantic_scholar
-from outrider.systematic_search.services.verify_hits import Judge, Look
+from outrider.systematic_search.services.verify_hits import HitVerifier, ViewRecord
 from support.boolean_queries import plain_of, query_of, record_of, written
 from support.query_language_oracles import crossref, github, openalex, pubmed, semantic_scholar
 
@@ -55,22 +55,22 @@ def plain_repository(record: Record) -> dict[str, list[str]]:
     return {"name": [record.title.split("/")[-1]], "description": [record.description], "topics": list(record.tags)}
 
 
-SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Record], Plain], Look, Finds]] = {
-    "pubmed": (paper, plain_of, of_pubmed.look, lambda sent, document: pubmed(sent.query, document)),
-    "openalex": (of_service, plain_of, of_openalex.look, lambda sent, document: openalex(sent.query, document)),
+SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Record], Plain], ViewRecord, Finds]] = {
+    "pubmed": (paper, plain_of, of_pubmed.view_record, lambda sent, document: pubmed(sent.query, document)),
+    "openalex": (of_service, plain_of, of_openalex.view_record, lambda sent, document: openalex(sent.query, document)),
     "semantic_scholar": (
         without_language,
         plain_of,
-        of_semantic_scholar.look,
+        of_semantic_scholar.view_record,
         lambda sent, document: semantic_scholar(sent.query, dict(sent.parameters).get("year", ""), document),
     ),
     "crossref": (
         without_language,
         plain_of,
-        of_crossref.look,
+        of_crossref.view_record,
         lambda sent, document: crossref(sent.query, dict(sent.parameters).get("filter", ""), document),
     ),
-    "github": (repository, plain_repository, of_github.look, lambda sent, document: github(sent.query, document)),
+    "github": (repository, plain_repository, of_github.view_record, lambda sent, document: github(sent.query, document)),
 }
 WORLD = world_sources(Settings())
 
@@ -95,14 +95,14 @@ def test_nothing_that_the_tree_means_is_lost(name: str) -> None:
     assert found >= said / 2, found
 
 
-def meant(tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: Look, finds: Finds) -> int:
+def meant(tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: ViewRecord, finds: Finds) -> int:
     """How many records match; each of them must be found and let pass, and verified where nothing of it is unknown."""
-    judge, evaluator, count = Judge(tree, look), Evaluator(tree), 0
+    verifier, evaluator, count = HitVerifier(tree, look), Evaluator(tree), 0
     for record, document in zip(records, documents, strict=True):
         if evaluator.matches(look(record).record):
             count += 1
             assert finds(sent, document), (tree, sent, document)
-            assert judge.proof(record) is not None
-        elif judge.proof(record) == "verified":
+            assert verifier.find_proof(record) is not None
+        elif verifier.find_proof(record) == "verified":
             raise AssertionError((tree, record))
     return count

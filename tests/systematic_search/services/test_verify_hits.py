@@ -7,7 +7,7 @@ import pytest
 from outrider.boolean.parser import parse
 from outrider.state.records import Paper, Record, Repository
 from outrider.systematic_search.services import github, openalex, pubmed, semantic_scholar
-from outrider.systematic_search.services.verify_hits import Judge, Look
+from outrider.systematic_search.services.verify_hits import HitVerifier, ViewRecord
 
 LIVER = Paper(doc_id="x:1", title="Liver injury", abstract="By aspirin.", year=2020, tags=("heart",), mesh=("Liver",))
 BARE = LIVER.model_copy(update={"abstract": "", "mesh": ()})
@@ -17,31 +17,31 @@ REPOSITORY = Repository(doc_id="github:heart/liver", title="heart/liver", descri
 @pytest.mark.parametrize(
     ("look", "query", "record", "proof"),
     [
-        (openalex.look, "liver[ti] AND aspirin[tiab]", LIVER, "verified"),
-        (openalex.look, "liver[ti] AND kidney[tiab]", LIVER, None),
-        (openalex.look, "liver[ti] AND kidney[tiab]", BARE, "as the source says"),
-        (openalex.look, "liver[ti] NOT kidney[tiab]", LIVER, "verified"),
-        (openalex.look, "liver[ti] NOT kidney[tiab]", BARE, "as the source says"),
-        (openalex.look, "heart[tiab]", LIVER, None),
-        (openalex.look, "aspirin[ab] AND Liver[mh]", LIVER, "verified"),
-        (openalex.look, "aspirin[ab] AND Heart[mh]", LIVER, None),
-        (openalex.look, "liver[ti] AND Heart[mh]", BARE, "as the source says"),
-        (openalex.look, "liver[ti] AND review[pt]", LIVER, "as the source says"),
-        (semantic_scholar.look, "liver[ti] AND Liver[mh]", BARE, "as the source says"),
-        (semantic_scholar.look, "kidney[ti] AND Liver[mh]", BARE, None),
-        (semantic_scholar.look, "liver[ti] AND 2019[dp]", LIVER, None),
-        (semantic_scholar.look, "liver[ti] AND 2019[dp]", LIVER.model_copy(update={"year": None}), "as the source says"),
-        (pubmed.look, "Digestive System[mh] AND liver[ti]", LIVER, "as the source says"),
-        (pubmed.look, "liver[ti] AND kidney[tiab]", LIVER, None),
-        (github.look, "heart[ti]", REPOSITORY, None),
-        (github.look, "liver AND livers[tiab]", REPOSITORY, "verified"),
-        (github.look, "liver[ti] AND 2020[dp]", REPOSITORY, "as the source says"),
+        (openalex.view_record, "liver[ti] AND aspirin[tiab]", LIVER, "verified"),
+        (openalex.view_record, "liver[ti] AND kidney[tiab]", LIVER, None),
+        (openalex.view_record, "liver[ti] AND kidney[tiab]", BARE, "as the source says"),
+        (openalex.view_record, "liver[ti] NOT kidney[tiab]", LIVER, "verified"),
+        (openalex.view_record, "liver[ti] NOT kidney[tiab]", BARE, "as the source says"),
+        (openalex.view_record, "heart[tiab]", LIVER, None),
+        (openalex.view_record, "aspirin[ab] AND Liver[mh]", LIVER, "verified"),
+        (openalex.view_record, "aspirin[ab] AND Heart[mh]", LIVER, None),
+        (openalex.view_record, "liver[ti] AND Heart[mh]", BARE, "as the source says"),
+        (openalex.view_record, "liver[ti] AND review[pt]", LIVER, "as the source says"),
+        (semantic_scholar.view_record, "liver[ti] AND Liver[mh]", BARE, "as the source says"),
+        (semantic_scholar.view_record, "kidney[ti] AND Liver[mh]", BARE, None),
+        (semantic_scholar.view_record, "liver[ti] AND 2019[dp]", LIVER, None),
+        (semantic_scholar.view_record, "liver[ti] AND 2019[dp]", LIVER.model_copy(update={"year": None}), "as the source says"),
+        (pubmed.view_record, "Digestive System[mh] AND liver[ti]", LIVER, "as the source says"),
+        (pubmed.view_record, "liver[ti] AND kidney[tiab]", LIVER, None),
+        (github.view_record, "heart[ti]", REPOSITORY, None),
+        (github.view_record, "liver AND livers[tiab]", REPOSITORY, "verified"),
+        (github.view_record, "liver[ti] AND 2020[dp]", REPOSITORY, "as the source says"),
     ],
 )  # fmt: skip
-def test_a_record_is_verified_only_by_what_it_says(look: Look, query: str, record: Record, proof: str | None) -> None:
-    assert Judge(parse(query).tree, look).proof(record) == proof
+def test_a_record_is_verified_only_by_what_it_says(look: ViewRecord, query: str, record: Record, proof: str | None) -> None:
+    assert HitVerifier(parse(query).tree, look).find_proof(record) == proof
 
 
 def test_what_pubmed_read_as_written_stays_whole() -> None:
-    judge = Judge(parse("kidney[tiab]").tree, pubmed.look, keeps_all=True)
-    assert [proof for _, proof in judge.judged([LIVER])] == ["as the source says"]
+    verifier = HitVerifier(parse("kidney[tiab]").tree, pubmed.view_record, keeps_all=True)
+    assert [proof for _, proof in verifier.verify([LIVER])] == ["as the source says"]

@@ -72,16 +72,16 @@ def systematic(
         _show_explained(wait_for(_explained(made, asked, names, syntax, quiet=as_json)), as_json=as_json)
         return 0
     run = wait_for(_run(made, asked, names, syntax, folder, resume, quiet=as_json))
-    told = run.made
+    told = run.manifest
     assert told is not None  # noqa: S101 - the run came to its end
     if output and (told.complete or partial):
         note(f"{_write(run, form, output):,} records written to {output}")
     elif output:
         note(f"{output} is not written, since the run is not complete; --partial writes what came")
     if report:
-        from outrider.systematic_search.reports import written
+        from outrider.systematic_search.prisma_reports import write_reports
 
-        note(f"Reports: {', '.join(map(str, written(told, report)))}")
+        note(f"Reports: {', '.join(map(str, write_reports(told, report)))}")
     _show_run(run, told, as_json=as_json)
     return 0 if told.complete else INCOMPLETE
 
@@ -114,7 +114,7 @@ async def _run(made: Services, query: Any, names: list[str], syntax: Any, folder
         run = await begun(made, query, names, syntax=syntax, folder=folder, say=note)
     else:
         run = await resumed(made, resume, note)
-        note(f"The run is complete: {run.hits:,} hits." if run.ended else f"Going on behind hit {run.hits:,}.")
+        note(f"The run is complete: {run.hits:,} hits." if run.is_finished else f"Going on behind hit {run.hits:,}.")
     try:
         with Progress("reading", quiet=quiet) as bar:
             async with aclosing(run), aclosing(run.pages()) as pages:
@@ -133,10 +133,10 @@ async def _run(made: Services, query: Any, names: list[str], syntax: Any, folder
 
 def _write(run: Run, form: str, output: Path) -> int:
     from outrider.ingest.export import writer
-    from outrider.systematic_search.verify import exported
+    from outrider.systematic_search.ledger_reader import export_hits
 
     with complete_file(output) as stream:
-        return exported(run.ledger.path, writer(form, stream))
+        return export_hits(run.ledger.path, writer(form, stream))
 
 
 def _show_run(run: Run, told: Manifest, *, as_json: bool) -> None:
@@ -144,10 +144,10 @@ def _show_run(run: Run, told: Manifest, *, as_json: bool) -> None:
         both = {"result_set": run.result_set().model_dump(mode="json"), "manifest": told.model_dump(mode="json")}
         sys.stdout.write(json.dumps(both, ensure_ascii=False) + "\n")
         return
-    from outrider.systematic_search.ledger_reader import pages
+    from outrider.systematic_search.ledger_reader import read_pages
 
     out = console()
-    first = next(pages(run.ledger.path), None)
+    first = next(read_pages(run.ledger.path), None)
     shown = first.hits[:FIRST] if first else ()
     for one in shown:
         year = f"{one.record.year} " if one.record.year else ""

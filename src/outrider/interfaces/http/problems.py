@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from outrider.state.errors import BadRequest, LibraryBusy, LibraryMissing, SearchError
 from outrider.state.model import Model
-from outrider.systematic_search.errors import NoSuchRun, RunBusy, Tampered
-from outrider.systematic_search.ledger import LedgerUnwritable
+from outrider.systematic_search.ledger import LedgerUnwritable, NoSuchRun, RunBusy, Tampered
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:

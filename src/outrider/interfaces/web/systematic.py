@@ -20,9 +20,9 @@ from outrider.services.systematic import FORMATS, RUN_NAME, Syntax, folder_of
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.systematic_search import ledger, manifest
-from outrider.systematic_search.prisma import flow_json, flow_of
-from outrider.systematic_search.prisma_diagram import diagram
-from outrider.systematic_search.verify import exported
+from outrider.systematic_search.ledger_reader import export_hits
+from outrider.systematic_search.prisma import make_flow
+from outrider.systematic_search.prisma_reports import flow_diagram, flow_json
 from outrider.usecases.explain_query import explained
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Reviewing:
         made = await asyncio.to_thread(self._manifest, run)
         kept = {"total", "duplicates", "complete", "missing", "provenance_hash", "seal", "times", "sources"}
         said = made.model_dump(mode="json", include=kept)
-        return JSONResponse({"run": run, "unique": made.unique, **said, "flow": json.loads(flow_json(flow_of(made)))})
+        return JSONResponse({"run": run, "unique": made.unique, **said, "flow": json.loads(flow_json(make_flow(made)))})
 
     async def diagram(self, run: RunName) -> Response:
         """The PRISMA 2020 flow of a run, as SVG."""
         made = await asyncio.to_thread(self._manifest, run)
-        return Response(diagram(flow_of(made)), 200, media_type="image/svg+xml")
+        return Response(flow_diagram(make_flow(made)), 200, media_type="image/svg+xml")
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once."""
@@ -82,7 +82,7 @@ class Reviewing:
         """On the disk: a run may have millions of hits."""
         file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="")  # noqa: SIM115 - closed behind the last piece
         try:
-            exported(folder_of(self.services, run) / ledger.NAME, writer(form, file))
+            export_hits(folder_of(self.services, run) / ledger.NAME, writer(form, file))
         except BaseException:
             file.close()
             raise

@@ -1,1 +1,4 @@
-"""Boolean queries over the services of the world: said in each one's language, read to the last hit, judged again by our evaluator."""
+"""Boolean queries over scholarly services.
+
+Each query is translated to the service's language, read to the last hit, and checked again by our evaluator.
+"""

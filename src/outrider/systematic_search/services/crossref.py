@@ -1,7 +1,7 @@
-"""Crossref to the last hit, as far as its language goes: works with one word in the title, of some years, or with certain DOIs.
+"""Crossref to the last hit: works with one word in the title, of some years, or with certain DOIs.
 
-api.crossref.org/swagger-ui of October 2026, "Works": words are ranked, not required, and nothing joins them; `filter` takes dates and DOIs.
-What is sure is a single word. Abstracts cannot be asked for. A cursor reads on without a bound, and is forgotten after five minutes.
+api.crossref.org/swagger-ui of October 2026, "Works": words are ranked, not required, and there are no operators; `filter` takes dates and
+DOIs. So only a single word is certain to match. Abstracts cannot be searched. A cursor has no limit, and expires after five minutes.
 """
 
 from __future__ import annotations
@@ -16,82 +16,81 @@ from outrider.sources.http.client import Params
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import Asker
-from outrider.systematic_search.services.phrase_syntax import Speech
-from outrider.systematic_search.services.relax import Bound, Bounded, Term, Wider
-from outrider.systematic_search.services.semantic_scholar import STOPPED
-from outrider.systematic_search.services.slice_reader import CursorReader, harvested
-from outrider.systematic_search.services.translate import Filters, translated, values_of, years_of
-from outrider.systematic_search.services.verify_hits import Judge, Sight, seen_without_tags
+from outrider.systematic_search.services.client import ServiceClient
+from outrider.systematic_search.services.phrase_syntax import PhraseSyntax
+from outrider.systematic_search.services.semantic_scholar import STOP_WORDS
+from outrider.systematic_search.services.slice_reader import CursorReader, read_slices
+from outrider.systematic_search.services.translate import Condition, Filters, RelaxedPart, Term, Wider, read_values, read_years, translate
+from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView, view_without_tags
 
 ROWS = 500
 SHORTEST = 3
 MOST_VALUES = 20
 TITLE = "query.title"
 NOT_THERE = frozenset({Field.KEYWORDS, Field.MESH, Field.BODY, Field.PUBLICATION_TYPE, Field.LANGUAGE, *LACKING})
-"""Lists tell no language."""
+"""Crossref's lists have no language."""
 
 
-def phrase(words: str) -> Bound | None:
-    """Its longest word."""
-    telling = [word for word in words.split() if word.isascii() and word.isalnum() and len(word) >= SHORTEST and word not in STOPPED]
-    return Term(max(telling, key=_length)) if telling else None
+def phrase(words: str) -> Condition | None:
+    """The longest word of a phrase."""
+    usable = [word for word in words.split() if word.isascii() and word.isalnum() and len(word) >= SHORTEST and word not in STOP_WORDS]
+    return Term(max(usable, key=_by_length)) if usable else None
 
 
 NO_OR = Wider(f"{NAME} does not join words; it can be asked for one that must be there")
-SPEECH = Speech(NAME, frozenset({Field.TITLE}), NOT_THERE, phrase, lambda piece: None)
+SYNTAX = PhraseSyntax(NAME, frozenset({Field.TITLE}), NOT_THERE, phrase, lambda piece: None)
 
 
 @dataclass(frozen=True, slots=True)
-class CrossrefWorld:
+class CrossrefSource:
     """A `WorldSource`."""
 
-    asker: Asker
+    client: ServiceClient
     name: str = NAME
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        made = translated(NAME, tree, SPEECH.leaf, filters_of)
-        words = {place: word for place, (_, one) in enumerate(made.parts) if (word := _word(one.bound))}
-        made.left += [(node, Bounded(NO_OR)) for place, (node, _) in enumerate(made.parts) if place not in words]
-        made.parts = [part for place, part in enumerate(made.parts) if place in words]
-        filters = ",".join(f"{name}:{value}" for name, value in made.filters)
-        if not words and not any(name == "doi" for name, _ in made.filters):
-            return made.refused()
-        if words:
-            made.widened.append("of the words that must be there, one is asked for")
-        return made.sent(max(words.values(), key=_length, default=""), (("filter", filters),) if filters else ())
+        translation = translate(NAME, tree, SYNTAX.translate_leaf, make_filters)
+        words = [_find_required_word(part.condition) for _, part in translation.parts]
+        translation.left += [(node, RelaxedPart(NO_OR)) for (node, _), word in zip(translation.parts, words, strict=True) if not word]
+        translation.parts = [part for part, word in zip(translation.parts, words, strict=True) if word]
+        filters = ",".join(f"{name}:{value}" for name, value in translation.filters)
+        if not translation.parts and not any(name == "doi" for name, _ in translation.filters):
+            return translation.refuse()
+        if translation.parts:
+            translation.widened.append("of the words that must be there, one is asked for")
+        return translation.make_query(max(words, key=_by_length, default=""), (("filter", filters),) if filters else ())
 
     def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         words = {TITLE: sent.query} if sent.query else {}
         params: Params = {"rows": ROWS, "select": ",".join(FIELDS), **dict(sent.parameters), **words}
-        reader = CursorReader(self.asker, WORKS, params, ("message", "next-cursor"), "a DOI")
-        return harvested(reader, Judge(tree, look), into, after)
+        reader = CursorReader(self.client, WORKS, params, ("message", "next-cursor"), "a DOI")
+        return read_slices(reader, HitVerifier(tree, view_record), into, after)
 
 
-def _length(word: str) -> tuple[int, str]:
+def _by_length(word: str) -> tuple[int, str]:
     return len(word), word
 
 
-def _word(bound: Bound) -> str:
-    """One that every match holds."""
-    match bound:
+def _find_required_word(condition: Condition) -> str:
+    """The longest word that every match contains; empty without one."""
+    match condition:
         case Term(word):
             return word
         case AllOf(parts):
-            return max(map(_word, parts), key=_length)
+            return max(map(_find_required_word, parts), key=_by_length)
     return ""
 
 
-def filters_of(node: Node) -> Filters | None:
-    years = years_of(node)
+def make_filters(node: Node) -> Filters | None:
+    years = read_years(node)
     if years is not None:
         ends = zip(("from-pub-date", "until-pub-date"), years, strict=True)
         return tuple((name, f"{year:04d}") for name, year in ends if year is not None)
-    said = [normal_doi(value) for value in values_of(node, Field.DOI) or ()]
-    if said and all(said) and len(said) <= MOST_VALUES and not any("," in str(doi) for doi in said):
-        return tuple(("doi", str(doi)) for doi in said)  # of one name, any of the values
+    dois = [normal_doi(value) for value in read_values(node, Field.DOI) or ()]
+    if dois and all(dois) and len(dois) <= MOST_VALUES and not any("," in str(doi) for doi in dois):
+        return tuple(("doi", str(doi)) for doi in dois)  # filters of one name are alternatives
     return None
 
 
-def look(record: Record) -> Sight:
-    return seen_without_tags(record, NOT_THERE)
+def view_record(record: Record) -> RecordView:
+    return view_without_tags(record, NOT_THERE)

@@ -1,110 +1,267 @@
-"""A tree as one query to a service: filters that hold for all of it, and one expression in the service's operators."""
+"""Translation of a Boolean tree to one query of a service: relaxation, filters, and the services that refuse.
+
+A relaxed query loses no hit. A part that a service cannot express is `Wider`. An AND leaves such parts out, which only adds hits; an OR
+with such a part cannot be expressed at all, since leaving the part out would lose hits. A part that no record of the service matches
+(`Nothing`: a heading where there are none) is left out of an OR, where it adds no hit, and also of an AND, which only adds hits. NOT is
+sent only for parts that the service expresses exactly: a wider part would exclude too much.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from outrider.boolean.relax import AllOf, AnyOf, all_of
-from outrider.state.boolean import Dates, Everything, Node, Or, Text, Words
-from outrider.state.systematic import SentQuery
-from outrider.systematic_search.services.relax import Bound, Bounded, Nothing, Say, Term, Wider, bounded, conjuncts, noted, shown
+from outrider.boolean.printer import printed
+from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of, relax
+from outrider.state.boolean import And, Dates, Everything, Field, Leaf, Node, Not, Or, Text, Words, children
+from outrider.state.errors import SourceOff
+from outrider.state.systematic import Harvest, MatchedPage, SentQuery
 
+LONGEST_PART = 90
+"""Characters of a part of a query in a note."""
+MOST_NOTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression in the service's own syntax."""
+
+    text: str
+    exact: bool = False
+    """Whether it matches exactly the records that the leaf matches, and no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """All records but those of a part that is expressed exactly."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """Any record may match: the service cannot express the part."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No record of the service matches."""
+
+    why: str
+
+
+Condition: TypeAlias = "Term | AllOf[Condition] | AnyOf[Condition] | Without | Wider | Nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedPart:
+    """The condition for a part of a query, and notes on what was left out of it."""
+
+    condition: Condition
+    widened: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+
+TranslateLeaf = Callable[[Leaf], RelaxedPart]
+"""Translates a leaf to the syntax of one service."""
 Filters = tuple[tuple[str, str], ...]
-Conjunct = tuple[Node, Bounded]
+Conjunct = tuple[Node, RelaxedPart]
+
+
+def relax_query(node: Node, translate_leaf: TranslateLeaf) -> RelaxedPart:
+    return relax(node, _ServiceRelaxation(translate_leaf))
+
+
+@dataclass(frozen=True, slots=True)
+class _ServiceRelaxation:
+    """A `Relaxation`."""
+
+    translate_leaf: TranslateLeaf
+
+    def leaf(self, leaf: Leaf) -> RelaxedPart:
+        return RelaxedPart(Wider("it asks for every record")) if isinstance(leaf, Everything) else self.translate_leaf(leaf)
+
+    def negated(self, part: Node) -> RelaxedPart:
+        if isinstance(part, Everything):
+            return RelaxedPart(Nothing("it asks for no record"))
+        relaxed = relax(part, self)
+        if isinstance(relaxed.condition, Nothing):
+            return RelaxedPart(Wider("no record there has it, so that it takes nothing away"))
+        if is_exact(relaxed.condition) and not (relaxed.widened or relaxed.lacking):
+            return RelaxedPart(Without(relaxed.condition))
+        return RelaxedPart(Wider("what NOT takes away is taken away here"))
+
+    def moves_not_inward(self, part: Node) -> bool:
+        return any(isinstance(child, Not) or self.moves_not_inward(child) for child in children(part))
+
+    def every(self, parts: Sequence[tuple[Node, RelaxedPart]]) -> RelaxedPart:
+        """The parts that can be expressed, or the reason why none can."""
+        expressed = [relaxed for _, relaxed in parts if not isinstance(relaxed.condition, Wider | Nothing)]
+        left = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Wider | Nothing)]
+        if not expressed:
+            return RelaxedPart(next((condition for _, condition in left if isinstance(condition, Nothing)), left[0][1]))
+        notes = [note for relaxed in expressed for note in relaxed.widened]
+        notes += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
+        lacking = tuple(note for relaxed in expressed for note in relaxed.lacking)
+        return RelaxedPart(all_of(relaxed.condition for relaxed in expressed), tuple(notes), lacking)
+
+    def either(self, parts: Sequence[tuple[Node, RelaxedPart]]) -> RelaxedPart:
+        """All parts, or the reason of the first one that cannot be expressed."""
+        for node, relaxed in parts:
+            if isinstance(relaxed.condition, Wider):
+                return RelaxedPart(Wider(f"among alternatives, {abbreviate(node)}: {relaxed.condition.why}"))
+        expressed = [relaxed for _, relaxed in parts if not isinstance(relaxed.condition, Nothing)]
+        left = [(node, relaxed.condition) for node, relaxed in parts if isinstance(relaxed.condition, Nothing)]
+        if not expressed:
+            return RelaxedPart(left[0][1])
+        widened = tuple(note for relaxed in expressed for note in relaxed.widened)
+        lacking = [note for relaxed in expressed for note in relaxed.lacking]
+        lacking += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
+        return RelaxedPart(any_of(relaxed.condition for relaxed in expressed), widened, tuple(lacking))
+
+
+def is_exact(condition: Condition) -> bool:
+    match condition:
+        case Term(_, exact):
+            return exact
+        case AllOf(parts) | AnyOf(parts):
+            return all(map(is_exact, parts))
+        case Without(part):
+            return is_exact(part)
+    return False
+
+
+def abbreviate(node: Node) -> str:
+    """A part of a query for a note, cut after `LONGEST_PART` characters."""
+    text = printed(node)
+    return text if len(text) <= LONGEST_PART else f"{text[: LONGEST_PART - 1]}…"
+
+
+def limit_notes(notes: Iterable[str]) -> tuple[str, ...]:
+    """Each note once; of very many the first, and their number."""
+    once = tuple(dict.fromkeys(notes))
+    return once if len(once) <= MOST_NOTES else (*once[:MOST_NOTES], f"and {len(once) - MOST_NOTES} more of this kind")
 
 
 @dataclass(slots=True)
-class Translated:
-    """What a query can be made of: filters, and parts that all must hold."""
+class Translation:
+    """The material of a service's query: filters, and parts that are joined by AND."""
 
     source: str
     filters: list[tuple[str, str]] = field(default_factory=list)
     parts: list[Conjunct] = field(default_factory=list)
     left: list[Conjunct] = field(default_factory=list)
-    """What cannot be said."""
+    """Parts that the service cannot express."""
     widened: list[str] = field(default_factory=list)
 
-    def sent(self, query: str, parameters: Filters = ()) -> SentQuery:
-        notes = [note for _, one in self.parts for note in one.widened]
+    def make_query(self, query: str, parameters: Filters = ()) -> SentQuery:
+        notes = [note for _, part in self.parts for note in part.widened]
         return SentQuery(
             self.source,
             query,
             parameters,
-            noted((*notes, *self.widened, *(f"{shown(node)}: {_why(one.bound)}" for node, one in self.left))),
-            lacking=noted(note for _, one in self.parts for note in one.lacking),
+            limit_notes((*notes, *self.widened, *self._explain_left())),
+            lacking=limit_notes(note for _, part in self.parts for note in part.lacking),
         )
 
-    def refused(self, why: str = "") -> SentQuery:
-        """Asked for nothing, since what cannot be said would lose hits."""
-        reasons = noted(f"{shown(node)}: {_why(one.bound)}" for node, one in self.left)
-        said = why or f"nothing that narrows it can be said there; {'; '.join(reasons)}"
-        return SentQuery(self.source, refused=said)
+    def refuse(self) -> SentQuery:
+        """Send no query: leaving out the rest of the parts would lose hits."""
+        reasons = limit_notes(self._explain_left())
+        return SentQuery(self.source, refused=f"nothing that narrows it can be said there; {'; '.join(reasons)}")
 
-    def refused_as_too_long(self) -> SentQuery:
-        """Not sent, since even the shortest part does not fit; `shortened` left nothing."""
-        return self.refused(f"its shortest part is longer than an address may be: {self.widened[0]}" if self.widened else "")
+    def refuse_too_long(self) -> SentQuery:
+        """Send no query: `shorten` found no part that fits."""
+        if not self.widened:
+            return self.refuse()
+        return SentQuery(self.source, refused=f"its shortest part is longer than an address may be: {self.widened[0]}")
 
-    def shortened(self, render: Callable[[Bound], str], fits: Callable[[str], bool]) -> str:
-        """The expression; where it is too long, without its longest parts, which only adds. Empty where nothing fits."""
+    def _explain_left(self) -> list[str]:
+        conditions = ((node, part.condition) for node, part in self.left)
+        return [f"{abbreviate(node)}: {condition.why if isinstance(condition, Wider | Nothing) else ''}" for node, condition in conditions]
+
+    def shorten(self, render_condition: Callable[[Condition], str], fits: Callable[[str], bool]) -> str:
+        """The expression of the parts. While it is too long, its longest part goes, which only adds hits; empty if nothing fits."""
         while self.parts:
-            query = render(all_of(one.bound for _, one in self.parts))
+            query = render_condition(all_of(part.condition for _, part in self.parts))
             if fits(query):
                 return query
-            longest = max(self.parts, key=lambda part: len(render(part[1].bound)))
+            longest = max(self.parts, key=lambda part: len(render_condition(part[1].condition)))
             self.parts.remove(longest)
-            self.widened.append(f"{shown(longest[0])}: with it the query is longer than {self.source} takes")
+            self.widened.append(f"{abbreviate(longest[0])}: with it the query is longer than {self.source} takes")
         return ""
 
 
-def translated(source: str, tree: Node, say: Say, filters: Callable[[Node], Filters | None]) -> Translated:
-    made = Translated(source)
-    for node in conjuncts(tree):
-        filtering = filters(node)
-        if filtering is not None:
-            made.filters += filtering
-            continue
-        if isinstance(node, Everything):
-            continue
-        one = bounded(node, say)
-        (made.left if isinstance(one.bound, Wider | Nothing) else made.parts).append((node, one))
-    return made
+def translate(source: str, tree: Node, translate_leaf: TranslateLeaf, make_filters: Callable[[Node], Filters | None]) -> Translation:
+    """Split a tree at its outermost ANDs into filters and relaxed parts."""
+    translation, pending = Translation(source), [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, And):
+            pending += reversed(node.parts)
+        elif (filters := make_filters(node)) is not None:
+            translation.filters += filters
+        elif not isinstance(node, Everything):
+            part = relax_query(node, translate_leaf)
+            (translation.left if isinstance(part.condition, Wider | Nothing) else translation.parts).append((node, part))
+    return translation
 
 
-def rendered(bound: Bound, and_: str, or_: str) -> str:
-    """With parentheses around all that is joined, but for the whole."""
-    match bound:
+def render(condition: Condition, and_: str, or_: str) -> str:
+    """An expression in the service's operators, with parentheses around each joined part, but not around the whole."""
+    match condition:
         case Term(text):
             return text
-        case AllOf(parts):
-            return and_.join(_operand(part, and_, or_) for part in parts)
-        case AnyOf(parts):
-            return or_.join(_operand(part, and_, or_) for part in parts)
-    raise AssertionError(bound)  # what is left out never comes here
+        case AllOf(parts) | AnyOf(parts):
+            operands = ((part, render(part, and_, or_)) for part in parts)
+            joint = and_ if isinstance(condition, AllOf) else or_
+            return joint.join(text if isinstance(part, Term) else f"({text})" for part, text in operands)
+    raise AssertionError(condition)  # parts that are left out never come here
 
 
-def _operand(part: Bound, and_: str, or_: str) -> str:
-    said = rendered(part, and_, or_)
-    return said if isinstance(part, Term) else f"({said})"
-
-
-def _why(bound: Bound) -> str:
-    return bound.why if isinstance(bound, Wider | Nothing) else ""
-
-
-def years_of(node: Node) -> tuple[int | None, int | None] | None:
-    """First and last year of dates, both ends included. None for anything else."""
+def read_years(node: Node) -> tuple[int | None, int | None] | None:
+    """First and last year of dates, both included. None for another node."""
     if not isinstance(node, Dates):
         return None
     return int(node.start[:4]) if node.start else None, int(node.end[:4]) if node.end else None
 
 
-def values_of(node: Node, name: object) -> tuple[str, ...] | None:
-    """The values of one field that is compared as a whole, alternatives each; None where it asks for anything else, or with signs."""
+def read_values(node: Node, field: Field) -> tuple[str, ...] | None:
+    """The alternative values of a field that is compared as a whole; None for another field, and for values with wildcards."""
     leaves: Sequence[Node] = node.parts if isinstance(node, Or) else (node,)
-    said: list[str] = []
+    values: list[str] = []
     for leaf in leaves:
-        if not (isinstance(leaf, Text) and leaf.fields == (name,) and isinstance(leaf.pattern, Words)):
+        if not (isinstance(leaf, Text) and leaf.fields == (field,) and isinstance(leaf.pattern, Words)):
             return None
-        said.append(" ".join(leaf.pattern.words))
-    return None if any("*" in value or "{" in value for value in said) else tuple(said)
+        values.append(" ".join(leaf.pattern.words))
+    return None if any("*" in value or "{" in value for value in values) else tuple(values)
+
+
+VARIES = "its totals and results differ between two calls of the same query, and no query of it reads to the last hit"
+REFUSED = {
+    "serpapi_scholar": f"Google Scholar, by SerpApi: {VARIES}",
+    "serpapi_google": f"Google, by SerpApi: {VARIES}",
+    "web": f"a result page of the web: {VARIES}",
+}
+UNSUPPORTED = {"arxiv": "its query language is not written by Outrider; search PubMed, OpenAlex or Semantic Scholar, which hold its papers"}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSource:
+    """A `WorldSource` that never gets a query, and gives the reason: otherwise users could believe that it was searched."""
+
+    name: str
+
+    def translate(self, tree: Node, text: str) -> SentQuery:
+        return SentQuery(self.name, refused=self.why, reproducible=self.name not in REFUSED)
+
+    async def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        into.remarks.append(self.why)
+        raise SourceOff(f"a systematic run sends no query to {self.name}: {self.why}")
+        yield  # pragma: no cover - makes this an asynchronous generator
+
+    @property
+    def why(self) -> str:
+        return REFUSED.get(self.name) or UNSUPPORTED[self.name]

@@ -1,4 +1,4 @@
-"""What our evaluator says of a record that a service gave, where the text at hand allows to say it."""
+"""Verification of a service's records by our evaluator, as far as their text is available."""
 
 from __future__ import annotations
 
@@ -12,74 +12,76 @@ from outrider.state.records import Record
 from outrider.state.systematic import Matched, Proof
 
 
-class Sight(NamedTuple):
-    """A record as its service means it, and what of it is not at hand."""
+class RecordView(NamedTuple):
+    """A record as its service means it, and which of its parts are not available."""
 
     record: Record
-    """As it is judged: without what the service made up by machine, such as its own keywords."""
-    absent: frozenset[Field] = frozenset()
-    """Fields that the service has looked into and does not show."""
+    """The record without values that the service made by machine, such as its own keywords."""
+    hidden: frozenset[Field] = frozenset()
+    """Fields that the service searches and does not return."""
     lacking: frozenset[Field] = frozenset()
-    """Fields that it has not at all: a text that is asked for in these alone cannot be judged."""
+    """Fields that the service does not have: a text that must stand in one of these cannot be checked."""
     headings: bool = True
-    """Whether its headings are at hand, all of them."""
+    """Whether all of its headings are available."""
     dates: bool = True
 
 
-def seen_without_tags(record: Record, lacking: frozenset[Field]) -> Sight:
-    """Without its tags, which are the service's own making, or headings. Abstracts that are not shown are looked into all the same."""
-    absent = frozenset() if record.abstract else frozenset({Field.ABSTRACT, Field.ALL})
-    return Sight(record.model_copy(update={"tags": ()}), absent, lacking, headings=False, dates=record.year is not None)
-
-
-Look = Callable[[Record], Sight]
+ViewRecord = Callable[[Record], RecordView]
 _Unknown = tuple[frozenset[Field], frozenset[Field], bool, bool]
 
 
+def view_without_tags(record: Record, lacking: frozenset[Field]) -> RecordView:
+    """A view without tags, which the service made, and without headings. Services search abstracts also where they do not return them."""
+    hidden = frozenset() if record.abstract else frozenset({Field.ABSTRACT, Field.ALL})
+    return RecordView(record.model_copy(update={"tags": ()}), hidden, lacking, headings=False, dates=record.year is not None)
+
+
 @dataclass(slots=True)
-class Judge:
-    """A tree, ready to be asked of a service's records."""
+class HitVerifier:
+    """Checks the records of one service against one tree."""
 
     tree: Node
-    look: Look
+    view: ViewRecord
     keeps_all: bool = False
-    """Whether the service read the query as it was written: then what it found stays, whatever we see in it."""
-    _known: dict[_Unknown, tuple[Evaluator, Evaluator]] = field(default_factory=dict)
+    """Whether the service read the query as written: then all its records are hits, whatever our evaluator finds."""
+    _evaluators: dict[_Unknown, tuple[Evaluator, Evaluator]] = field(default_factory=dict)
 
-    def proof(self, record: Record) -> Proof | None:
-        """None where the text at hand shows that the tree does not match."""
-        sight = self.look(record)
-        unknown = sight[1:]
-        if unknown not in self._known:
-            self._known[unknown] = (Evaluator(assumed(self.tree, sight, hope=False)), Evaluator(assumed(self.tree, sight, hope=True)))
-        certain, possible = self._known[unknown]
-        if certain.matches(sight.record):
+    def find_proof(self, record: Record) -> Proof | None:
+        """None if the available text shows that the tree does not match."""
+        view = self.view(record)
+        unknown = view[1:]
+        if unknown not in self._evaluators:
+            certain, possible = (Evaluator(_assume(self.tree, view, matches=matches)) for matches in (False, True))
+            self._evaluators[unknown] = certain, possible
+        certain, possible = self._evaluators[unknown]
+        if certain.matches(view.record):
             return "verified"
-        return "as the source says" if self.keeps_all or possible.matches(sight.record) else None
+        return "as the source says" if self.keeps_all or possible.matches(view.record) else None
 
-    def judged(self, records: Iterable[Record]) -> tuple[Matched, ...]:
-        found = ((record, self.proof(record)) for record in records)
-        return tuple(Matched(record, proof) for record, proof in found if proof is not None)
+    def verify(self, records: Iterable[Record]) -> tuple[Matched, ...]:
+        """The records that match, or may match."""
+        proofs = ((record, self.find_proof(record)) for record in records)
+        return tuple(Matched(record, proof) for record, proof in proofs if proof is not None)
 
 
-def assumed(node: Node, sight: Sight, *, hope: bool) -> Node:
-    """The tree with every leaf that cannot be judged taken for true, or for what the record shows of it, so that it holds more, or less."""
+def _assume(node: Node, view: RecordView, *, matches: bool) -> Node:
+    """The tree for records of this view. `matches`: leaves that cannot be checked count as true; else as the record shows them."""
     match node:
         case And(parts):
-            return And(tuple(assumed(part, sight, hope=hope) for part in parts))
+            return And(tuple(_assume(part, view, matches=matches) for part in parts))
         case Or(parts):
-            return Or(tuple(assumed(part, sight, hope=hope) for part in parts))
+            return Or(tuple(_assume(part, view, matches=matches) for part in parts))
         case Not(part):
-            return Not(assumed(part, sight, hope=not hope))
-    return Everything() if hope and _is_unknown(node, sight) else node
+            return Not(_assume(part, view, matches=not matches))
+    return Everything() if matches and _is_unknown(node, view) else node
 
 
-def _is_unknown(leaf: Leaf, sight: Sight) -> bool:
+def _is_unknown(leaf: Leaf, view: RecordView) -> bool:
     match leaf:
         case Text(_, fields):
-            return not sight.absent.isdisjoint(fields) or sight.lacking.issuperset(fields)
+            return not view.hidden.isdisjoint(fields) or view.lacking.issuperset(fields)
         case Heading():
-            return not sight.headings
+            return not view.headings
         case Dates():
-            return not sight.dates
+            return not view.dates
     return False
