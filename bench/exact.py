@@ -24,9 +24,9 @@ from bench.report import Cell, Report, progress
 from bench.synthetic import Vocabulary
 from outrider.boolean.parser import parse
 from outrider.library import schema
-from outrider.library.exact.candidates import query_of, sql
-from outrider.library.exact.pinned_library import Pinned
-from outrider.library.exact.plan import EVERY, planned
+from outrider.library.exact.candidates import build_sql, build_text_query
+from outrider.library.exact.pinned_library import PinnedVersion
+from outrider.library.exact.plan import EVERY, make_plan
 from outrider.library.library import Library
 from outrider.state.boolean import And, Dates, Node, Not
 from outrider.state.records import Paper
@@ -148,7 +148,7 @@ async def _ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
         library.close()
 
 
-async def _compared(pinned: Pinned, query: str) -> tuple[Cell, ...]:
+async def _compared(pinned: PinnedVersion, query: str) -> tuple[Cell, ...]:
     tree = parse(query).tree
     ours, raw = [], []
     for _ in range(ROUNDS + 1):
@@ -164,11 +164,11 @@ async def _compared(pinned: Pinned, query: str) -> tuple[Cell, ...]:
     return query, len(found), median(ours) * 1000, median(raw) * 1000, ratio
 
 
-async def _ids(pinned: Pinned, tree: Node) -> list[str]:
+async def _ids(pinned: PinnedVersion, tree: Node) -> list[str]:
     return [hit.record.doc_id async for page in pinned.pages(tree) for hit in page.hits]
 
 
-async def _raw(pinned: Pinned, tree: Node) -> pa.Table:
+async def _raw(pinned: PinnedVersion, tree: Node) -> pa.Table:
     """The whole records by LanceDB alone."""
     text, condition = _parted(tree)
     query = pinned._table.query()  # noqa: SLF001 - the same version, past our code
@@ -181,7 +181,7 @@ def _parted(tree: Node) -> tuple[FullTextQuery, str | None]:
     parts = tree.parts if isinstance(tree, And) else (tree,)
     years = [part for part in parts if isinstance(part, Dates)]
     words = And(tuple(part for part in parts if not isinstance(part, Dates)))
-    return _typed(words), sql(planned(years[0])) if years else None
+    return _typed(words), build_sql(make_plan(years[0])) if years else None
 
 
 def _typed(tree: Node) -> FullTextQuery:
@@ -190,12 +190,12 @@ def _typed(tree: Node) -> FullTextQuery:
     if isinstance(tree, And):
         signed = [(Occur.MUST_NOT, part.part) if isinstance(part, Not) else (Occur.MUST, part) for part in tree.parts]
         return BooleanQuery([(occur, _typed(part)) for occur, part in signed])
-    plan = planned(tree)
+    plan = make_plan(tree)
     assert plan != EVERY, tree
-    return query_of(plan)
+    return build_text_query(plan)
 
 
-async def _truncated(pinned: Pinned, pattern: str, word: str) -> float:
+async def _truncated(pinned: PinnedVersion, pattern: str, word: str) -> float:
     """Time for each hit beside that of a plain word's; the dictionary is looked up each time."""
     times: Mapping[str, list[float]] = {pattern: [], word: []}
     for _ in range(ROUNDS):

@@ -20,7 +20,7 @@ from outrider.library import edges as edge_rows
 from outrider.library import inspection, maintenance, record_table, schema, term_expansion, text_search, versions
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.exact import dictionary
-from outrider.library.exact.pinned_library import Pinned
+from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.filter_sql import any_of
 from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
@@ -333,19 +333,19 @@ class Library:
         with self._location.translate_errors():
             return await versions.read_tags(self._table)
 
-    async def pin(self, tag: str) -> Pinned:
+    async def pin(self, tag: str) -> PinnedVersion:
         """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
         await self.tag(tag)
         return await self.pinned(tag)
 
-    async def pinned(self, tag: str | None = None) -> Pinned:
+    async def pinned(self, tag: str | None = None) -> PinnedVersion:
         """A tagged version open for an exact search, or the current one, which stays as long as untagged versions do.
 
         `LibraryError` for a missing tag. The library's connection must outlive the result.
         """
         with self._location.translate_errors():
             table = await versions.open_version(self._location, self._connection, tag)
-            return Pinned(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
+            return PinnedVersion(self._location, self._connection, table, await versions.describe_version(table, self.library_id, tag))
 
     async def _open_version(self) -> AsyncTable:
         """A handle that stays at the current version."""
@@ -425,7 +425,7 @@ class Library:
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
-                    await dictionary.cover(self._connection, await dictionary.fragments(table))
+                    await dictionary.cover(self._connection, await dictionary.find_fragments(table))
                 elif covered:  # no lock kept others from writing: the new fragments are read again
                     await dictionary.extend(self._connection, table)
                 await self._files.compact()

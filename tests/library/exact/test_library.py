@@ -14,7 +14,7 @@ from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.library.exact import dictionary
 from outrider.library.exact.hit_reader import StoredRecord
-from outrider.library.exact.pinned_library import Pinned
+from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.library import Library
 from outrider.library.schema import OTHER, TAGS, to_row
 from outrider.state.errors import BadRequest, LibraryError
@@ -35,7 +35,7 @@ def records_of(count: int) -> list[Record]:
     ]
 
 
-async def ids(pinned: Pinned, query: str, size: int = 100) -> list[str]:
+async def ids(pinned: PinnedVersion, query: str, size: int = 100) -> list[str]:
     return [hit.record.doc_id async for page in pinned.pages(parse(query, "pubmed").tree, size=size) for hit in page.hits]
 
 
@@ -170,14 +170,14 @@ async def test_the_dictionary_covers_what_it_says(library: Library) -> None:
     await library.upsert([Paper(doc_id=f"{number}", title=f"hepato{number}") for number in range(20)])
     await library.optimize(force=True)
     table = await library._open_version()
-    assert await dictionary.fragments(table) <= await dictionary.covered(library._connection)
+    assert await dictionary.find_fragments(table) <= await dictionary.find_covered_fragments(library._connection)
     await library.upsert([Paper(doc_id="new", title="Hepatology"), Paper(doc_id="other", title="xhepat")])
-    assert await dictionary.fragments(await library._open_version()) - await dictionary.covered(library._connection)
+    assert await dictionary.find_fragments(await library._open_version()) - await dictionary.find_covered_fragments(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti]") == sorted([*map(str, range(20)), "new"])
     await library.optimize(force=True)
-    assert await dictionary.fragments(await library._open_version()) <= await dictionary.covered(library._connection)
+    assert await dictionary.find_fragments(await library._open_version()) <= await dictionary.find_covered_fragments(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti] NOT hepato1*[ti]") == sorted([*map(str, (0, *range(2, 10))), "new"])
-    assert await dictionary.words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
+    assert await dictionary.find_words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
 
 
 async def test_the_best_come_first_and_the_rest_by_id(library: Library) -> None:

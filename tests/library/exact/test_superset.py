@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.boolean.relax import AllOf, AnyOf
-from outrider.library.exact.plan import Match, Phrase, Plan, Where, Wild, asks_for_language, planned
+from outrider.library.exact.plan import Match, Phrase, Plan, Where, Wild, make_plan, names_language
 from outrider.library.schema import to_row
 from outrider.text.tokens import tokens
 from support.boolean_queries import query_of, record_of, written
@@ -57,7 +57,7 @@ def holds(sql: str, row: dict[str, object]) -> bool:
 def test_whatever_matches_is_a_candidate(seed: int) -> None:
     chance = random.Random(seed)
     tree = parse(written(query_of(chance), chance), "pubmed").tree
-    plan, evaluator = planned(tree, LANGUAGES if asks_for_language(tree) else ()), Evaluator(tree)
+    plan, evaluator = make_plan(tree, LANGUAGES if names_language(tree) else ()), Evaluator(tree)
     for number in range(15):
         record = record_of(chance, number)
         if evaluator.matches(record):

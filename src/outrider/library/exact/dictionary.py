@@ -1,22 +1,21 @@
-"""The library's dictionary: the different words of each exact column, for patterns such as `hepat*`.
+"""Dictionary of the different words of each exact column, and expansion of patterns such as `hepat*`.
 
-A table that only grows. It says of which fragments of the records it holds every word (`COVERED`). A fragment's rows never change, they
-only go: so this holds for every version of the library, and words that no row holds any more do no harm. Other fragments are read instead.
-
-Patterns inside words: the words of the library that they match, from its dictionary; rows that it does not cover are read.
+The dictionary is a table that only grows. It lists the fragments of the records all of whose words it holds (`COVERED`). Rows of a fragment
+never change, they are only removed: so this holds for every version of the library, and words of removed rows do no harm. The rows of
+other fragments are searched instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from outrider.boolean.occurrences import letters
 from outrider.boolean.relax import AllOf, AnyOf
-from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, not_ascii, safe, word_plan
+from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, not_ascii, plan_word, safe
 from outrider.library.filter_sql import literal
 from outrider.library.maintenance import KEEP_BESIDE
 from outrider.library.record_table import open_table
@@ -29,202 +28,171 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-
 NAME = "words"
 COVERED = "fragment"
-"""Stands for a column in the rows that name covered fragments."""
+"""Takes the place of a column in the rows that list covered fragments."""
 COLUMNS = (*EXACT_FIELDS.values(), TAGS, OTHER)
 LARGE = 5_000
-"""Records from which on a dictionary is kept: a pattern is looked for in fewer within a few ms."""
-AT_ONCE = 2_000
-"""Rows whose words are gathered together."""
+"""Records from which on a dictionary is written: in fewer records a pattern is searched within a few ms."""
+ROWS_AT_ONCE = 2_000
+"""Rows whose words are collected together."""
 COMPACT_EVERY = 32
 """Commits."""
+MOST_WORDS = 20_000
+"""Words that one pattern may stand for; for more the rows are searched."""
 
 
-async def words(connection: AsyncConnection, column: str, condition: str) -> list[str]:
-    """The column's words that fulfil a condition of SQL over `word`, sorted; also some that no record holds any more."""
+async def find_words(connection: AsyncConnection, column: str, condition: str) -> list[str]:
+    """The column's words that fulfil a condition of SQL over `word`, sorted; also some of removed records."""
     table = await open_table(connection, NAME)
     if table is None:
         return []
-    asked = table.query().select(["word"]).where(f'"column" = {literal(column)} AND ({condition})').limit(ALL_ROWS)
-    return sorted(set((await asked.to_arrow())["word"].to_pylist()))
+    query = table.query().select(["word"]).where(f'"column" = {literal(column)} AND ({condition})').limit(ALL_ROWS)
+    return sorted(set((await query.to_arrow())["word"].to_pylist()))
 
 
-async def covered(connection: AsyncConnection) -> set[int]:
-    """Fragments of the records all of whose words are here."""
-    return set(map(int, await words(connection, COVERED, "true")))
+async def find_covered_fragments(connection: AsyncConnection) -> set[int]:
+    """Fragments of the records all of whose words are in the dictionary."""
+    return set(map(int, await find_words(connection, COVERED, "true")))
 
 
-async def fragments(table: AsyncTable) -> set[int]:
-    """Those that hold the rows of the version at which the table stands."""
+async def find_fragments(table: AsyncTable) -> set[int]:
+    """The fragments that hold the rows of the version at which the table stands."""
     import numpy as np
 
-    found = await table.query().select(["_rowid"]).limit(ALL_ROWS).to_arrow()
-    return set(np.unique(found["_rowid"].to_numpy() >> np.uint64(32)).tolist())
+    rows = await table.query().select(["_rowid"]).limit(ALL_ROWS).to_arrow()
+    return set(np.unique(rows["_rowid"].to_numpy() >> np.uint64(32)).tolist())
 
 
-def inside(numbers: Iterable[int], column: str = "_rowid") -> str:
-    """The rows of these fragments, as SQL."""
+def build_fragment_condition(fragments: Iterable[int]) -> str:
+    """A condition of SQL for the rows of these fragments."""
     runs: list[list[int]] = []
-    for number in sorted(numbers):
+    for number in sorted(fragments):
         if runs and runs[-1][1] == number:
             runs[-1][1] = number + 1
         else:
             runs.append([number, number + 1])
-    return " OR ".join(f"({column} >= {first << 32} AND {column} < {end << 32})" for first, end in runs) or "false"
+    return " OR ".join(f"(_rowid >= {first << 32} AND _rowid < {end << 32})" for first, end in runs) or "false"
 
 
 async def extend(connection: AsyncConnection, records: AsyncTable) -> bool:
-    """Add what is missing, if the library is large; whether all is there. `records` stands at one version. Only under the lock."""
+    """Add missing words, if the library is large; whether all words are there. `records` stands at one version. Only under the lock."""
     if OTHER not in (await records.schema()).names or await records.count_rows() < LARGE:
         return False
-    missing = await fragments(records) - await covered(connection)
+    missing = await find_fragments(records) - await find_covered_fragments(connection)
     if not missing:
         return True
-    table = await connection.create_table(NAME, schema=_schema(), exist_ok=True)
-    known = await _known(table)
-    async for found in _gathered(records, missing):
-        new = {column: sorted(said - known[column]) for column, said in found.items()}
-        for column, said in new.items():
-            known[column].update(said)
-        await table.add(_rows(new))
+    table = await connection.create_table(NAME, schema=_build_schema(), exist_ok=True)
+    rows = await table.query().select(["column", "word"]).limit(ALL_ROWS).to_arrow()
+    known: dict[str, set[str]] = {column: set() for column in COLUMNS}
+    for column, word in zip(rows["column"].to_pylist(), rows["word"].to_pylist(), strict=True):
+        known.setdefault(column, set()).add(word)
+    # Rows without `OTHER` are candidates for every query and need no words.
+    scan = records.query().select(list(COLUMNS)).where(f"({build_fragment_condition(missing)}) AND {OTHER} IS NOT NULL").limit(ALL_ROWS)
+    async for batch in await scan.to_batches(max_batch_length=ROWS_AT_ONCE):
+        words = await asyncio.to_thread(_collect_words, batch)
+        new = {column: sorted(words[column] - known[column]) for column in COLUMNS}
+        for column in COLUMNS:
+            known[column].update(new[column])
+        await table.add(_build_rows(new))
     await cover(connection, missing)
     return True
 
 
-async def cover(connection: AsyncConnection, numbers: Iterable[int]) -> None:
-    """Of fragments that hold no other rows than covered ones did, such as those that a compaction made. Only under the lock."""
+async def cover(connection: AsyncConnection, fragments: Iterable[int]) -> None:
+    """List fragments that hold only rows of covered ones, such as those that a compaction wrote. Only under the lock."""
     table = await open_table(connection, NAME)
-    new = sorted(set(numbers) - await covered(connection)) if table is not None else []
+    new = sorted(set(fragments) - await find_covered_fragments(connection)) if table is not None else []
     if table is None or not new:
         return
-    done = await table.add(_rows({COVERED: list(map(str, new))}))
+    done = await table.add(_build_rows({COVERED: list(map(str, new))}))
     if done.version % COMPACT_EVERY == 0:
         await table.optimize(cleanup_older_than=KEEP_BESIDE)
 
 
-async def _gathered(records: AsyncTable, missing: set[int]) -> AsyncIterator[dict[str, set[str]]]:
-    """Words by column. Rows that are candidates for every query need none."""
-    asked = records.query().select(list(COLUMNS)).where(f"({inside(missing)}) AND {OTHER} IS NOT NULL").limit(ALL_ROWS)
-    async for batch in await asked.to_batches(max_batch_length=AT_ONCE):
-        yield await asyncio.to_thread(_words_of, batch)
-
-
-def _words_of(batch: pa.RecordBatch) -> dict[str, set[str]]:
-    odd = [ODD in said for said in batch[OTHER].to_pylist()]
-    found: dict[str, set[str]] = {column: set() for column in COLUMNS}
-    for column, said in found.items():
+def _collect_words(batch: pa.RecordBatch) -> dict[str, set[str]]:
+    """By column. Rows with `ODD` are candidates for every query and need no words."""
+    odd = [ODD in text for text in batch[OTHER].to_pylist()]
+    words: dict[str, set[str]] = {column: set() for column in COLUMNS}
+    for column in COLUMNS:
         for text, skipped in zip(batch[column].to_pylist(), odd, strict=True):
             if text and not skipped:
-                said.update(tokens(text))
-    return found
+                words[column].update(tokens(text))
+    return words
 
 
-async def _known(table: AsyncTable) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {column: set() for column in COLUMNS}
-    rows = await table.query().select(["column", "word"]).limit(ALL_ROWS).to_arrow()
-    for column, word in zip(rows["column"].to_pylist(), rows["word"].to_pylist(), strict=True):
-        found.setdefault(column, set()).add(word)
-    return found
-
-
-def _rows(said: Mapping[str, Sequence[str]]) -> pa.Table:
+def _build_rows(words: Mapping[str, Sequence[str]]) -> pa.Table:
     import pyarrow as pa
 
-    pairs = [(column, word) for column, words_ in said.items() for word in words_]
-    return pa.Table.from_pydict({"column": [column for column, _ in pairs], "word": [word for _, word in pairs]}, schema=_schema())
+    pairs = [(column, word) for column, words_ in words.items() for word in words_]
+    return pa.Table.from_pydict({"column": [column for column, _ in pairs], "word": [word for _, word in pairs]}, schema=_build_schema())
 
 
-def _schema() -> pa.Schema:
+def _build_schema() -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([pa.field("column", pa.string(), nullable=False), pa.field("word", pa.string(), nullable=False)])
 
 
-MOST_WORDS = 20_000
-"""That one pattern may stand for; beyond that the rows are read."""
-
-
 @dataclass(slots=True)
-class Terms:
-    """Of one version of the library."""
+class PatternExpander:
+    """Replaces the patterns of plans by the words of one version of the library that they match."""
 
     connection: AsyncConnection
     table: AsyncTable
-    _uncovered: set[int] | None = None
-    _known: dict[Wild, Plan] = field(default_factory=dict)
+    _fragments: tuple[set[int], set[int]] | None = None
+    """All of the version, and those whose words are not in the dictionary."""
+    _plans: dict[Wild, Plan] = field(default_factory=dict)
 
-    async def looked_up(self, plan: Plan) -> Plan:
+    async def expand(self, plan: Plan) -> Plan:
         """The plan without patterns."""
-        found = {wild: await self._of(wild) for wild in dict.fromkeys(_patterns(plan))}
-        return _replaced(plan, found) if found else plan
+        patterns = dict.fromkeys(_list_patterns(plan))
+        for wild in patterns:
+            if wild not in self._plans:
+                self._plans[wild] = await self._plan_pattern(wild)
+        return self._replace(plan) if patterns else plan
 
-    async def _of(self, wild: Wild) -> Plan:
-        if wild not in self._known:
-            self._known[wild] = await self._made(wild)
-        return self._known[wild]
+    async def _plan_pattern(self, wild: Wild) -> Plan:
+        if self._fragments is None:
+            own = await find_fragments(self.table)
+            self._fragments = (own, own - await find_covered_fragments(self.connection))
+        own, uncovered = self._fragments
+        if uncovered == own:  # there is no dictionary, or none of this version
+            return _plan_search(wild)
+        start, *others = letters(wild.pattern)
+        longest = max(others, key=len, default="")
+        conditions = [f"starts_with(word, {literal(start)})"] if start else []
+        conditions += [f"contains(word, {literal(longest)})"] if longest else []
+        candidates = await find_words(self.connection, wild.column, " AND ".join(conditions) or "true")
+        words = [word for word in candidates if wild.pattern.fullmatch(word)]
+        if len(words) > MOST_WORDS:
+            return _plan_search(wild)
+        indexed = tuple(word for word in words if safe(word))
+        parts: list[Plan] = [Match(wild.column, indexed)] if indexed else []
+        parts += [plan_word(word, wild.column) for word in words if not safe(word)]
+        in_dictionary = either(parts) if parts else NOTHING
+        return either([in_dictionary, _plan_search(wild, build_fragment_condition(uncovered))] if uncovered else [in_dictionary])
 
-    async def _made(self, wild: Wild) -> Plan:
-        uncovered = await self._not_covered()
-        if uncovered is None:
-            return _read(wild)
-        in_dictionary = await words(self.connection, wild.column, _condition(wild.pattern))
-        matching = [word for word in in_dictionary if wild.pattern.fullmatch(word)]
-        if len(matching) > MOST_WORDS:
-            return _read(wild)
-        return either([_any_of(matching, wild.column), *([_read(wild, inside(uncovered))] if uncovered else [])])
-
-    async def _not_covered(self) -> set[int] | None:
-        """Fragments whose words are not in the dictionary; None where that is all of them."""
-        if self._uncovered is None:
-            own = await fragments(self.table)
-            self._uncovered = own - await covered(self.connection)
-            if self._uncovered == own:
-                return None
-        return self._uncovered
+    def _replace(self, plan: Plan) -> Plan:
+        match plan:
+            case Wild():
+                return self._plans[plan]
+            case AllOf(parts):
+                return every([self._replace(part) for part in parts])
+            case AnyOf(parts):
+                return either([self._replace(part) for part in parts])
+        return plan
 
 
-def _patterns(plan: Plan) -> Iterator[Wild]:
+def _list_patterns(plan: Plan) -> Iterator[Wild]:
     if isinstance(plan, Wild):
         yield plan
     elif isinstance(plan, AllOf | AnyOf):
         for part in plan.parts:
-            yield from _patterns(part)
+            yield from _list_patterns(part)
 
 
-def _replaced(plan: Plan, found: dict[Wild, Plan]) -> Plan:
-    match plan:
-        case Wild():
-            return found[plan]
-        case AllOf(parts):
-            return every([_replaced(part, found) for part in parts])
-        case AnyOf(parts):
-            return either([_replaced(part, found) for part in parts])
-    return plan
-
-
-def _any_of(words: Iterable[str], column: str) -> Plan:
-    known: list[str] = []
-    others: list[Plan] = []
-    for word in words:
-        if safe(word):
-            known.append(word)
-        else:
-            others.append(word_plan(word, column))
-    return either([*([Match(column, tuple(known))] if known else []), *others]) if known or others else NOTHING
-
-
-def _condition(pattern: re.Pattern[str]) -> str:
-    """What a word must fulfil, in SQL; the pattern itself says the rest."""
-    start, *others = letters(pattern)
-    longest = max(others, key=len, default="")
-    conditions = [f"starts_with(word, {literal(start)})"] if start else []
-    conditions += [f"contains(word, {literal(longest)})"] if longest else []
-    return " AND ".join(conditions) or "true"
-
-
-def _read(wild: Wild, among: str = "") -> Plan:
+def _plan_search(wild: Wild, among: str = "") -> Plan:
     """Rows whose text holds the longest run of letters of the pattern, in whatever case, or anything beyond ASCII."""
     run = max(letters(wild.pattern), key=len)
     if not run or not run.isascii():

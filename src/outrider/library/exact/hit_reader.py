@@ -1,4 +1,4 @@
-"""The hits among candidates, block by block; the next block is fetched while one is looked through."""
+"""Selection of the hits among candidates, block by block; the next block is read during the evaluation of one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 FIRST, MOST = 300, 1_000
-"""Records of the first block, and of any: few enough that the garbage collector finds nothing to do."""
+"""Records of the first block, and of any: few enough that the garbage collector does not run."""
 BYTES = 16 * 2**20
-"""About what a block may hold: bodies may be long."""
-JUDGED = ["record", "text"]
-"""Columns in which everything stands that a tree may ask for."""
+"""Approximate size of a block: bodies may be long."""
+COMPARED = ["record", "text"]
+"""Columns that hold everything that a tree may compare."""
 DENSE = 0.7
-"""Share of hits from which on it is faster to validate every candidate than to read each twice."""
+"""Share of hits from which on it is faster to validate every candidate than to parse each hit twice."""
 
 
 @dataclass(slots=True)
-class Reader:
-    """Of one tree and the candidates for it."""
+class HitReader:
+    """Evaluates one tree over its candidates, given by their addresses."""
 
     location: Location
     table: AsyncTable
@@ -39,13 +39,13 @@ class Reader:
     addresses: np.ndarray
     _share: float = 0.0
 
-    async def placed(self) -> AsyncGenerator[tuple[list[Record], list[int]], None]:
+    async def read(self) -> AsyncGenerator[tuple[list[Record], list[int]], None]:
         """Whole records that match, in the order of the candidates, with their places among these."""
         evaluator, start = Evaluator(self.tree), 0
-        async with aclosing(self._blocks(FULL)) as blocks:
+        async with aclosing(self._read_blocks(FULL)) as blocks:
             async for block in blocks:
                 with self.location.translate_errors():
-                    records, places = await asyncio.to_thread(self._judged, evaluator, block)
+                    records, places = await asyncio.to_thread(self._select, evaluator, block)
                 self._share = len(records) / block.num_rows
                 if records:
                     yield records, [start + place for place in places]
@@ -53,47 +53,48 @@ class Reader:
 
     async def count(self) -> int:
         evaluator, total = Evaluator(self.tree), 0
-        async for block in self._blocks(JUDGED):
+        async for block in self._read_blocks(COMPARED):
             with self.location.translate_errors():
-                total += sum(await asyncio.to_thread(_matching, evaluator, block.to_pydict()))
+                total += sum(await asyncio.to_thread(_evaluate, evaluator, block.to_pydict()))
         return total
 
-    def _judged(self, evaluator: Evaluator, block: pa.Table) -> tuple[list[Record], list[int]]:
+    def _select(self, evaluator: Evaluator, block: pa.Table) -> tuple[list[Record], list[int]]:
+        """The matching records of a block, with their places in it."""
         columns = block.to_pydict()
         if self._share >= DENSE:
             records = full_records(columns)
             places = [place for place, record in enumerate(records) if evaluator.matches(record)]
             return [records[place] for place in places], places
-        places = [place for place, hit in enumerate(_matching(evaluator, columns)) if hit]
-        return full_records({name: [said[place] for place in places] for name, said in columns.items()}), places
+        places = [place for place, matches in enumerate(_evaluate(evaluator, columns)) if matches]
+        return full_records({name: [values[place] for place in places] for name, values in columns.items()}), places
 
-    async def _blocks(self, columns: Sequence[str]) -> AsyncGenerator[pa.Table, None]:
+    async def _read_blocks(self, columns: Sequence[str]) -> AsyncGenerator[pa.Table, None]:
         size, start = FIRST, 0
-        coming = asyncio.create_task(self._fetched(columns, self.addresses[:size]))
+        following = asyncio.create_task(self._read_block(columns, self.addresses[:size]))
         try:
             while start < len(self.addresses):
-                block = await coming
+                block = await following
                 start += size
                 size = max(1, min(MOST, BYTES * block.num_rows // max(block.nbytes, 1)))
-                coming = asyncio.create_task(self._fetched(columns, self.addresses[start : start + size]))
+                following = asyncio.create_task(self._read_block(columns, self.addresses[start : start + size]))
                 yield block
         finally:
-            coming.cancel()
+            following.cancel()
 
-    async def _fetched(self, columns: Sequence[str], addresses: np.ndarray) -> pa.Table:
-        """In the order asked."""
+    async def _read_block(self, columns: Sequence[str], addresses: np.ndarray) -> pa.Table:
+        """In the order of the addresses."""
         import numpy as np
 
         if not len(addresses):
             return None
         with self.location.translate_errors():
-            found = await self.table.take_row_ids(addresses.tolist()).select(list(columns)).with_row_id().to_arrow()
-        given = found["_rowid"].to_numpy()
-        places = np.argsort(given)
-        return found.select(list(columns)).take(places[np.searchsorted(given, addresses, sorter=places)])
+            rows = await self.table.take_row_ids(addresses.tolist()).select(list(columns)).with_row_id().to_arrow()
+        row_ids = rows["_rowid"].to_numpy()
+        order = np.argsort(row_ids)
+        return rows.select(list(columns)).take(order[np.searchsorted(row_ids, addresses, sorter=order)])
 
 
-def _matching(evaluator: Evaluator, columns: dict[str, list[Any]]) -> list[bool]:
+def _evaluate(evaluator: Evaluator, columns: dict[str, list[Any]]) -> list[bool]:
     return [evaluator.matches(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
 
 

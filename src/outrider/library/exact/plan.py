@@ -2,7 +2,7 @@
 
 A leaf becomes a necessary condition: the words that every matching text holds, in its columns. AND and OR join such conditions; NOT of a
 leaf that is not decided exactly excludes no row. Without any condition all rows are candidates. Rows whose text the index may split into
-other words than the evaluator does are always candidates; whoever runs the plan adds them (`other_words.ODD`).
+other words than the evaluator are always candidates; the caller of the plan adds them (`schema.ODD`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    """Rows with a word that the pattern matches as a whole; a dictionary says which words those are."""
+    """Rows with a word that the pattern matches as a whole; the dictionary lists these words."""
 
     column: str
     pattern: re.Pattern[str]
@@ -51,7 +51,7 @@ class Wild:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Rows for which the condition holds. A `weak` one leaves so many that it is worth asking only where nothing else is."""
+    """Rows for which the condition holds. A `weak` one excludes so few that it is used only where there is no other."""
 
     sql: str
     weak: bool = False
@@ -70,23 +70,24 @@ COLUMNS = {
     Field.BODY: (BODY,),
     Field.ALL: (TITLE, ABSTRACT, KEYWORDS, BODY, OTHER),
 }
-"""Where the words of a field stand; those of all others in `OTHER`."""
+"""Columns that hold the words of a field; those of all other fields are in `OTHER`."""
 MOST_LANGUAGES = 200
-"""Different ones in a library; with more, every row that names one is a candidate."""
+"""Different languages in a library; with more, every row that names one is a candidate."""
 
 
-def planned(tree: Node, languages: Sequence[str] = ()) -> Plan:
-    """`languages` are those of the records, where the tree asks for one (`asks_for_language`)."""
+def make_plan(tree: Node, languages: Sequence[str] = ()) -> Plan:
+    """`languages` are those of the records, where the tree names one (`names_language`)."""
     return relax(tree, _Planner(languages))
 
 
-def asks_for_language(tree: Node) -> bool:
-    return (isinstance(tree, Text) and Field.LANGUAGE in tree.fields) or any(map(asks_for_language, children(tree)))
+def names_language(tree: Node) -> bool:
+    """Whether a leaf of the tree compares the language."""
+    return (isinstance(tree, Text) and Field.LANGUAGE in tree.fields) or any(map(names_language, children(tree)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """A `Relaxation`."""
+    """The `Relaxation` to plans."""
 
     languages: Sequence[str]
 
@@ -95,11 +96,19 @@ class _Planner:
             case Everything():
                 return EVERY
             case Dates():
-                return Where(_years(leaf))
+                return Where(_build_year_condition(leaf))
             case Text(pattern, fields):
-                return either([self._field(pattern, field) for field in fields])
+                return either([self._plan_field(pattern, field) for field in fields])
             case Heading():
-                return either([_heading(leaf, column) for column in (KEYWORDS, OTHER)])
+                name = [matcher for word in leaf.name.split() for matcher in matchers(word)]
+                qualifier = [matcher for word in leaf.qualifier.split() for matcher in matchers(word)]
+                significant = [matcher for matcher in qualifier if not isinstance(matcher, str) or qualifier_words(matcher)]
+                return either(
+                    [
+                        every([_plan_adjacent(name, column), *(plan_word(matcher, column) for matcher in significant)])
+                        for column in (KEYWORDS, OTHER)
+                    ]
+                )
 
     def negated(self, part: Node) -> Plan:
         """Only leaves that are decided exactly exclude rows."""
@@ -107,9 +116,9 @@ class _Planner:
             case Everything():
                 return NOTHING
             case Dates():
-                return Where(f"({_years(part)}) IS NOT TRUE")
+                return Where(f"({_build_year_condition(part)}) IS NOT TRUE")
             case Text(_, (Field.LANGUAGE,)) if len(self.languages) <= MOST_LANGUAGES:
-                return Where(f"({self._language(part)}) IS NOT TRUE")
+                return Where(f"({self._build_language_condition(part)}) IS NOT TRUE")
         return EVERY
 
     def moves_not_inward(self, part: Node) -> bool:
@@ -121,22 +130,23 @@ class _Planner:
     def either(self, parts: Sequence[tuple[Node, Plan]]) -> Plan:
         return either(plan for _, plan in parts)
 
-    def _field(self, pattern: Pattern, field: Field) -> Plan:
+    def _plan_field(self, pattern: Pattern, field: Field) -> Plan:
         if field in LACKING:
             return NOTHING
         if field is Field.LANGUAGE:
-            return Where(self._language(Text(pattern, (field,)))) if len(self.languages) <= MOST_LANGUAGES else EVERY
+            return Where(self._build_language_condition(Text(pattern, (field,)))) if len(self.languages) <= MOST_LANGUAGES else EVERY
         if field in (Field.AUTHOR, Field.PMID, Field.DOI):
-            return _name(pattern, field)
-        return either([_pattern(pattern, column) for column in COLUMNS.get(field, (OTHER,))])
+            return _plan_identity(pattern, field)
+        return either([_plan_pattern(pattern, column) for column in COLUMNS.get(field, (OTHER,))])
 
-    def _language(self, leaf: Text) -> str:
-        """Decided exactly: each language that there is was asked."""
-        asked = Evaluator(leaf)
-        return sql_any_of("language", [said for said in self.languages if asked.matches(Document(Paper(doc_id="", language=said)))])
+    def _build_language_condition(self, leaf: Text) -> str:
+        """Decided exactly: the evaluator compares each language of the library."""
+        evaluator = Evaluator(leaf)
+        return sql_any_of("language", [name for name in self.languages if evaluator.matches(Document(Paper(doc_id="", language=name)))])
 
 
 def every(parts: Iterable[Plan]) -> Plan:
+    """Rows that fit all parts."""
     flat = flatten(parts, AllOf)
     if NOTHING in flat:
         return NOTHING
@@ -144,12 +154,13 @@ def every(parts: Iterable[Plan]) -> Plan:
 
 
 def either(parts: Iterable[Plan]) -> Plan:
+    """Rows that fit any part."""
     flat = flatten(parts, AnyOf)
     return EVERY if EVERY in flat else any_of(flat)
 
 
 def safe(word: str) -> bool:
-    """Whether the index finds this word of the evaluator's in every regular text that holds it."""
+    """Whether the index finds this word of the evaluator in every regular text that holds it."""
     return (word.isascii() or not (irregular(word) or CONTINUOUS.search(word))) and tokens(word) == [word]
 
 
@@ -158,72 +169,58 @@ def not_ascii(column: str) -> Where:
     return Where(f"regexp_like({column}, '[^\\x00-\\x7F]')", weak=True)
 
 
-def _years(dates: Dates) -> str:
-    ends = [f"year >= {int(dates.start[:4])}"] if dates.start else []
-    ends += [f"year <= {int(dates.end[:4])}"] if dates.end else []
-    return " AND ".join(ends) or "year IS NOT NULL"
+def _build_year_condition(dates: Dates) -> str:
+    limits = [f"year >= {int(dates.start[:4])}"] if dates.start else []
+    limits += [f"year <= {int(dates.end[:4])}"] if dates.end else []
+    return " AND ".join(limits) or "year IS NOT NULL"
 
 
-def _pattern(pattern: Pattern, column: str) -> Plan:
+def _plan_pattern(pattern: Pattern, column: str) -> Plan:
     match pattern:
         case Words(words):
-            return _next_to_each_other([matcher for word in words for matcher in matchers(word)], column)
+            return _plan_adjacent([matcher for word in words for matcher in matchers(word)], column)
         case Either(parts):
-            return either([_pattern(part, column) for part in parts])
+            return either([_plan_pattern(part, column) for part in parts])
         case Near(parts):
-            return every([_pattern(part, column) for part in parts])
+            return every([_plan_pattern(part, column) for part in parts])
 
 
-def _next_to_each_other(asked: Sequence[Matcher], column: str) -> Plan:
-    """A run of words that the index knows as they stand is a phrase."""
+def _plan_adjacent(words: Sequence[Matcher], column: str) -> Plan:
+    """Rows that hold these words next to each other. A run of words that the index knows as they are is a phrase."""
     parts: list[Plan] = []
-    for known, run in groupby(asked, key=lambda one: isinstance(one, str) and safe(one)):
-        words = list(run)
-        parts += [_plain(words, column)] if known else [word_plan(word, column) for word in words]
+    for is_known, run in groupby(words, key=lambda word: isinstance(word, str) and safe(word)):
+        matchers_ = list(run)
+        if is_known:
+            known = tuple(word for word in matchers_ if isinstance(word, str))
+            parts.append(Phrase(column, known) if len(known) > 1 else Match(column, known))
+        else:
+            parts += [plan_word(word, column) for word in matchers_]
     return every(parts)
 
 
-def _plain(words: Sequence[Matcher], column: str) -> Plan:
-    said = tuple(word for word in words if isinstance(word, str))
-    return Phrase(column, said) if len(said) > 1 else Match(column, said)
-
-
-def word_plan(asked: Matcher, column: str) -> Plan:
-    """Rows that hold one word of the evaluator's in the column, or one that its pattern matches."""
-    if not isinstance(asked, str):
-        return Wild(column, asked)
-    if safe(asked):
-        return Match(column, (asked,))
-    if len(asked) == 1 and CONTINUOUS.match(asked):
-        return Where(f"contains({column}, {literal(asked)})")
+def plan_word(word: Matcher, column: str) -> Plan:
+    """Rows that hold one word of the evaluator in the column, or one that its pattern matches."""
+    if not isinstance(word, str):
+        return Wild(column, word)
+    if safe(word):
+        return Match(column, (word,))
+    if len(word) == 1 and CONTINUOUS.match(word):
+        return Where(f"contains({column}, {literal(word)})")
     return not_ascii(column)
 
 
-def _name(pattern: Pattern, field: Field) -> Plan:
-    """An author, a PMID or a DOI: its words, in any order. `OTHER` holds them in the forms that the evaluator compares."""
+def _plan_identity(pattern: Pattern, field: Field) -> Plan:
+    """Rows with the words of an author, a PMID or a DOI, in any order. `OTHER` holds them in the forms that the evaluator compares."""
     if not isinstance(pattern, Words):
         return NOTHING
     match field:
         case Field.AUTHOR:
-            return every([word_plan(one, OTHER) for word in pattern.words for one in matchers(word)])
+            return every([plan_word(matcher, OTHER) for word in pattern.words for matcher in matchers(word)])
         case Field.PMID:
-            return either([every([word_plan(one, OTHER) for one in tokens(word.lstrip("0"))]) for word in pattern.words])
-    return every([word_plan(one, OTHER) for one in _whole_words(normal_doi(" ".join(pattern.words)))])
-
-
-def _whole_words(doi: str) -> list[str]:
-    """Without those that a `*` may go on in."""
-    first, *rest = doi.split("*")
-    if not rest:
-        return tokens(doi)
-    found = tokens(first)[:-1]
-    for part in rest[:-1]:
-        found += tokens(part)[1:-1]
-    return found + tokens(rest[-1])[1:]
-
-
-def _heading(heading: Heading, column: str) -> Plan:
-    name = [matcher for word in heading.name.split() for matcher in matchers(word)]
-    qualifier = [matcher for word in heading.qualifier.split() for matcher in matchers(word)]
-    kept = [one for one in qualifier if not isinstance(one, str) or qualifier_words(one)]
-    return every([_next_to_each_other(name, column), *(word_plan(one, column) for one in kept)])
+            return either([every([plan_word(token, OTHER) for token in tokens(word.lstrip("0"))]) for word in pattern.words])
+    # A DOI: words that a `*` may continue are left out.
+    first, *rest = normal_doi(" ".join(pattern.words)).split("*")
+    words = tokens(first)
+    if rest:
+        words = words[:-1] + [word for part in rest[:-1] for word in tokens(part)[1:-1]] + tokens(rest[-1])[1:]
+    return every([plan_word(word, OTHER) for word in words])
