@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from outrider.ingest.fetch_targets import AT_ONCE, World, asked_ahead
+from outrider.ingest.fetch_targets import AT_ONCE, RemoteSources, fetch_ahead
+from outrider.ingest.parse_targets import Target
 from outrider.ingest.pipeline import TARGETS_A_BATCH, IngestProgress, ingest
-from outrider.ingest.targets import Target
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record
@@ -52,7 +52,7 @@ def targets(count: int) -> list[Target]:
 async def test_what_came_is_kept_in_small_batches() -> None:
     shelves, seen = MemoryShelves(), list[IngestProgress]()
     count = TARGETS_A_BATCH + 5
-    report = await ingest(shelves, [], targets=targets(count), world=World((Everything(),)), progress=seen.append)
+    report = await ingest(shelves, [], targets=targets(count), remote=RemoteSources((Everything(),)), progress=seen.append)
     assert (shelves.batches, report.added) == ([TARGETS_A_BATCH, 5], count)
     assert shelves.files == {}
     assert (seen[-1].files_done, seen[-1].files_total, seen[-1].records, seen[-1].current) == (count, count, count, None)
@@ -61,22 +61,22 @@ async def test_what_came_is_kept_in_small_batches() -> None:
 
 async def test_order_is_that_of_asking_and_few_are_under_way() -> None:
     source = Everything()
-    report = await ingest(MemoryShelves(), [], targets=targets(3 * AT_ONCE), world=World((source,)))
+    report = await ingest(MemoryShelves(), [], targets=targets(3 * AT_ONCE), remote=RemoteSources((source,)))
     assert [file.path for file in report.files] == [str(target) for target in targets(3 * AT_ONCE)]
     assert source.most == AT_ONCE
 
 
 async def test_one_that_is_not_there_stops_nothing() -> None:
     asked = [Target("doi", "10.1000/gone"), *targets(2), Target("pmid", "1")]
-    report = await ingest(MemoryShelves(), [], targets=asked, world=World((Everything(),)))
+    report = await ingest(MemoryShelves(), [], targets=asked, remote=RemoteSources((Everything(),)))
     assert [file.status for file in report.files] == ["failed", "added", "added", "failed"]
     assert report.files[0].reasons == ("not known to crossref",)
-    assert report.files[3].reasons == ("no source that is switched on can be asked for a pmid",)
+    assert report.files[3].reasons == ("no active source can look up a pmid",)
 
 
 async def test_what_is_under_way_is_given_up_when_nobody_takes_it() -> None:
     source = Everything(hold=asyncio.Event())
-    async with aclosing(asked_ahead(World((source,)), targets(2 * AT_ONCE))) as coming:
+    async with aclosing(fetch_ahead(RemoteSources((source,)), targets(2 * AT_ONCE))) as coming:
         async for _ in coming:
             async with asyncio.timeout(PATIENCE_S):
                 while source.now < AT_ONCE:  # noqa: ASYNC110 - several must have begun
@@ -88,5 +88,5 @@ async def test_what_is_under_way_is_given_up_when_nobody_takes_it() -> None:
 async def test_without_anybody_to_ask_nothing_begins() -> None:
     with pytest.raises(BadRequest, match="offline"):
         await ingest(MemoryShelves(), [], targets=targets(1))
-    with pytest.raises(UnreadableFile, match="nobody who fetches"):
-        await World(()).brought(Target("page", "https://example.org/"))
+    with pytest.raises(UnreadableFile, match="no page reader is configured"):
+        await RemoteSources(()).fetch(Target("page", "https://example.org/"))

@@ -47,7 +47,7 @@ def test_a_link_does_not_lead_out_of_the_folder_that_was_named(tmp_path: Path) -
     fill(tmp_path, "named/a.md", "private/b.md")
     (tmp_path / "named" / "link").symlink_to(tmp_path / "private")
     found = walk([tmp_path / "named"])
-    assert [(file.path.name, bool(file.passed)) for file in found] == [("a.md", False), ("link", True)]
+    assert [(file.path.name, bool(file.skip_reason)) for file in found] == [("a.md", False), ("link", True)]
     assert [file.path.name for file in walk([tmp_path / "named" / "link"])] == ["b.md"]
 
 
@@ -56,7 +56,7 @@ def test_a_link_to_a_file_outside_is_passed_over_unless_named(tmp_path: Path) ->
     (tmp_path / "named" / "link.md").symlink_to(tmp_path / "private" / "b.md")
     (tmp_path / "named" / "own.md").symlink_to("a.md")
     found = walk([tmp_path / "named"])
-    assert [(file.path.name, "outside" in file.passed) for file in found] == [("a.md", False), ("link.md", True)]
+    assert [(file.path.name, "outside" in file.skip_reason) for file in found] == [("a.md", False), ("link.md", True)]
     assert [file.path.name for file in walk([tmp_path / "named" / "link.md"])] == ["b.md"]
 
 
@@ -97,7 +97,7 @@ def test_what_is_no_file_is_passed_over_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
     dangling, pipe = walk([tmp_path])
     assert "gone" in dangling.problem
-    assert pipe.passed == "a named pipe, not a file"
+    assert pipe.skip_reason == "a named pipe, not a file"
 
 
 def test_a_folder_that_cannot_be_opened_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

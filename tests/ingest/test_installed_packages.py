@@ -7,7 +7,7 @@ import pytest
 
 from outrider.ingest import installed_packages as module
 from outrider.ingest.entry import BadEntry, Entry
-from outrider.ingest.installed_packages import installed, plain_readme, record
+from outrider.ingest.installed_packages import make_record, plain_readme, read_installed_packages
 from outrider.state.records import Edge, Repository
 
 METADATA = """Metadata-Version: 2.1
@@ -46,7 +46,7 @@ def distribution(root: Path, metadata: str, name: str = "a") -> PathDistribution
 
 def test_a_distribution_is_a_repository_record(tmp_path: Path) -> None:
     """The distribution's own name is the title; PEP 503's form is the id; UNKNOWN is nothing."""
-    found = record("quick-retry", distribution(tmp_path, METADATA))
+    found = make_record("quick-retry", distribution(tmp_path, METADATA))
     assert (found.doc_id, found.title, found.description) == ("pypi:quick-retry", "Quick_Retry", "Retry calls")
     assert (found.identifiers.pypi, found.identifiers.github) == ("quick-retry", "ann/quick-retry")
     assert (found.authors, found.licence, found.language, found.year) == (("Ann Smith", "Bo Lee"), "MIT License", "Python", None)
@@ -58,7 +58,7 @@ def test_a_distribution_is_a_repository_record(tmp_path: Path) -> None:
 
 def test_requirements_are_edges(tmp_path: Path) -> None:
     """What an extra asks for is only suggested, unless it is needed anyway; a package does not depend on itself."""
-    assert record("quick-retry", distribution(tmp_path, METADATA)).edges == (
+    assert make_record("quick-retry", distribution(tmp_path, METADATA)).edges == (
         Edge(relation="depends_on", target="pypi:tenacity"),
         Edge(relation="depends_on", target="pypi:httpx"),
         Edge(relation="suggests", target="pypi:pytest"),
@@ -67,7 +67,7 @@ def test_requirements_are_edges(tmp_path: Path) -> None:
 
 def test_old_metadata_keeps_the_readme_in_a_header(tmp_path: Path) -> None:
     """Before metadata 2.1 its lines were indented; Keywords were separated by spaces."""
-    found = record(
+    found = make_record(
         "x",
         distribution(
             tmp_path, "Metadata-Version: 1.1\nName: x\nKeywords: one two\nDescription: First\n        second\n        \n        third\n"
@@ -105,7 +105,7 @@ def test_each_name_once_and_broken_metadata_reported(tmp_path: Path, monkeypatch
     other = distribution(tmp_path / "3", "Name: a\n")
     (tmp_path / "broken.dist-info").mkdir()
     monkeypatch.setattr(module, "distributions", lambda: [first, PathDistribution(tmp_path / "broken.dist-info"), again, other])
-    one, two, bad = installed()
+    one, two, bad = read_installed_packages()
     assert isinstance(one, Entry)
     assert isinstance(two, Entry)
     assert isinstance(bad, BadEntry)
@@ -114,7 +114,7 @@ def test_each_name_once_and_broken_metadata_reported(tmp_path: Path, monkeypatch
 
 def test_this_environment() -> None:
     """The packages that we stand on are there, with their summaries and dependencies."""
-    found = {entry.record.doc_id: entry.record for entry in installed() if isinstance(entry, Entry)}
+    found = {entry.record.doc_id: entry.record for entry in read_installed_packages() if isinstance(entry, Entry)}
     assert list(found) == sorted(found)
     pydantic = found["pypi:pydantic"]
     assert isinstance(pydantic, Repository)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.pipeline import IngestProgress, ingest
 from outrider.ingest.reader_thread import READ_AHEAD, Bounds, group_outcomes, read_groups
-from outrider.ingest.readers import KnownReader
-from outrider.ingest.record_ids import Named, Namer, Outcome, Repeated
+from outrider.ingest.readers.select_reader import FileReader
+from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadRequest, EmbeddingSpaceMismatch, ModelUnavailable, UnreadableFile
@@ -45,7 +45,7 @@ def entry(text: str, own_id: str | None = None, **fields: object) -> Entry:
 
 
 def ids(namer: Namer, *entries: Parsed) -> list[str]:
-    return [outcome.record.doc_id if isinstance(outcome, Named) else type(outcome).__name__ for outcome in namer.named(entries)]
+    return [outcome.record.doc_id if isinstance(outcome, NamedRecord) else type(outcome).__name__ for outcome in namer.name_all(entries)]
 
 
 # Naming
@@ -61,14 +61,14 @@ def test_own_ids_are_scoped_to_their_file() -> None:
 
 def test_entries_without_id_are_one_where_they_are_equal() -> None:
     first, second, third = ids(Namer("/a", single=False), entry("x"), entry("x"), entry("y"))
-    assert second == "Repeated"
+    assert second == "RepeatedEntry"
     assert first != third
 
 
 def test_a_repeated_id_loses_nothing() -> None:
     """Other contents under the same id get a suffix; a repeat of either is a repeat; an id that looks like one is kept apart."""
     named = ids(Namer("/a", single=False), entry("x", "1"), entry("y", "1"), entry("x", "1"), entry("y", "1"), entry("z", "1#2"))
-    assert named.count("Repeated") == 2
+    assert named.count("RepeatedEntry") == 2
     assert len({*named}) == 4
 
 
@@ -83,39 +83,39 @@ def test_identifiers_name_what_has_no_id() -> None:
 
 def test_a_doc_id_of_ours_is_kept() -> None:
     """Our own export comes back under its own name; only the origin is new."""
-    (named,) = Namer("/a", single=False).named([entry("x", doc_id="pypi:x", origin="installed")])
-    assert isinstance(named, Named)
+    (named,) = Namer("/a", single=False).name_all([entry("x", doc_id="pypi:x", origin="installed")])
+    assert isinstance(named, NamedRecord)
     assert (named.record.doc_id, named.record.origin) == ("pypi:x", "/a")
 
 
 def test_half_a_character_is_a_failed_entry() -> None:
     """It cannot be hashed or stored; its neighbours go on."""
-    bad, good = Namer("/a", single=False).named([entry("\ud800"), entry("x")])
+    bad, good = Namer("/a", single=False).name_all([entry("\ud800"), entry("x")])
     assert isinstance(bad, BadEntry)
-    assert isinstance(good, Named)
+    assert isinstance(good, NamedRecord)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["1", "1#2", "1#3", None])), max_size=12))
 def test_no_two_contents_share_a_name(pairs: list[tuple[str, str | None]]) -> None:
     """Whatever ids and texts a file holds: each distinct (id, text) is one record, under a name of its own, every time."""
     entries = [entry(text, own_id) for text, own_id in pairs]
-    names = [name for name in ids(Namer("/a", single=False), *entries) if name != "Repeated"]
+    names = [name for name in ids(Namer("/a", single=False), *entries) if name != "RepeatedEntry"]
     assert len(set(names)) == len(names) == len(set(pairs))
-    assert names == [name for name in ids(Namer("/a", single=False), *entries) if name != "Repeated"]
+    assert names == [name for name in ids(Namer("/a", single=False), *entries) if name != "RepeatedEntry"]
 
 
 # Feeding
 
 
 def named(*texts: str) -> list[Outcome]:
-    return list(Namer("/a", single=False).named([entry(text) for text in texts]))
+    return list(Namer("/a", single=False).name_all([entry(text) for text in texts]))
 
 
 def test_groups_are_bounded_by_count_and_bytes() -> None:
     assert [len(group) for group in group_outcomes(named(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
     assert [len(group) for group in group_outcomes(named(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
-    assert isinstance(next(iter(named("a"))), Named)
-    assert isinstance(named("a", "a")[1], Repeated)
+    assert isinstance(next(iter(named("a"))), NamedRecord)
+    assert isinstance(named("a", "a")[1], RepeatedEntry)
 
 
 async def test_a_reader_never_runs_far_ahead() -> None:
@@ -170,7 +170,7 @@ async def test_every_file_is_accounted_for(tmp_path: Path) -> None:
     assert [file.reasons[0].partition(";")[0] for file in report.files[2:]] == [
         "no reader for .vec", "is empty", "no text layer (scanned)",
         "refused, its XML declares entities or refers to other files (EntitiesForbidden)",
-        f"a link to {tmp_path / 'gone.md'}, which is not there", "binary, not text (234 control characters)",
+        f"a link to {tmp_path / 'gone.md'}, which does not exist", "binary, not text (234 control characters)",
     ]  # fmt: skip
     assert (report.added, report.skipped, report.failed) == (11, 1, 5)
 
@@ -180,7 +180,7 @@ async def test_a_second_run_reads_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     jsonl(tmp_path / "a.jsonl", ROWS)
     shelves = MemoryShelves()
     await ingest(shelves, [tmp_path])
-    monkeypatch.setattr(KnownReader, "read", lambda *args: pytest.fail("read again"))
+    monkeypatch.setattr(FileReader, "read", lambda *args: pytest.fail("read again"))
     report = await ingest(shelves, [tmp_path])
     assert (report.added, report.updated, report.unchanged) == (0, 0, 10)
     assert report.files[0].status == "unchanged"
@@ -265,13 +265,13 @@ async def test_many_reasons_are_cut(tmp_path: Path) -> None:
 async def test_a_file_changed_while_it_is_read_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its fingerprint would be of other bytes than its records."""
     path = jsonl(tmp_path / "a.jsonl", ROWS)
-    read = KnownReader.read
+    read = FileReader.read
 
-    def touched(self: KnownReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
+    def touched(self: FileReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         yield from read(self, path, options)
         os.utime(path, ns=(1, 1))
 
-    monkeypatch.setattr(KnownReader, "read", touched)
+    monkeypatch.setattr(FileReader, "read", touched)
     shelves = MemoryShelves()
     report = await ingest(shelves, [path])
     assert report.files[0].reasons == ("changed while it was read; ingest it again",)
@@ -358,10 +358,10 @@ async def test_progress_ends_at_the_total(tmp_path: Path) -> None:
 async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for a reader that takes its time; what was stored stays."""
     path = jsonl(tmp_path / "a.jsonl", ROWS)
-    read = KnownReader.read
+    read = FileReader.read
     stored, released = asyncio.Event(), threading.Event()
 
-    def slow(self: KnownReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
+    def slow(self: FileReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         for place, item in enumerate(read(self, path, options)):
             if place == 5:
                 released.wait(PATIENCE_S)
@@ -369,7 +369,7 @@ async def test_a_cancelled_run_stops_at_once_and_is_completed_by_the_next(tmp_pa
 
     shelves = MemoryShelves()
     with monkeypatch.context() as patched:
-        patched.setattr(KnownReader, "read", slow)
+        patched.setattr(FileReader, "read", slow)
         run = asyncio.create_task(ingest(shelves, [path], batch_records=2, progress=lambda now: stored.set() if now.records == 4 else None))
         await asyncio.wait_for(stored.wait(), PATIENCE_S)
         run.cancel()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.ingest.field_values import clean
 from outrider.ingest.record_draft import Draft
-from outrider.ingest.values import clean
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 
 

@@ -13,10 +13,10 @@ from outrider.ingest.record_ids import OwnIds
 def named(*files: tuple[str, list[str | None]]) -> tuple[list[str], OwnIds]:
     ids = OwnIds()
     for path, own in files:
-        ids.file(Path(path))
+        ids.start_file(Path(path))
         for one in own:
             ids.add(one)
-    return ids.all(), ids
+    return ids.make_all(), ids
 
 
 def test_ids_stay_as_they_are() -> None:

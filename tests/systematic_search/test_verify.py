@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outrider
-from outrider.ingest.export import writer
+from outrider.ingest.export import make_writer
 from outrider.services.systematic import FORMATS
 from outrider.systematic_search.ledger import GENESIS, chain_line
 from outrider.systematic_search.ledger_reader import export_hits
@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
     for suffix, form in FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
-            export_hits(folder / "run" / "ledger.jsonl", writer(form, stream))
+            export_hits(folder / "run" / "ledger.jsonl", make_writer(form, stream))
     return folder / "run"
 
 

@@ -305,7 +305,7 @@ async def test_one_publication_is_one_record_by_whichever_identifier(tmp_path: P
         (record,) = await made.held()
         assert await (await made.services.library()).check() == ()
     assert record.origin == f"doi:{X}"
-    assert f"the same work as doi:{X}, whose record it is" in reports[-1].files[-1].reasons
+    assert f"the same work as doi:{X}, and stored as its record" in reports[-1].files[-1].reasons
     assert sum(report.added for report in reports) == 1
 
 
@@ -332,7 +332,7 @@ async def test_targets_stand_beside_files_and_are_embedded(tmp_path: Path) -> No
 async def test_offline_is_told_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("# Note\n\nText.")
     async with world(tmp_path, dict(WORK), offline=True) as made:
-        with pytest.raises(BadRequest, match=r"doi:10\.1000/x is asked for over the network, and this run is offline"):
+        with pytest.raises(BadRequest, match=r"doi:10\.1000/x must be fetched, and this run is offline"):
             await made.ingest(str(tmp_path / "note.md"), f"doi:{X}")
         assert made.server.requests == []
         assert not (tmp_path / "library").exists()
@@ -374,7 +374,7 @@ async def test_python_takes_the_same(tmp_path: Path) -> None:
         assert report.added == 2
         again = await asyncio.to_thread(outrider.add_to_library, f"doi:{X}", services=made.services)
         assert again.unchanged == 1
-        with pytest.raises(BadRequest, match="names no doi"):
+        with pytest.raises(BadRequest, match="is not a doi"):
             await outrider.aadd_to_library("doi:foo", services=made.services)
 
 
@@ -424,9 +424,9 @@ def test_the_command_fetches_pages_through_the_guard(served: serving, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["doi:foo"], "'doi:foo' names no doi; write for example doi:10.1000/xyz123"),
-        ([f"doi:{X}", "github:nobody"], "names no github"),
-        ([f"doi:{X}", "--offline"], "is asked for over the network"),
+        (["doi:foo"], "'doi:foo' is not a doi; write for example doi:10.1000/xyz123"),
+        ([f"doi:{X}", "github:nobody"], "is not a github"),
+        ([f"doi:{X}", "--offline"], "must be fetched, and this run is offline"),
         ([f"doi:{X}", "no/such/file"], "no such file or folder"),
     ],
 )

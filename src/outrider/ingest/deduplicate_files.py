@@ -1,4 +1,4 @@
-"""Files of any format that is ingested into works: which of their records are one, and each work as one record. No library is touched.
+"""Deduplication of the records of files, without a library: which records are one work, and each work as one record.
 
 Records wait in a temporary file, so that memory holds about a KB of each.
 """
@@ -12,21 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from outrider.ingest.entry import BadEntry, Entry, ReadOptions
-from outrider.ingest.file_walk import Found, walk
-from outrider.ingest.readers import NoReader, reader_for
-from outrider.ingest.record_ids import OwnIds, short_id
-from outrider.ingest.row_columns import check_fields
+from outrider.ingest.column_mapping import check_fields
+from outrider.ingest.entry import BadEntry, ReadOptions
+from outrider.ingest.file_walk import InputFile, walk
+from outrider.ingest.readers.select_reader import NoReader, select_reader
+from outrider.ingest.record_ids import OwnIds, make_id
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.keys import Keys, make_keys
 from outrider.linkage.merge import merge_records
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
-from outrider.linkage.resolve import Pair as Unsure
-from outrider.linkage.resolve import Related
+from outrider.linkage.resolve import Pair, Related
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.records import RECORD, Record
 
-MOST_NOTES = 20
+MAX_NOTES = 20
 
 
 class RecordFile:
@@ -40,9 +39,9 @@ class RecordFile:
         return len(self._starts) - 1
 
     def add(self, record: Record) -> None:
-        said = record.model_dump_json(exclude_defaults=False).encode()
-        self._file.write(said)
-        self._starts.append(self._starts[-1] + len(said))
+        data = record.model_dump_json(exclude_defaults=False).encode()
+        self._file.write(data)
+        self._starts.append(self._starts[-1] + len(data))
 
     def __getitem__(self, place: int) -> Record:
         self._file.seek(self._starts[place])
@@ -53,60 +52,65 @@ class RecordFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Deduplicated:
-    """What was found in files; holds temporary files until its context ends."""
+class FileDeduplication:
+    """The works among the records of files. Its temporary files exist until its context ends."""
 
     ids: Sequence[str]
-    """Of each record its own id, unique among all."""
+    """The id of each record, unique among all."""
     files: int
     notes: tuple[str, ...]
     """What could not be read, and how ids were made."""
     _records: RecordFile
-    _found: OutOfCoreResolution
+    _resolution: OutOfCoreResolution
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def groups(self) -> Iterator[Group]:
         """Every record once, singles included, in the order of the files."""
-        return self._found.groups()
+        return self._resolution.groups()
 
-    def unsure(self) -> Sequence[Unsure]:
-        return self._found.ambiguous_pairs()
+    def unsure(self) -> Sequence[Pair]:
+        """Pairs that stay apart and may be one work."""
+        return self._resolution.ambiguous_pairs()
 
     def related(self) -> Sequence[Related]:
-        return self._found.related()
+        return self._resolution.related()
 
     def record(self, place: int) -> Record:
         return self._records[place]
 
     def work(self, group: Group) -> Record:
-        """The group as one record, called as its leader is."""
-        return merge_records([(self.ids[at], _called(self._records[at], self.ids[at])) for at in group.places])
-
-
-def _called(record: Record, own: str) -> Record:
-    return record.model_copy(update={"metadata": {**record.metadata, "ID": record.metadata.get("ID") or own}})
+        """The group as one record, with the id of its leader."""
+        members = []
+        for place in group.places:
+            record, own_id = self._records[place], self.ids[place]
+            metadata = {**record.metadata, "ID": record.metadata.get("ID") or own_id}
+            members.append((own_id, record.model_copy(update={"metadata": metadata})))
+        return merge_records(members)
 
 
 @contextmanager
-def deduplicated(paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress) -> Iterator[Deduplicated]:
-    """Files, and those under folders. Raises `BadRequest` for what is not there, cannot be read, or holds no record."""
+def deduplicate_files(paths: Sequence[Path], options: ReadOptions, on_step: OnStep = no_progress) -> Iterator[FileDeduplication]:
+    """Deduplicate the records of files and folders. Raises `BadRequest` for a path without records or that cannot be read."""
     check_fields(options.columns)
     with (
         TemporaryDirectory(prefix="outrider-dedup-") as folder,
         closing(RecordFile(Path(folder) / "records")) as records,
-        closing(OutOfCoreResolver(Path(folder), on_step)) as many,
+        closing(OutOfCoreResolver(Path(folder), on_step)) as resolver,
     ):
-        reading = _Reading(paths, options, records)
-        for key in reading.read():
-            many.add("", key)
-        found = many.resolve()
-        yield Deduplicated(reading.ids.all(), reading.files, reading.told(), records, found)
+        source = _RecordSource(paths, options, records)
+        for keys in source.read():
+            resolver.add("", keys)
+        resolution = resolver.resolve()
+        ids = source.ids.make_all()
+        yield FileDeduplication(ids, source.files, source.make_notes(), records, resolution)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RecordSource:
+    """Reads the records of all files into the record file."""
+
     paths: Sequence[Path]
     options: ReadOptions
     records: RecordFile
@@ -116,64 +120,55 @@ class _Reading:
     lost: int = 0
 
     def read(self) -> Iterator[Keys]:
+        """The keys of each record, in the order of the files."""
         named = {path.resolve() for path in self.paths if not path.is_dir()}
-        for found in walk(self.paths):
-            yield from self._file(found, named=found.path in named)
+        for file in walk(self.paths):
+            try:
+                yield from self._read_file(file)
+            except NothingToRead as error:
+                if file.path in named:
+                    raise BadRequest(str(error)) from error
+                self.notes.append(f"Left out: {error}")
+            except UnreadableFile as error:
+                raise BadRequest(f"{error}; nothing was compared") from error
+            except OSError as error:
+                raise BadRequest(f"{file.path}: {error.strerror or error}; nothing was compared") from error
         if not len(self.records):
             raise BadRequest(f"no record in {', '.join(map(str, self.paths))}" + (f": {'; '.join(self.notes[:3])}" if self.notes else ""))
 
-    def _file(self, found: Found, *, named: bool) -> Iterator[Keys]:
-        try:
-            yield from self._entries(found)
-        except NothingToRead as nothing:
-            if named:
-                raise BadRequest(str(nothing)) from nothing
-            self.notes.append(f"Left out: {nothing}")
-        except UnreadableFile as broken:
-            raise BadRequest(f"{broken}; nothing was compared") from broken
-        except OSError as broken:
-            raise BadRequest(f"{found.path}: {broken.strerror or broken}; nothing was compared") from broken
-
-    def _entries(self, found: Found) -> Iterator[Keys]:
-        if found.problem:
-            raise UnreadableFile(f"{found.path}: {found.problem}")
-        reader = NoReader(found.passed) if found.passed else reader_for(found.path)
+    def _read_file(self, file: InputFile) -> Iterator[Keys]:
+        if file.problem:
+            raise UnreadableFile(f"{file.path}: {file.problem}")
+        reader = NoReader(file.skip_reason) if file.skip_reason else select_reader(file.path)
         if isinstance(reader, NoReader):
-            raise NothingToRead(f"{found.path}: {reader.reason}")
-        if found.size > self.options.max_bytes:
-            raise UnreadableFile(
-                f"{found.path}: {found.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)"
-            )
+            raise NothingToRead(f"{file.path}: {reader.reason}")
+        if file.size > self.options.max_bytes:
+            raise UnreadableFile(f"{file.path}: {file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
         self.files += 1
-        self.ids.file(found.path)
-        for entry in reader.read(found.path, self.options):
+        self.ids.start_file(file.path)
+        for entry in reader.read(file.path, self.options):
             if isinstance(entry, BadEntry):
-                self._bad(found.path, entry)
-            else:
-                yield self._kept(found.path, entry)
+                self.lost += not entry.empty
+                if not entry.empty and self.lost <= MAX_NOTES:
+                    self.notes.append(f"Not read: {file.path.name}, {entry.where}: {entry.why}")
+                continue
+            own_id = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
+            self.ids.add(own_id)
+            keys = make_keys(entry.record)
+            key = f"id:{own_id}" if own_id is not None else f"at:{len(self.records)}"
+            doc_id = entry.record.doc_id or make_id(str(file.path), key)
+            self.records.add(entry.record.model_copy(update={"doc_id": doc_id, "origin": str(file.path)}))
+            yield keys
 
-    def _kept(self, path: Path, entry: Entry) -> Keys:
-        own = entry.own_id if entry.own_id is not None else entry.record.doc_id or None
-        self.ids.add(own)
-        key = make_keys(entry.record)
-        called = entry.record.doc_id or short_id(str(path), f"id:{own}" if own is not None else f"at:{len(self.records)}")
-        self.records.add(entry.record.model_copy(update={"doc_id": called, "origin": str(path)}))
-        return key
-
-    def _bad(self, path: Path, entry: BadEntry) -> None:
-        if not entry.empty:
-            self.lost += 1
-            if self.lost <= MOST_NOTES:
-                self.notes.append(f"Not read: {path.name}, {entry.where}: {entry.why}")
-
-    def told(self) -> tuple[str, ...]:
-        """After `ids.all`."""
-        more = [f"{self.lost:,} entries could not be read, the first {MOST_NOTES} stand above"] if self.lost > MOST_NOTES else []
-        ids = self.ids
-        if ids.without:
-            more.append(f"{ids.without:,} records have no id of their own: they are called by their file and place")
-        if ids.scoped:
-            more.append("Files share ids: each is written as FILE:ID")
-        if ids.repeated:
-            more.append(f"{ids.repeated:,} ids stand in one file more than once: later ones got #2 and so on")
-        return (*self.notes, *more)
+    def make_notes(self) -> tuple[str, ...]:
+        """Call it after `ids.make_all`."""
+        notes = [*self.notes]
+        if self.lost > MAX_NOTES:
+            notes.append(f"{self.lost:,} entries could not be read; the first {MAX_NOTES} are listed above")
+        if self.ids.without:
+            notes.append(f"{self.ids.without:,} records have no id of their own: their id is FILE#PLACE")
+        if self.ids.scoped:
+            notes.append("Files share ids: each is written as FILE:ID")
+        if self.ids.repeated:
+            notes.append(f"{self.ids.repeated:,} ids are in one file more than once: later ones got #2 and so on")
+        return tuple(notes)

@@ -1,4 +1,4 @@
-"""What a reader yields, one entry at a time, so that no file is ever held whole."""
+"""Entries that a reader yields one at a time, and the limits under which it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULTS = IngestSettings()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record as read. Its `doc_id` is still empty: the pipeline names it from file and own id."""
+    """One record as read. Its `doc_id` is still empty: the pipeline makes it from file and own id."""
 
     record: Record
     own_id: str | None = None
@@ -22,26 +22,26 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class BadEntry:
-    """One entry of a file that could not be read; the others go on."""
+    """One entry of a file that could not be read. The others are read."""
 
     where: str
     why: str
     empty: bool = False
-    """Nothing was lost: there was nothing in it. The report says so, and does not count it as failed."""
+    """The entry held nothing, so nothing is lost: the report names it and does not count it as failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Bounds and column names for one run of ingestion."""
+    """Limits and column names for one run of ingestion."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Our field name -> the file's column, from `--map`."""
+    """Field of a record -> column of the file, from `--map`."""
     max_bytes: int = DEFAULTS.max_bytes
-    """A file, or what an archive unpacks to, is refused beyond this."""
+    """A larger file, or an archive that unpacks to more, is refused."""
     max_pages: int = DEFAULTS.max_pages
-    """A PDF is read up to this page, and the record says so."""
+    """A PDF is read up to this page, and the record states it."""
 
 
 Parsed = Entry | BadEntry
 Reader = Callable[[Path, ReadOptions], Iterator[Parsed]]
-"""Reads lazily; raises `UnreadableFile` for a file that is not what it seems."""
+"""Reads lazily. Raises `UnreadableFile` for a file that is not of its format."""

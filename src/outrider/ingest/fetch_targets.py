@@ -1,7 +1,7 @@
-"""Targets into records: an identifier is asked of the sources that know it, any other link is fetched as a page.
+"""Fetching of targets as records: an identifier from the sources that know it, any other link as a page.
 
-What a page says is its own record, unless it declares an identifier under which a source knows the same work: then the source's record
-leads and the page fills its gaps. A PDF is told, not fetched.
+A page gives its own record, unless it declares an identifier under which a source knows the same work: then the source's record
+leads and the page fills its gaps. A PDF behind a link is reported, not fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outrider.ingest.targets import PAGE, Target, first_of
+from outrider.ingest.parse_targets import PAGE, Target, choose_target
 from outrider.linkage.merge import fill_missing
 from outrider.nodes.enrich.identifier_lookup import look_up
 from outrider.nodes.enrich.missing_abstracts import is_same_work
@@ -20,103 +20,104 @@ from outrider.state.ports import Detailer, PageReader, Source
 from outrider.state.records import LIBRARY, Record, Repository
 
 AT_ONCE = 8
-"""Targets asked for at a time; each service keeps its own limit besides."""
-SAME = ("doi", "pmid", "pmcid")
-"""Schemes that name one publication: asked for by another of them, it is the same record. A preprint has its own."""
+"""Targets fetched at a time. Each service has its own limit besides."""
+PUBLICATION_SCHEMES = ("doi", "pmid", "pmcid")
+"""Schemes that name one publication: fetched under another of them, it is the same record. A preprint has its own record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FetchedTarget:
+    """A record from a service or a page."""
+
     record: Record
     target: Target
-    """Whose record it is; another than asked for where a link led to one."""
+    """The target whose record it is; different from the request if a link led to a work."""
     notes: tuple[str, ...] = ()
 
-    def other_names(self) -> list[str]:
-        """Targets that are the same publication."""
-        known = [Target(scheme, value) for scheme, value in self.record.identifiers.pairs() if scheme in SAME]
-        return [str(one) for one in known if one != self.target] if self.target.scheme in SAME else []
+    def list_aliases(self) -> list[str]:
+        """Other targets that are the same publication."""
+        if self.target.scheme not in PUBLICATION_SCHEMES:
+            return []
+        targets = [Target(scheme, value) for scheme, value in self.record.identifiers.pairs() if scheme in PUBLICATION_SCHEMES]
+        return [str(target) for target in targets if target != self.target]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Who is asked."""
+class RemoteSources:
+    """The services and the page reader that targets are fetched from."""
 
     sources: Sequence[Source]
     pages: PageReader | None = None
     details: Mapping[str, Detailer] = field(default_factory=dict)
-    """Who tells more of its repositories, by name."""
+    """Adapters that add details to a source's repositories, by the source's name."""
     within_s: float = 25.0
     """For each target."""
 
-    async def brought(self, target: Target) -> Brought:
-        """Raises `UnreadableFile` for what nobody has or may be fetched, `NothingToRead` for a PDF."""
+    async def fetch(self, target: Target) -> FetchedTarget:
+        """Raises `UnreadableFile` for a target that no source has or that may not be fetched, `NothingToRead` for a PDF."""
         if target.scheme == PAGE:
-            return await self._page(target)
-        record, notes = await self._work(target)
-        return Brought(record, target, notes)
+            return await self._fetch_page(target)
+        record, notes = await self._fetch_work(target)
+        return FetchedTarget(record, target, notes)
 
-    async def _work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
+    async def _fetch_work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
         found = await look_up(self.sources, target.scheme, target.value, self.within_s)
         if found.record is None:
-            raise UnreadableFile(_not_found(target, found.asked, found.problems))
-        more = self.details.get(found.record.source)
-        if more is None or not isinstance(found.record, Repository):
+            if not found.asked:
+                raise UnreadableFile(f"no active source can look up a {target.scheme}")
+            failed = {problem.partition(":")[0] for problem in found.problems}
+            without = ", ".join(name for name in found.asked if name not in failed)
+            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *found.problems]))
+        detailer = self.details.get(found.record.source)
+        if detailer is None or not isinstance(found.record, Repository):
             return found.record, found.problems
-        told = await more.details([found.record], self.within_s)
-        return told.records[0], found.problems if told.status in ("ok", "cached") else (*found.problems, f"{more.name}: {told.message}")
+        detailed = await detailer.details([found.record], self.within_s)
+        problem = () if detailed.status in ("ok", "cached") else (f"{detailer.name}: {detailed.message}",)
+        return detailed.records[0], (*found.problems, *problem)
 
-    async def _page(self, target: Target) -> Brought:
+    async def _fetch_page(self, target: Target) -> FetchedTarget:
         if self.pages is None:
-            raise UnreadableFile("no page can be fetched here: there is nobody who fetches pages")
+            raise UnreadableFile("no page can be fetched here: no page reader is configured")
         try:
-            got = await self.pages.fetch(target.value, self.within_s)
+            response = await self.pages.fetch(target.value, self.within_s)
         except SourceError as error:
             raise UnreadableFile(str(error)) from error
-        page, named = got.page, first_of(got.page.identifiers)
-        if got.kind in ("doi", "pdf") and named:
-            record, notes = await self._work(named)
-            return Brought(record, named, notes)
-        if got.kind == "pdf":
+        page, work = response.page, choose_target(response.page.identifiers)
+        if response.kind in ("doi", "pdf") and work:
+            record, notes = await self._fetch_work(work)
+            return FetchedTarget(record, work, notes)
+        if response.kind == "pdf":
             raise NothingToRead(f"{page.url} is a PDF, which is not fetched; save it and ingest the file")
         if not (page.text or page.abstract or page.title):
             raise NothingToRead(f"{page.url} holds no text")
-        if named is None:
-            return Brought(page, target)
+        if work is None:
+            return FetchedTarget(page, target)
         try:
-            record, notes = await self._work(named)
-        except UnreadableFile as unknown:
-            return Brought(page, target, (str(unknown),))
+            record, notes = await self._fetch_work(work)
+        except UnreadableFile as error:
+            return FetchedTarget(page, target, (str(error),))
         if not is_same_work(page, record):
-            return Brought(page, target, (f"declares {named}, which at {record.source} is another work: {record.title[:200]!r}",))
-        return Brought(fill_missing(record, [page]), target, notes)
+            return FetchedTarget(page, target, (f"declares {work}, which at {record.source} is another work: {record.title[:200]!r}",))
+        return FetchedTarget(fill_missing(record, [page]), target, notes)
 
 
-async def asked_ahead(world: World, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[Brought]]]:
-    """In their order, some under way already. Close it (`aclosing`): what is under way is then given up."""
+async def fetch_ahead(remote: RemoteSources, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[FetchedTarget]]]:
+    """The targets in their order, each with its fetch; later ones are under way already. Closing it (`aclosing`) cancels these."""
     todo = deque(targets)
-    ahead: deque[tuple[Target, asyncio.Task[Brought]]] = deque()
+    running: deque[tuple[Target, asyncio.Task[FetchedTarget]]] = deque()
     try:
-        while todo or ahead:
-            while todo and len(ahead) < AT_ONCE:
+        while todo or running:
+            while todo and len(running) < AT_ONCE:
                 target = todo.popleft()
-                ahead.append((target, asyncio.create_task(world.brought(target))))
-            yield ahead[0]
-            ahead.popleft()
+                running.append((target, asyncio.create_task(remote.fetch(target))))
+            yield running[0]
+            running.popleft()
     finally:
-        for _, task in ahead:
+        for _, task in running:
             task.cancel()
-        await asyncio.gather(*(task for _, task in ahead), return_exceptions=True)
+        await asyncio.gather(*(task for _, task in running), return_exceptions=True)
 
 
-def shelved(record: Record) -> Record:
-    """As the library's own, which keeps what the service calls it; its id in the library comes from its target."""
+def make_library_record(record: Record) -> Record:
+    """The record as the library's own. The service's id for it moves to the metadata; its `doc_id` comes from its target."""
     return record.model_copy(update={"doc_id": "", "source": LIBRARY, "metadata": {**record.metadata, "record": record.doc_id}})
-
-
-def _not_found(target: Target, asked: Sequence[str], problems: Sequence[str]) -> str:
-    if not asked:
-        return f"no source that is switched on can be asked for a {target.scheme}"
-    failed = {problem.partition(":")[0] for problem in problems}
-    known = ", ".join(name for name in asked if name not in failed)
-    return "; ".join([*([f"not known to {known}"] if known else []), *problems])

@@ -1,17 +1,16 @@
-"""Which files stand under the paths that were given: in a fixed order, each once, without following a loop.
+"""Walk of files and folders: every file once, in a fixed order, without following a loop.
 
 Folders are walked depth first, their entries by name. Left out and not reported are hidden entries (a leading dot) inside a
 folder, folders of a LanceDB table (`*.lance`: a library may lie inside the folder) and folders reached a second time; a path
-that is given by name is taken even if hidden. No link is followed out of what was named. Everything else is
-found: also what cannot be read, with the reason, so that a report accounts for it.
+that is named is read even if hidden. No link is followed out of a named folder. Everything else is listed, also a file that cannot
+be read, with the reason, so that a report accounts for it.
 """
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.state.errors import BadRequest
@@ -20,97 +19,77 @@ KINDS = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_I
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file by its real path, in which bytes that are no text are spelt out.
-
-    `problem` says why it cannot be read, `passed` why it is passed over.
-    """
+class InputFile:
+    """A file by its real path, in which bytes that are not text are escaped."""
 
     path: Path
     size: int = 0
     problem: str = ""
-    passed: str = ""
+    """Why it cannot be read."""
+    skip_reason: str = ""
+    """Why it is skipped."""
 
 
-def walk(paths: Sequence[Path]) -> list[Found]:
-    """The files under these paths, the paths in the order given. Raises `BadRequest` for one that does not exist."""
+def walk(paths: Sequence[Path]) -> list[InputFile]:
+    """The files under these paths, in the order of the paths. Raises `BadRequest` for a path that does not exist."""
     for path in paths:
-        _must_exist(path)
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise BadRequest(f"{path}: there is no such file or folder; give paths that exist") from error
+        except ValueError as error:  # a null character
+            raise BadRequest(f"{str(path)!r} is not a path: {error}") from error
+        except PermissionError:
+            continue  # it exists; the walk reports it
+        except OSError as error:
+            raise BadRequest(f"{path}: {error.strerror}; give paths that exist") from error
     folders: set[tuple[int, int]] = set()
-    seen: set[Path] = set()
-    found = []
-    for file in (file for path in paths for file in _under(path, folders)):
-        if file.path not in seen:
-            seen.add(file.path)
-            found.append(_in_text(file))
-    return found
+    files: dict[Path, InputFile] = {}
+    for file in (file for path in paths for file in _walk_path(path, folders)):
+        if file.path not in files:
+            # a name that is not in the file system's encoding cannot be stored or shown
+            name = _escape(str(file.path))
+            if name == str(file.path):
+                files[file.path] = InputFile(file.path, file.size, _escape(file.problem), file.skip_reason)
+            else:
+                files[file.path] = InputFile(Path(name), problem="the name of the file or its folder is not Unicode; rename it to read it")
+    return list(files.values())
 
 
-def _must_exist(path: Path) -> None:
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError) as absent:
-        raise BadRequest(f"{path}: there is no such file or folder; give paths that exist") from absent
-    except ValueError as impossible:  # a null character
-        raise BadRequest(f"{str(path)!r} is no path: {impossible}") from impossible
-    except PermissionError:
-        return  # it is there; the walk reports it
-    except OSError as other:
-        raise BadRequest(f"{path}: {other.strerror}; give paths that exist") from other
-
-
-def _under(start: Path, folders: set[tuple[int, int]]) -> Iterator[Found]:
+def _walk_path(start: Path, folders: set[tuple[int, int]]) -> Iterator[InputFile]:
     """Iterative, so that no depth of folders is too deep."""
     todo = [start]
     while todo:
         path = todo.pop()
         try:
             status = path.stat()
-        except OSError as broken:
-            yield Found(path.absolute(), problem=_why(path, broken))
+        except OSError as error:
+            yield InputFile(path.absolute(), problem=_explain(path, error))
             continue
-        folder, linked = stat.S_ISDIR(status.st_mode), path != start and path.is_symlink()
-        if linked and (folder or stat.S_ISREG(status.st_mode)) and not path.resolve().is_relative_to(start.resolve()):
-            what = "folder" if folder else "file"
-            yield Found(path.absolute(), passed=f"a link to a {what} outside; name that {what} to read it")
-        elif not folder:
-            yield _file(path, status)
-        elif linked:
-            continue  # it is come to by its own name
-        elif (status.st_dev, status.st_ino) not in folders:
+        is_folder, is_link = stat.S_ISDIR(status.st_mode), path != start and path.is_symlink()
+        if is_link and (is_folder or stat.S_ISREG(status.st_mode)) and not path.resolve().is_relative_to(start.resolve()):
+            kind = "folder" if is_folder else "file"
+            yield InputFile(path.absolute(), skip_reason=f"a link to a {kind} outside; name that {kind} to read it")
+        elif not is_folder and stat.S_ISREG(status.st_mode):
+            yield InputFile(path.resolve(), status.st_size)
+        elif not is_folder:
+            kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "not a regular file")
+            yield InputFile(path.resolve(), skip_reason=f"{kind}, not a file")
+        elif not is_link and (status.st_dev, status.st_ino) not in folders:  # a link's target is reached by its own name
             folders.add((status.st_dev, status.st_ino))
             try:
-                names = sorted((entry.name for entry in path.iterdir() if not _left_out(entry.name)), reverse=True)
-            except OSError as closed:
-                yield Found(path.absolute(), problem=_why(path, closed))
+                names = sorted((entry.name for entry in path.iterdir()), reverse=True)
+            except OSError as error:
+                yield InputFile(path.absolute(), problem=_explain(path, error))
                 continue
-            todo.extend(path / name for name in names)
+            todo.extend(path / name for name in names if not name.startswith(".") and not name.endswith(".lance"))
 
 
-def _left_out(name: str) -> bool:
-    return name.startswith(".") or name.endswith(".lance")
+def _escape(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _file(path: Path, status: os.stat_result) -> Found:
-    if stat.S_ISREG(status.st_mode):
-        return Found(path.resolve(), status.st_size)
-    kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "not a regular file")
-    return Found(path.resolve(), passed=f"{kind}, not a file")
-
-
-def _in_text(found: Found) -> Found:
-    """A name in an encoding that is not the file system's can be stored and shown nowhere."""
-    name, problem = str(found.path), _spelt(found.problem)
-    if _spelt(name) != name:
-        return Found(Path(_spelt(name)), problem="its name or its folder's is no Unicode text; rename it to read it")
-    return found if problem == found.problem else replace(found, problem=problem)
-
-
-def _spelt(said: str) -> str:
-    return said.encode("utf-8", "backslashreplace").decode()
-
-
-def _why(path: Path, error: OSError) -> str:
+def _explain(path: Path, error: OSError) -> str:
     if path.is_symlink() and isinstance(error, FileNotFoundError):
-        return f"a link to {path.readlink()}, which is not there"
+        return f"a link to {path.readlink()}, which does not exist"
     return error.strerror or str(error)

@@ -1,6 +1,7 @@
-"""The Python packages of this environment as repository records, from their core metadata (PEP 566, PEP 643).
+"""Python packages of this environment as repository records, from their core metadata.
 
-A requirement is an edge `depends_on`, one behind an extra `suggests`; other environment markers are not evaluated.
+The fields are those of PEP 566 and PEP 643. A requirement is an edge `depends_on`, one of an extra `suggests`; other environment
+markers are not evaluated.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import PackageMetadata
 
 ORIGIN = "installed"
-REQUIRED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 EXTRA = re.compile(r"\bextra\s*==")
 GITHUB = re.compile(r"(?:www\.)?github\.com", re.IGNORECASE)
 GITHUB_PAGES = frozenset({"sponsors", "orgs", "topics", "apps", "marketplace", "settings", "about"})
@@ -40,91 +41,85 @@ LAYOUT = re.compile(
 FENCE = re.compile(r"\s*(?:```|~~~)")
 RST_IMAGE = re.compile(r"^\s*\.\.\s+(?:\|[^|]+\|\s+)?image::")
 RST_OPTION = re.compile(r"^\s+:[a-z-]+:")
-PERSON = re.compile(r'"?([^"<,]*?)"?\s*(?:<[^>]*>)?\s*(?:,|$)')
+EMAIL_NAME = re.compile(r'"?([^"<,]*?)"?\s*(?:<[^>]*>)?\s*(?:,|$)')
 
 
-def installed() -> Iterator[Parsed]:
-    """One entry a distribution, by normalised name; the first on the path where a name is there twice, as for an import."""
+def read_installed_packages() -> Iterator[Parsed]:
+    """One entry a distribution, by normalised name; the first on the path if a name is there twice, as for an import."""
     first: dict[str, Distribution] = {}
     nameless = 0
     for distribution in distributions():
-        name = _name(distribution)
+        try:
+            name = _read_value(distribution.metadata, "Name")
+        except FileNotFoundError:  # later Pythons raise where 3.11 gives nothing
+            name = ""
         if name:
             first.setdefault(normal_distribution(name), distribution)
         else:
             nameless += 1
     for normal, distribution in sorted(first.items()):
-        yield Entry(record(normal, distribution))
+        yield Entry(make_record(normal, distribution))
     for place in range(nameless):
         yield BadEntry(f"installed package without a name ({place + 1})", "its metadata is missing or broken; reinstall it")
 
 
-def _name(distribution: Distribution) -> str:
-    try:
-        return _value(distribution.metadata, "Name")
-    except FileNotFoundError:  # later Pythons raise where 3.11 gives nothing
-        return ""
-
-
-def record(normal: str, distribution: Distribution) -> Repository:
+def make_record(normal: str, distribution: Distribution) -> Repository:
+    """The record of a distribution under its normalised name."""
     metadata = distribution.metadata
-    links = _links(metadata)
-    github = next(filter(None, (_github(links.get(label, "")) for label in (*SOURCE_LABELS, *links))), None)
-    classifiers: list[JsonValue] = list(map(str, metadata.get_all("Classifier") or ()))
+    links = _read_links(metadata)
+    github = next(filter(None, (_parse_github(links.get(label, "")) for label in (*SOURCE_LABELS, *links))), None)
+    classifiers = [str(line) for line in metadata.get_all("Classifier") or ()]
+    licence = next((line.split(" :: ")[-1] for line in classifiers if line.startswith("License ::")), "")
+    # since metadata 2.1 the long description is the message's body, before that a header with indented lines
+    body = metadata.get_payload() if isinstance(metadata, Message) else ""
+    if not isinstance(body, str) or not body.strip():
+        body = re.sub(r"\n {7}[ |]?", "\n", _read_value(metadata, "Description"))
     extra: dict[str, JsonValue] = {
-        "version": _value(metadata, "Version"),
-        "requires_python": _value(metadata, "Requires-Python"),
-        "classifiers": classifiers,
+        "version": _read_value(metadata, "Version"),
+        "requires_python": _read_value(metadata, "Requires-Python"),
+        "classifiers": [*classifiers],
         "project_urls": dict(links),
     }
     return Repository(
         doc_id=f"pypi:{normal}",
-        title=_value(metadata, "Name"),
-        description=" ".join(_value(metadata, "Summary").split()),
-        text=plain_readme(_readme(metadata)),
+        title=_read_value(metadata, "Name"),
+        description=" ".join(_read_value(metadata, "Summary").split()),
+        text=plain_readme(body),
         url=next((links[label] for label in (*HOME_LABELS, *links) if label in links), None),
         identifiers=Identifiers(pypi=normal, github=github),
-        authors=_people(metadata),
+        authors=_read_people(metadata),
         language="Python",
-        tags=_tags(_value(metadata, "Keywords"), classifiers),
-        edges=_edges(normal, distribution.requires or []),
+        tags=_make_tags(_read_value(metadata, "Keywords"), classifiers),
+        edges=_make_edges(normal, distribution.requires or []),
         origin=ORIGIN,
-        licence=_licence(metadata, classifiers),
+        licence=_read_value(metadata, "License-Expression") or licence or _read_value(metadata, "License").split("\n")[0].strip() or None,
         metadata={name: value for name, value in extra.items() if value},
     )
 
 
-def _value(metadata: PackageMetadata, name: str) -> str:
-    """A field's value; empty for the words that old tools wrote where there was none."""
+def _read_value(metadata: PackageMetadata, name: str) -> str:
+    """A field's value; empty for the words that old tools wrote instead of nothing."""
     value = str((metadata.get_all(name) or [""])[0]).strip()
     return "" if value.lower() in NO_VALUE else value
 
 
-def _readme(metadata: PackageMetadata) -> str:
-    """The long description: the message's body since metadata 2.1, before that a header with indented lines."""
-    body = metadata.get_payload() if isinstance(metadata, Message) else ""
-    if isinstance(body, str) and body.strip():
-        return body
-    return re.sub(r"\n {7}[ |]?", "\n", _value(metadata, "Description"))
-
-
 def plain_readme(readme: str) -> str:
     """A README without lines that hold images only, HTML layout outside code, and characters that cannot be stored."""
-    kept: list[str] = []
+    lines: list[str] = []
     in_image = in_code = False
     for line in readme.encode("utf-8", "replace").decode().replace("\r\n", "\n").split("\n"):
         in_image = bool(RST_IMAGE.match(line)) or (in_image and bool(RST_OPTION.match(line)))
-        if not in_image and not (len(line) < 4_000 and BADGE.match(line)):
+        if not in_image and not (len(line) < 4_000 and BADGE.match(line)):  # the pattern is slow on long lines
             in_code ^= bool(FENCE.match(line))
-            kept.append(line if in_code else LAYOUT.sub("", line))
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+            lines.append(line if in_code else LAYOUT.sub("", line))
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return "" if text.lower() in NO_VALUE else text
 
 
-def _links(metadata: PackageMetadata) -> dict[str, str]:
-    """Absolute links by lower-case label, in the order given."""
+def _read_links(metadata: PackageMetadata) -> dict[str, str]:
+    """Absolute links by lower-case label, in the order of the metadata."""
     pairs = [str(line).partition(",")[::2] for line in metadata.get_all("Project-URL") or ()]
-    pairs += [("homepage", _value(metadata, "Home-page")), ("download", _value(metadata, "Download-URL"))]
+    pairs += [("homepage", _read_value(metadata, "Home-page")), ("download", _read_value(metadata, "Download-URL"))]
     links: dict[str, str] = {}
     for label, url in pairs:
         if url.strip().lower().startswith(("http://", "https://")):
@@ -132,8 +127,8 @@ def _links(metadata: PackageMetadata) -> dict[str, str]:
     return links
 
 
-def _github(url: str) -> str | None:
-    """`owner/name`, lower case, of a repository's address or one beneath it."""
+def _parse_github(url: str) -> str | None:
+    """`owner/name`, lower case, of a repository's address or one below it."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -143,36 +138,30 @@ def _github(url: str) -> str | None:
     return f"{owner}/{name}".lower() if GITHUB.fullmatch(parts.netloc) and name and owner not in GITHUB_PAGES else None
 
 
-def _people(metadata: PackageMetadata) -> tuple[str, ...]:
-    """Names from Author and Author-email, then the maintainers; addresses are left out."""
+def _read_people(metadata: PackageMetadata) -> tuple[str, ...]:
+    """Names from Author and Author-email, else of the maintainers. Addresses are left out."""
     for name, email in (("Author", "Author-email"), ("Maintainer", "Maintainer-email")):
-        plain = [part.strip() for part in re.split(r",|;|\band\b", re.sub(r"<[^>]*>", "", _value(metadata, name)))]
-        named = [found.group(1).strip() for found in PERSON.finditer(_value(metadata, email))]
-        people = dict.fromkeys(person for person in (*plain, *named) if person and "@" not in person)
+        plain = [part.strip() for part in re.split(r",|;|\band\b", re.sub(r"<[^>]*>", "", _read_value(metadata, name)))]
+        from_email = [match.group(1).strip() for match in EMAIL_NAME.finditer(_read_value(metadata, email))]
+        people = dict.fromkeys(person for person in (*plain, *from_email) if person and "@" not in person)
         if people:
             return tuple(people)
     return ()
 
 
-def _tags(keywords: str, classifiers: list[JsonValue]) -> tuple[str, ...]:
-    """Keywords, then what classifiers say about the subject: `Topic :: A :: B` as `A / B`."""
+def _make_tags(keywords: str, classifiers: list[str]) -> tuple[str, ...]:
+    """Keywords, then the subjects in the classifiers: `Topic :: A :: B` as `A / B`."""
     words = re.split(r"[,;\n]", keywords) if re.search(r"[,;\n]", keywords) else keywords.split()
-    subjects = (str(classifier).split(" :: ") for classifier in classifiers)
+    subjects = (classifier.split(" :: ") for classifier in classifiers)
     readable = (" / ".join(parts[1:]) for parts in subjects if parts[0] in READABLE)
     return tuple(dict.fromkeys(filter(None, (word.strip() for word in (*words, *readable)))))
 
 
-def _licence(metadata: PackageMetadata, classifiers: list[JsonValue]) -> str | None:
-    """The SPDX expression, else the classifier's name, else the first line of the free text."""
-    named = next((str(line).split(" :: ")[-1] for line in classifiers if str(line).startswith("License ::")), "")
-    return _value(metadata, "License-Expression") or named or _value(metadata, "License").split("\n")[0].strip() or None
-
-
-def _edges(normal: str, requirements: list[str]) -> tuple[Edge, ...]:
+def _make_edges(normal: str, requirements: list[str]) -> tuple[Edge, ...]:
     edges: dict[Edge, None] = {}
     for requirement in requirements:
-        found = REQUIRED.match(requirement.strip())
-        target = normal_distribution(found.group()) if found else normal
+        match = REQUIREMENT_NAME.match(requirement.strip())
+        target = normal_distribution(match.group()) if match else normal
         if target != normal:  # `all` extras name the package itself
             edges[Edge(relation="suggests" if EXTRA.search(requirement) else "depends_on", target=f"pypi:{target}")] = None
     needed = {edge.target for edge in edges if edge.relation == "depends_on"}

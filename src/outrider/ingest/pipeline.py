@@ -1,13 +1,13 @@
-"""Files and what is named into the library: each file read once, in a thread, batched, remembered when all of it is in.
+"""Ingestion of files, targets and installed packages into the library.
 
 Idempotent: a file whose fingerprint (content, reader, its version, options) the library remembers is not read again; records
-are upserted by content hash. Resumable: what was upserted stays, a file is remembered only after its last record. A file with
+are upserted by content hash. Resumable: records that were upserted stay, a file is remembered only after its last record. A file with
 failed entries is not remembered, so that every run reports them. Bounded: a few batches are in memory, whatever the files' size.
 
-Targets (`doi:...`, links) are not remembered: every run asks for them again, and what came is told from what is held by its content.
+Targets (`doi:...`, links) are not remembered: every run fetches them again, and compares contents to report what changed.
 
-With a model, records are embedded before they are written. Where it fails in the middle, the rest is written without vectors:
-the files need not be read again, words find the records, and `outrider library reindex` gives them their vectors.
+With a model, records are embedded before they are written. If it fails in the middle, the rest is written without vectors:
+the files need not be read again, word search finds the records, and `outrider library reindex` adds their vectors.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, ReadOptions
-from outrider.ingest.fetch_targets import Brought, World, asked_ahead, shelved
-from outrider.ingest.file_walk import Found, walk
-from outrider.ingest.installed_packages import ORIGIN
-from outrider.ingest.installed_packages import installed as installed_packages
-from outrider.ingest.library_writer import Finished, Shelves, Storing, Vectorizing
+from outrider.ingest.fetch_targets import FetchedTarget, RemoteSources, fetch_ahead, make_library_record
+from outrider.ingest.file_walk import InputFile, walk
+from outrider.ingest.installed_packages import ORIGIN, read_installed_packages
+from outrider.ingest.library_writer import FinishedFile, IngestLibrary, LibraryWriter, RecordEmbedder
+from outrider.ingest.parse_targets import Target
 from outrider.ingest.reader_thread import Bounds, read_groups
-from outrider.ingest.readers import KnownReader, NoReader, reader_for
-from outrider.ingest.record_ids import Named, Namer, Outcome, Repeated, short_id
+from outrider.ingest.readers.select_reader import FileReader, NoReader, select_reader
+from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
-from outrider.ingest.row_columns import check_fields
-from outrider.ingest.targets import Target
-from outrider.library.metadata_tables import IngestedFile
 from outrider.linkage.confirm_work import same_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.ports import TextEmbedder
@@ -41,13 +39,13 @@ from outrider.state.records import Record
 
 BATCH_BYTES = 16 * 2**20
 TARGETS_A_BATCH = 25
-"""Fewer than records of files: each took seconds to come, and what was interrupted should not have to be asked for again."""
+"""Fewer than records of files: each took seconds to fetch, and an interrupted run should not have to fetch them again."""
 HASH_CHUNK_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress:
-    """How far a run is; targets count as files, bytes are those of files on disk; `current` is the file or target being read."""
+    """Progress of a run. Targets count as files; bytes are those of files on disk; `current` is the file or target being read."""
 
     files_done: int
     files_total: int
@@ -63,12 +61,12 @@ OnProgress = Callable[[IngestProgress], None]
 
 
 async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with defaults
-    library: Shelves,
+    library: IngestLibrary,
     paths: Sequence[Path],
     options: ReadOptions | None = None,
     *,
     targets: Sequence[Target] = (),
-    world: World | None = None,
+    remote: RemoteSources | None = None,
     installed: bool = False,
     progress: OnProgress | None = None,
     batch_records: int = DEFAULTS.batch_records,
@@ -76,214 +74,198 @@ async def ingest(  # noqa: PLR0913 - library, what to read, and keywords with de
     embedder: TextEmbedder | None = None,
     off: str = "no embedding model was given",
 ) -> IngestReport:
-    """Read everything under `paths`, what `world` has of `targets`, and with `installed` this environment's packages, into the library.
+    """Read the files under `paths`, `targets` from `remote`, and with `installed` this environment's packages, into the library.
 
-    Without an `embedder` the report says why records get no vectors: `off`.
+    Without an `embedder` the report gives `off` as the reason why records get no vectors.
 
-    Before anything is read raises `BadRequest` where a path does not exist, `options` map an unknown field or there are targets without
-    a `world`, `ModelError` where the embedder cannot be loaded, `EmbeddingSpaceMismatch` where it is not the library's; `LibraryError`
-    whenever the library fails. A file that cannot be read, or a target that cannot be had, is reported and does not stop the rest; nor
-    does a model that fails later.
+    Raises before anything is read: `BadRequest` if a path does not exist, `options` map an unknown field or there are targets without
+    `remote`; `ModelError` if the embedder cannot be loaded; `EmbeddingSpaceMismatch` if it is not the library's. Raises `LibraryError`
+    whenever the library fails. A file that cannot be read, or a target that cannot be fetched, is reported and does not stop the rest;
+    nor does a model that fails later.
     """
     if not (paths or targets or installed):
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or ask for the installed packages")
-    check_world(targets, world)
+    check_targets(targets, remote)
     options = options or ReadOptions()
     check_fields(options.columns)
     started = time.perf_counter()
-    found = await asyncio.to_thread(walk, paths)
-    total = sum(file.size for file in found)
-    vectors = Vectorizing(library, embedder, "" if embedder else off)
-    await vectors.check()
-    storing = Storing(library, Bounds(batch_records, batch_bytes), vectors)
-    run = _Run(library, options, storing, len(found) + len(targets) + installed, total, progress)
-    for file in found:
-        await run.file(file)
-    if world:
-        await run.targets(targets, world)
+    files = await asyncio.to_thread(walk, paths)
+    record_embedder = RecordEmbedder(library, embedder, "" if embedder else off)
+    await record_embedder.check()
+    writer = LibraryWriter(library, Bounds(batch_records, batch_bytes), record_embedder)
+    run = _Run(library, options, writer, len(files) + len(targets) + installed, sum(file.size for file in files), progress)
+    for file in files:
+        tally = run.start(file.path, file.size)
+        await run.report_errors(run.read_file(file, tally), tally)
+        run.bytes_done += file.size
+        run.show_progress(None)
+    if remote:
+        await run.fetch_targets(targets, remote)
     if installed:
-        await run.packages()
-    await run.finish()
-    return IngestReport.of(tuple(tally.report() for tally in run.tallies), vectors.report(), time.perf_counter() - started)
+        tally = run.start(Path(ORIGIN))
+        tally.reader = ORIGIN
+        packages_started = time.perf_counter()
+        # they have no file to remember: the content shows which are unchanged
+        await run.take(lambda: Namer(ORIGIN, single=False).name_all(read_installed_packages()), tally)
+        tally.took_s = time.perf_counter() - packages_started
+    await writer.flush(run.on_embed)
+    await library.optimize()
+    run.show_progress(None)
+    reports = tuple(tally.make_report() for tally in run.tallies)
+    return IngestReport.summarize(reports, record_embedder.make_report(), time.perf_counter() - started)
 
 
-def check_world(targets: Sequence[Target], world: World | None) -> None:
-    """Raises `BadRequest` for targets that nobody can be asked for."""
-    if targets and world is None:
-        why = "this run is offline (--offline, sources.offline); nothing was read"
-        raise BadRequest(f"{targets[0]} is asked for over the network, and {why}")
+def check_targets(targets: Sequence[Target], remote: RemoteSources | None) -> None:
+    """Raises `BadRequest` for targets without sources to fetch them from."""
+    if targets and remote is None:
+        raise BadRequest(f"{targets[0]} must be fetched, and this run is offline (--offline, sources.offline); nothing was read")
 
 
 @dataclass(slots=True)
 class _Run:
-    """One run of ingestion."""
+    """State of one run of ingestion."""
 
-    library: Shelves
+    library: IngestLibrary
     options: ReadOptions
-    storing: Storing
+    writer: LibraryWriter
     files_total: int
     bytes_total: int
     on_progress: OnProgress | None
     tallies: list[Tally] = field(default_factory=list)
-    brought: dict[str, Record] = field(default_factory=dict)
-    """What came of targets so far, by doc_id."""
-    held: Mapping[str, int] | None = None
+    fetched: dict[str, Record] = field(default_factory=dict)
+    """Records of targets so far, by doc_id."""
+    records_by_origin: Mapping[str, int] | None = None
+    """In the library at the first look."""
     bytes_done: int = 0
 
-    async def file(self, found: Found) -> None:
-        tally = self._tally(found.path, found.size)
-        await self._reported(self._file(found, tally), tally)
-        self.bytes_done += found.size
-        self._show(None)
+    def start(self, path: Path | str, size: int = 0) -> Tally:
+        tally = Tally(path, size)
+        self.tallies.append(tally)
+        self.show_progress(path)
+        return tally
 
-    async def targets(self, targets: Sequence[Target], world: World) -> None:
-        """Some are asked for ahead; they are taken in their order."""
-        async with aclosing(asked_ahead(world, targets)) as coming:
-            async for target, asked in coming:
-                tally = self._tally(str(target), 0)
-                await self._reported(self._target(asked, tally), tally)
-                if len(self.storing.waiting) >= TARGETS_A_BATCH:
-                    await self.storing.flush(self._embedding)
-                self._show(None)
-
-    async def packages(self) -> None:
-        """The packages of this environment, which have no file to remember: unchanged ones are told by their content."""
-        tally = self._tally(Path(ORIGIN), 0)
-        tally.reader = ORIGIN
-        started = time.perf_counter()
-        await self._take(lambda: Namer(ORIGIN, single=False).named(installed_packages()), tally)
-        tally.took_s = time.perf_counter() - started
-
-    async def _reported(self, work: Awaitable[None], tally: Tally) -> None:
+    async def report_errors(self, work: Awaitable[object], tally: Tally) -> None:
         started = time.perf_counter()
         try:
             await work
-        except NothingToRead as nothing:
-            tally.skip(str(nothing))
-        except (UnreadableFile, OSError) as broken:
-            tally.fail(_why(broken))
+        except NothingToRead as error:
+            tally.skip(str(error))
+        except UnreadableFile as error:
+            tally.fail(str(error))
+        except OSError as error:
+            tally.fail(error.strerror or str(error))
         tally.took_s = time.perf_counter() - started
 
-    async def finish(self) -> None:
-        await self.storing.flush(self._embedding)
-        await self.library.optimize()
-        self._show(None)
-
-    def _tally(self, path: Path | str, size: int) -> Tally:
-        tally = Tally(path, size)
-        self.tallies.append(tally)
-        self._show(path)
-        return tally
-
-    async def _file(self, found: Found, tally: Tally) -> None:
-        if found.problem:
-            raise UnreadableFile(found.problem)
-        if found.passed:
-            return tally.skip(found.passed)
-        reader = await asyncio.to_thread(reader_for, found.path)
+    async def read_file(self, file: InputFile, tally: Tally) -> None:
+        if file.problem:
+            raise UnreadableFile(file.problem)
+        if file.skip_reason:
+            return tally.skip(file.skip_reason)
+        reader = await asyncio.to_thread(select_reader, file.path)
         if isinstance(reader, NoReader):
             return tally.skip(reader.reason)
         tally.reader = reader.name
-        if found.size > self.options.max_bytes:
-            raise UnreadableFile(f"{found.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
-        before = found.path.stat()
-        fingerprint = await asyncio.to_thread(fingerprint_of, found.path, reader, self.options)
-        if await self._known(fingerprint, found.path, tally):
+        if file.size > self.options.max_bytes:
+            raise UnreadableFile(f"{file.size:,} bytes, more than the limit of {self.options.max_bytes:,} (ingest.max_bytes)")
+        before = file.path.stat()
+        fingerprint = await asyncio.to_thread(compute_fingerprint, file.path, reader, self.options)
+        if await self._is_unchanged(fingerprint, file.path, tally):
             return None
-        namer = Namer(str(found.path), single=reader.single)
-        taken = await self._take(lambda: namer.named(reader.read(found.path, self.options)), tally)
-        after = found.path.stat()
+        namer = Namer(str(file.path), single=reader.single)
+        records = await self.take(lambda: namer.name_all(reader.read(file.path, self.options)), tally)
+        after = file.path.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            tally.say("changed while it was read; ingest it again")
-        elif not taken and not tally.failed:
+            tally.add_reason("changed while it was read; ingest it again")
+        elif not records and not tally.failed:
             tally.skip("holds no record")
         elif not tally.failed:
-            self.storing.finished[fingerprint] = Finished(found.path, fingerprint, taken)
+            self.writer.finished[fingerprint] = FinishedFile(file.path, fingerprint, records)
         return None
 
-    async def _target(self, asked: Awaitable[Brought], tally: Tally) -> None:
-        brought = await asked
-        tally.reader = brought.record.source
-        for note in brought.notes:
-            tally.say(note)
-        origin = await self._origin(brought)
-        if origin != str(brought.target):
-            tally.say(f"the same work as {origin}, whose record it is")
-        record = shelved(brought.record)
-        self.brought[short_id(origin, "")] = record
-        await self._take(lambda: Namer(origin, single=True).named([Entry(record)]), tally)
-
-    async def _origin(self, brought: Brought) -> str:
-        """Its target, unless the same work is held under another of its identifiers."""
-        ids = {short_id(name, ""): name for name in (str(brought.target), *brought.other_names())}
-        held = {record.doc_id: record for record in await self.library.fetch(list(ids))} | self.brought
-        own = next(iter(ids))
-        found = (doc_id for doc_id in ids if doc_id in held and (doc_id == own or same_work(held[doc_id], brought.record)))
-        return ids[next(found, own)]
-
-    async def _known(self, fingerprint: str, path: Path, tally: Tally) -> bool:
-        """Whether a file with this content was read to its end before, in this run or an earlier one."""
-        if here := self.storing.finished.get(fingerprint):
-            origin, records = str(here.path), here.records
-        elif (before := await self.library.ingested(fingerprint)) and await self._held(before):
+    async def _is_unchanged(self, fingerprint: str, path: Path, tally: Tally) -> bool:
+        """Whether a file with this content was read to its end before, in this run or an earlier one, and its records still exist."""
+        if finished := self.writer.finished.get(fingerprint):
+            origin, records = str(finished.path), finished.records
+        elif before := await self.library.ingested(fingerprint):
+            if self.records_by_origin is None:
+                self.records_by_origin = await self.library.origins()  # reading them also finds a damaged library
+            if self.records_by_origin.get(before.origin, 0) < before.records:
+                return False
             origin, records = before.origin, before.records
         else:
             return False
         tally.unchanged = records
-        self.storing.records += records
+        self.writer.records += records
         if origin != str(path):
-            tally.say(f"same content as {origin}")
+            tally.add_reason(f"same content as {origin}")
         return True
 
-    async def _held(self, before: IngestedFile) -> bool:
-        """Whether the records of that file are still there; reading them also finds a library that is damaged."""
-        if self.held is None:
-            self.held = await self.library.origins()
-        return self.held.get(before.origin, 0) >= before.records
+    async def fetch_targets(self, targets: Sequence[Target], remote: RemoteSources) -> None:
+        """Some are fetched ahead; their records are taken in the order of the targets."""
+        async with aclosing(fetch_ahead(remote, targets)) as fetches:
+            async for target, fetch in fetches:
+                tally = self.start(str(target))
+                await self.report_errors(self._take_target(fetch, tally), tally)
+                if len(self.writer.waiting) >= TARGETS_A_BATCH:
+                    await self.writer.flush(self.on_embed)
+                self.show_progress(None)
 
-    async def _take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
-        """Every entry of one file; returns how many records."""
-        taken = repeated = 0
-        async for group in read_groups(outcomes, self.storing.bounds):
+    async def _take_target(self, fetch: Awaitable[FetchedTarget], tally: Tally) -> None:
+        fetched = await fetch
+        tally.reader = fetched.record.source
+        for note in fetched.notes:
+            tally.add_reason(note)
+        # the same work may be in the library under another of its identifiers
+        names = {make_id(name, ""): name for name in (str(fetched.target), *fetched.list_aliases())}
+        known = {record.doc_id: record for record in await self.library.fetch(list(names))} | self.fetched
+        own_id = next(iter(names))
+        same = (doc_id for doc_id in names if doc_id in known and (doc_id == own_id or same_work(known[doc_id], fetched.record)))
+        origin = names[next(same, own_id)]
+        if origin != str(fetched.target):
+            tally.add_reason(f"the same work as {origin}, and stored as its record")
+        record = make_library_record(fetched.record)
+        self.fetched[make_id(origin, "")] = record
+        await self.take(lambda: Namer(origin, single=True).name_all([Entry(record)]), tally)
+
+    async def take(self, outcomes: Callable[[], Iterable[Outcome]], tally: Tally) -> int:
+        """Takes every entry of one file. Returns the number of records."""
+        records = repeated = 0
+        async for group in read_groups(outcomes, self.writer.bounds):
             for outcome in group:
                 match outcome:
                     case BadEntry(where, why, empty=True):
-                        tally.say(f"{where}: {why}")
+                        tally.add_reason(f"{where}: {why}")
                     case BadEntry(where, why):
                         tally.fail(f"{where}: {why}")
-                    case Repeated():
+                    case RepeatedEntry():
                         repeated += 1
-                    case Named():
-                        taken += 1
-                        self.storing.wait(outcome, tally)
-            if self.storing.full:
-                await self.storing.flush(self._embedding)
-            self._show(tally.path)
+                    case NamedRecord():
+                        records += 1
+                        self.writer.add(outcome, tally)
+            if self.writer.full:
+                await self.writer.flush(self.on_embed)
+            self.show_progress(tally.path)
         if repeated:
-            tally.say(f"{repeated} entries repeat an earlier one exactly" if repeated > 1 else "1 entry repeats an earlier one exactly")
-        return taken
+            tally.add_reason(
+                f"{repeated} entries repeat an earlier one exactly" if repeated > 1 else "1 entry repeats an earlier one exactly"
+            )
+        return records
 
-    def _embedding(self, done: int, of: int) -> None:
-        self._show(None, (done, of))
+    def on_embed(self, done: int, total: int) -> None:
+        self.show_progress(None, (done, total))
 
-    def _show(self, current: Path | str | None, embedding: tuple[int, int] | None = None) -> None:
+    def show_progress(self, current: Path | str | None, embedding: tuple[int, int] | None = None) -> None:
         if self.on_progress is not None:
             done = len(self.tallies) - (current is not None)
-            records = self.storing.records
+            records = self.writer.records
             self.on_progress(IngestProgress(done, self.files_total, records, self.bytes_done, self.bytes_total, current, embedding))
 
 
-def fingerprint_of(path: Path, reader: KnownReader, options: ReadOptions) -> str:
-    """Sha-256 over the file's bytes and everything else that decides what is read from them."""
+def compute_fingerprint(path: Path, reader: FileReader, options: ReadOptions) -> str:
+    """Sha-256 over the file's bytes and everything else that decides which records are read from them."""
     content = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(HASH_CHUNK_BYTES):
             content.update(chunk)
-    said = [content.hexdigest(), reader.name, reader.version, sorted(options.columns.items()), options.max_pages]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
-
-
-def _why(broken: UnreadableFile | OSError) -> str:
-    if isinstance(broken, OSError):
-        return broken.strerror or str(broken)
-    return str(broken)
+    parts = [content.hexdigest(), reader.name, reader.version, sorted(options.columns.items()), options.max_pages]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Reading of files in a thread, in groups of bounded size.
 
-The reader is at most two groups ahead. Its thread is a daemon and is abandoned when the consumer goes away, so that an interrupted run does
+The reader is at most two groups ahead. Its thread is a daemon and is abandoned when the consumer stops, so that an interrupted run does
 not wait for a long PDF.
 """
 
@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from outrider.ingest.record_ids import Named, Outcome
+from outrider.ingest.record_ids import NamedRecord, Outcome
 from outrider.runtime.threads import call_on
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Record
@@ -23,29 +23,29 @@ OVERHEAD_BYTES = 500
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A group is full at so many records or bytes, whichever comes first; one record may be larger."""
+    """A group is full at this many records or bytes, whichever comes first. One record may be larger."""
 
     records: int
     bytes: int
 
 
 async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds) -> AsyncIterator[list[Outcome]]:
-    """Yield what `outcomes` yields, in groups; raise what it raises, after the groups before."""
+    """The results of `outcomes`, in groups. Its exceptions are raised after the groups before them."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Queue[list[Outcome] | BaseException | None] = asyncio.Queue()
     free = threading.Semaphore(READ_AHEAD)
-    gone = threading.Event()
+    abandoned = threading.Event()
 
     def read() -> None:
         try:
             for group in group_outcomes(outcomes(), bounds):
                 free.acquire()
-                if gone.is_set():
+                if abandoned.is_set():
                     return
                 call_on(loop, ready.put_nowait, group)
             call_on(loop, ready.put_nowait, None)
-        except BaseException as problem:  # noqa: BLE001 - raised again by the consumer
-            call_on(loop, ready.put_nowait, problem)
+        except BaseException as error:  # noqa: BLE001 - raised again by the consumer
+            call_on(loop, ready.put_nowait, error)
 
     threading.Thread(target=read, name="outrider-reader", daemon=True).start()
     try:
@@ -55,18 +55,18 @@ async def read_groups(outcomes: Callable[[], Iterable[Outcome]], bounds: Bounds)
             yield item
             free.release()
     finally:
-        gone.set()
-        free.release()
+        abandoned.set()
+        free.release()  # the thread may wait for room
 
 
 def group_outcomes(outcomes: Iterable[Outcome], bounds: Bounds) -> Iterator[list[Outcome]]:
-    """Split outcomes into groups within bounds. What was read before a file breaks off is still yielded."""
+    """Split outcomes into groups within bounds. Outcomes read before a file breaks off are still yielded."""
     group: list[Outcome] = []
     size = 0
     try:
         for outcome in outcomes:
             group.append(outcome)
-            size += estimate_bytes(outcome.record) if isinstance(outcome, Named) else OVERHEAD_BYTES
+            size += estimate_bytes(outcome.record) if isinstance(outcome, NamedRecord) else OVERHEAD_BYTES
             if len(group) >= bounds.records or size >= bounds.bytes:
                 yield group
                 group, size = [], 0

@@ -1,33 +1,31 @@
-"""What a record is called: its place in the library, the same at every reading of the same file.
+"""Ids of records: the `doc_id` in the library, the same each time a file is read, and unique ids across several files.
 
 A `doc_id` is the first 20 hex digits of sha256 over (origin, key). The key is the entry's own id; else, in formats where a file
 is one record, nothing; else its strongest identifier and its title; else its content. So own ids are scoped to their file, a
 document edited in place stays one record, and entries without any name are one record where they are equal. A record that
-brings a `doc_id` (our own export) keeps it.
-
-What records of files are called when they are told apart by their own ids: each once, as the file gives it where that is possible.
+brings a `doc_id` (an Outrider export) keeps it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
-from outrider.ingest.record_draft import with_own_ids
+from outrider.ingest.record_draft import replace_own_ids
 from outrider.linkage.titles import normal_title
 from outrider.state.records import Record
 
 ID_DIGITS = 20
 DIGEST_BYTES = 10
-"""Kept of each key and content while a file is read: about 200 bytes of memory an entry, a collision in 10^12 entries."""
+"""Of each key and content while a file is read: about 200 bytes of memory an entry, a collision in 10^12 entries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRecord:
     """A record ready for the library, with its content hash."""
 
     record: Record
@@ -35,23 +33,23 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
-    """An entry that says exactly what an earlier one of the same name in the same file said."""
+class RepeatedEntry:
+    """An entry equal to an earlier one of the same name in the same file."""
 
 
-Outcome = Named | Repeated | BadEntry
+Outcome = NamedRecord | RepeatedEntry | BadEntry
 
 
 class Namer:
-    """Names the entries of one file, in order. Where one key comes with different contents, later ones get `#2`, `#3`."""
+    """Names the entries of one file, in order. If one key comes with different contents, later entries get `#2`, `#3`."""
 
     def __init__(self, origin: str, *, single: bool) -> None:
         self._origin = origin
         self._single = single
         self._times: dict[bytes, int] = {}
-        self._said: set[bytes] = set()
+        self._seen: set[bytes] = set()
 
-    def named(self, entries: Iterable[Parsed]) -> Iterator[Outcome]:
+    def name_all(self, entries: Iterable[Parsed]) -> Iterator[Outcome]:
         for place, entry in enumerate(entries, start=1):
             if isinstance(entry, BadEntry):
                 yield entry
@@ -61,33 +59,32 @@ class Namer:
             except UnicodeEncodeError as error:
                 yield BadEntry(f"entry {place}", f"holds {error.object[error.start]!r}, half of a character; it cannot be stored")
 
-    def name(self, entry: Entry) -> Named | Repeated:
+    def name(self, entry: Entry) -> NamedRecord | RepeatedEntry:
         """Raises `UnicodeEncodeError` for a record with a lone surrogate."""
         record = entry.record
         if entry.own_id is not None:
-            record = with_own_ids(record, lambda target: f"doc:{short_id(self._origin, target)}")
+            record = replace_own_ids(record, lambda target: f"doc:{make_id(self._origin, target)}")
         content = record.content_hash()
-        base = self._key(entry, content)
-        saying = _digest(f"{base}\0{content}")
-        if saying in self._said:
-            return Repeated()
-        self._said.add(saying)
-        key = self._free(base)
-        doc_id = key if entry.record.doc_id else short_id(self._origin, key)
-        return Named(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
-
-    def _key(self, entry: Entry, content: str) -> str:
         if entry.record.doc_id:
-            return entry.record.doc_id
-        if entry.own_id is not None:
-            return f"id:{entry.own_id}"
-        if self._single:
-            return ""
-        strongest = next(iter(entry.record.identifiers.pairs()), None)
-        return f"work:{strongest[0]}:{strongest[1]}:{normal_title(entry.record.title)}" if strongest else f"content:{content}"
+            base = entry.record.doc_id
+        elif entry.own_id is not None:
+            base = f"id:{entry.own_id}"
+        elif self._single:
+            base = ""
+        else:
+            strongest = next(iter(entry.record.identifiers.pairs()), None)
+            title = normal_title(entry.record.title)
+            base = f"work:{strongest[0]}:{strongest[1]}:{title}" if strongest else f"content:{content}"
+        digest = _digest(f"{base}\0{content}")
+        if digest in self._seen:
+            return RepeatedEntry()
+        self._seen.add(digest)
+        key = self._make_unique(base)
+        doc_id = key if entry.record.doc_id else make_id(self._origin, key)
+        return NamedRecord(record.model_copy(update={"doc_id": doc_id, "origin": self._origin}), content)
 
-    def _free(self, base: str) -> str:
-        """`base`, or `base#2` and so on where that is taken."""
+    def _make_unique(self, base: str) -> str:
+        """`base`, or `base#2` and so on if that is taken."""
         times = self._times.get(_digest(base), 0) + 1
         key = base if times == 1 else f"{base}#{times}"
         while times > 1 and _digest(key) in self._times:
@@ -98,7 +95,8 @@ class Namer:
         return key
 
 
-def short_id(origin: str, key: str) -> str:
+def make_id(origin: str, key: str) -> str:
+    """The `doc_id` of a key within an origin."""
     return hashlib.sha256(json.dumps([origin, key]).encode()).hexdigest()[:ID_DIGITS]
 
 
@@ -108,56 +106,50 @@ def _digest(text: str) -> bytes:
 
 @dataclass(slots=True)
 class OwnIds:
-    """Takes records in order; `all` gives their names.
+    """Unique ids of records from several files, close to the ids in the files. Takes records in order; `make_all` gives the ids.
 
-    An id stays as it is. Where two files share one, the ids of all files begin with their file: `dblp.csv:12`. One that a file gives
-    twice gets `#2`, a record without any is called by its file and place: `refs.ris#12`.
+    An id stays as it is. If two files share one, the ids of all files begin with their file: `dblp.csv:12`. An id that a file repeats
+    gets `#2`; a record without an id is named by its file and place: `refs.ris#12`.
     """
 
-    _files: list[Path] = field(default_factory=list)
-    _said: list[tuple[int, int, str | None]] = field(default_factory=list)
     without: int = 0
     repeated: int = 0
     scoped: bool = False
+    _files: list[Path] = field(default_factory=list)
+    _ids: list[tuple[int, int, str | None]] = field(default_factory=list)
+    """Number of the file, place in it, own id."""
+    _place: int = 0
 
-    def file(self, path: Path) -> None:
+    def start_file(self, path: Path) -> None:
         self._files.append(path)
         self._place = 0
 
-    _place: int = 0
-
-    def add(self, own: str | None) -> None:
+    def add(self, own_id: str | None) -> None:
         self._place += 1
-        self._said.append((len(self._files) - 1, self._place, own))
+        self._ids.append((len(self._files) - 1, self._place, own_id))
 
-    def all(self) -> list[str]:
-        names = _short(self._files)
-        self.scoped = self._shared()
-        used: set[str] = set()
+    def make_all(self) -> list[str]:
+        """The ids, in the order of the records. Sets `without`, `repeated` and `scoped`."""
+        first_file: dict[str, int] = {}
+        self.scoped = any(first_file.setdefault(own_id, file) != file for file, _, own_id in self._ids if own_id is not None)
         self.without = self.repeated = 0
-        return [self._free(names[file], place, own, used) for file, place, own in self._said]
+        files = self._shorten_paths()
+        used: dict[str, None] = {}
+        for file, place, own_id in self._ids:
+            wanted = f"{files[file]}#{place}" if own_id is None else f"{files[file]}:{own_id}" if self.scoped else own_id
+            name, times = wanted, 1
+            while name in used:
+                times += 1
+                name = f"{wanted}#{times}"
+            self.without += own_id is None
+            self.repeated += times > 1
+            used[name] = None
+        return list(used)
 
-    def _shared(self) -> bool:
-        seen: dict[str, int] = {}
-        return any(seen.setdefault(own, file) != file for file, _, own in self._said if own is not None)
-
-    def _free(self, file: str, place: int, own: str | None, used: set[str]) -> str:
-        wanted = f"{file}#{place}" if own is None else f"{file}:{own}" if self.scoped else own
-        self.without += own is None
-        name, times = wanted, 1
-        while name in used:
-            times += 1
-            name = f"{wanted}#{times}"
-        self.repeated += times > 1
-        used.add(name)
-        return name
-
-
-def _short(files: Sequence[Path]) -> list[str]:
-    """Names of files, with as many folders as tell them apart."""
-    parts = max((len(path.parts) for path in files), default=1)
-    for kept in range(1, parts + 1):
-        names = ["/".join(path.parts[-kept:]) for path in files]
-        if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in files]
+    def _shorten_paths(self) -> list[str]:
+        """Names of files, with as many folders as make them different."""
+        for length in range(1, max((len(path.parts) for path in self._files), default=1) + 1):
+            names = ["/".join(path.parts[-length:]) for path in self._files]
+            if len(set(names)) == len(names):
+                return names
+        return [str(path) for path in self._files]

@@ -1,4 +1,4 @@
-"""What became of every file, and of a run as a whole."""
+"""Reports of an ingestion: of each file or target, of the vectors, and of the run."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ class FileReport(Model):
     """
 
     path: str
-    target: bool = Field(False, description="Whether it was asked for by name, not read from a file.")
+    target: bool = Field(False, description="Whether it was fetched by name, not read from a file.")
     status: FileStatus
     reader: str | None = None
     added: int = 0
     updated: int = 0
     unchanged: int = 0
     failed: int = 0
-    reasons: tuple[str, ...] = Field((), description=f"The first {MAX_REASONS}; the last one then says how many more there are.")
+    reasons: tuple[str, ...] = Field((), description=f"The first {MAX_REASONS}; the last one then gives the number of others.")
     took_ms: float = 0.0
 
 
 class VectorReport(Model):
-    """What became of the vectors of records that were added or updated."""
+    """Vectors of the records that were added or updated."""
 
     model: str | None = None
     embedded: int = 0
     reused: int = Field(0, description="Records whose text was the same as before.")
-    cut: int = Field(0, description="Of the embedded, those longer than the model reads; `outrider library show` says how much was read.")
-    without: int = Field(0, description="Records written without a vector; `outrider library reindex` gives them one where it can.")
+    cut: int = Field(0, description="Of the embedded, those longer than the model reads; `outrider library show` shows how much was read.")
+    without: int = Field(0, description="Records written without a vector; `outrider library reindex` gives them one if it can.")
     reasons: tuple[str, ...] = Field((), description=f"Why records have no vector, by id, the first {MAX_REASONS}.")
     off: str = Field("", description="Why nothing was embedded, or no more from some record on.")
 
 
 class IngestReport(Model):
-    """A run. `added`, `updated`, `unchanged` count records, `skipped` files, `failed` files and single entries."""
+    """One run. `added`, `updated`, `unchanged` count records, `skipped` files, `failed` files and single entries."""
 
     added: int = 0
     updated: int = 0
@@ -59,7 +59,7 @@ class IngestReport(Model):
     took_ms: float = 0.0
 
     @classmethod
-    def of(cls, files: tuple[FileReport, ...], vectors: VectorReport, took_s: float) -> IngestReport:
+    def summarize(cls, files: tuple[FileReport, ...], vectors: VectorReport, took_s: float) -> IngestReport:
         records = sum(file.added + file.updated + file.unchanged for file in files)
         return cls(
             added=sum(file.added for file in files),
@@ -76,10 +76,10 @@ class IngestReport(Model):
 
 @dataclass(slots=True)
 class Tally:
-    """One file's report, or a target's, while it is made."""
+    """Counts and reasons of one file or target while it is read."""
 
     path: Path | str
-    """A string where it is a target."""
+    """A string for a target."""
     size: int = 0
     reader: str | None = None
     added: int = 0
@@ -94,8 +94,8 @@ class Tally:
     def count(self, status: RecordStatus) -> None:
         setattr(self, status, getattr(self, status) + 1)
 
-    def say(self, reason: str) -> None:
-        """Keeps the first reasons; the file's own path at the start of one says nothing new."""
+    def add_reason(self, reason: str) -> None:
+        """Keeps the first reasons, without the file's own path at the start."""
         if len(self.reasons) < MAX_REASONS:
             self.reasons.append(reason.removeprefix(f"{self.path}: "))
         else:
@@ -103,24 +103,31 @@ class Tally:
 
     def fail(self, reason: str) -> None:
         self.failed += 1
-        self.say(reason)
+        self.add_reason(reason)
 
     def skip(self, reason: str) -> None:
         self.skipped = True
-        self.say(reason)
+        self.add_reason(reason)
 
     @property
     def records(self) -> int:
         return self.added + self.updated + self.unchanged
 
-    def report(self) -> FileReport:
+    def make_report(self) -> FileReport:
+        status: FileStatus = "added" if self.added else "unchanged"
+        if self.skipped:
+            status = "skipped"
+        elif self.failed:
+            status = "partial" if self.records else "failed"
+        elif self.updated or (self.added and self.unchanged):
+            status = "updated"
         reasons = tuple(self.reasons)
         if self.reasons_left_out:
             reasons = (*reasons[:-1], f"and {self.reasons_left_out + 1} more")
         return FileReport(
             path=str(self.path),
             target=isinstance(self.path, str),
-            status=self._status(),
+            status=status,
             reader=self.reader,
             added=self.added,
             updated=self.updated,
@@ -129,12 +136,3 @@ class Tally:
             reasons=reasons,
             took_ms=round(self.took_s * 1000, 1),
         )
-
-    def _status(self) -> FileStatus:
-        if self.skipped:
-            return "skipped"
-        if self.failed:
-            return "partial" if self.records else "failed"
-        if self.updated or (self.added and self.unchanged):
-            return "updated"
-        return "added" if self.added else "unchanged"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from outrider.ingest.targets import PAGE, target_of
+from outrider.ingest.parse_targets import PAGE, parse_target
 from outrider.nodes.analysis.ratings import Ratings
 from outrider.nodes.analysis.subject import AnalysisCache, Evidence, Subject, WorkIdentifier
 from outrider.nodes.analysis.surroundings import Surroundings
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def named_of(target: str) -> WorkIdentifier:
     """`owner/name`, a DOI, `arxiv:...`, `pmid:...`, `pmcid:...`, or a link to one of them. Raises `BadRequest`."""
     bare = target if ":" in target else f"doi:{target}" if target.startswith("10.") else f"github:{target}"
-    found = target_of(bare) if ":" in target or target.startswith("10.") or normal_name(target) else None
+    found = parse_target(bare) if ":" in target or target.startswith("10.") or normal_name(target) else None
     if found is None or found.scheme == PAGE:
         raise BadRequest(f"{target!r} names no repository and no paper; write owner/name, a DOI, arxiv:2101.00001, pmid:31452104 or a link")
     return WorkIdentifier(found.scheme, found.value)

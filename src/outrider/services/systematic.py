@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import platformdirs
 
 from outrider.boolean.parser import parse
-from outrider.ingest.export import writer
+from outrider.ingest.export import make_writer
 from outrider.models.chat.journal import JOURNAL
 from outrider.nodes.systematic import Systematic
 from outrider.settings.model import Settings
@@ -205,7 +205,7 @@ def checked(path: Path, result: Path | None, key: Path | None) -> Verdict:
     """As `verify.verify_run`, by the writers of this version; `path` may also be a run's folder."""
     path = path / manifest.NAME if path.is_dir() else path
     form = FORMATS.get(result.suffix.lower()) if result is not None else None
-    export = partial(writer, form) if form and result is not None and result.name not in (ledger.NAME, audit.NAME) else None
+    export = partial(make_writer, form) if form and result is not None and result.name not in (ledger.NAME, audit.NAME) else None
     return verify_run(path, result, load_public_key(key) if key else "", export)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
-from outrider.ingest.deduplicate_files import deduplicated
+from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.keys import make_keys
@@ -54,7 +54,7 @@ def files_deduplicated(files: Sequence[str | PathLike[str]], columns: Mapping[st
     """Raises `BadRequest`."""
     bounds = load().settings.ingest
     options = ReadOptions(columns=dict(columns), max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
-    with deduplicated([Path(file) for file in files], options) as found:
+    with deduplicate_files([Path(file) for file in files], options) as found:
         groups = list(found.groups())
         return FilesDeduplicated(
             groups=tuple(tuple(found.ids[place] for place in group.places) for group in groups),

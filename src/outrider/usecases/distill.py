@@ -102,8 +102,8 @@ def readings_of_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> 
 
     found: list[tuple[str, Record]] = []
     for file in walk(paths):
-        if file.problem or file.passed:
-            raise UnreadableFile(f"{file.path}: {file.problem or file.passed}")
+        if file.problem or file.skip_reason:
+            raise UnreadableFile(f"{file.path}: {file.problem or file.skip_reason}")
         records = [one for one in _records(file.path, max_bytes, max_pages) if one.full_text().strip()]
         if not records:
             raise UnreadableFile(f"{file.path}: no text in it")
@@ -115,10 +115,10 @@ def readings_of_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> 
 
 def _records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
     from outrider.ingest.entry import BadEntry, ReadOptions
-    from outrider.ingest.readers import NoReader, reader_for
+    from outrider.ingest.readers.select_reader import NoReader, select_reader
 
     try:
-        reader = reader_for(path)
+        reader = select_reader(path)
         if isinstance(reader, NoReader):
             raise UnreadableFile(f"{path}: {reader.reason}")
         for entry in reader.read(path, ReadOptions(max_bytes=max_bytes, max_pages=max_pages)):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.ingest.entry import ReadOptions
-from outrider.ingest.fetch_targets import World
-from outrider.ingest.pipeline import OnProgress, check_world
+from outrider.ingest.fetch_targets import RemoteSources
+from outrider.ingest.parse_targets import split_targets
+from outrider.ingest.pipeline import OnProgress, check_targets
 from outrider.ingest.pipeline import ingest as run_ingest
-from outrider.ingest.targets import parted
 from outrider.state.records import LIBRARY
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ async def ingested(
     Raises what `ingest.pipeline.ingest` raises, and `BadRequest` for a target that cannot be one.
     """
     bounds = services.settings.ingest
-    paths, targets = parted([one if isinstance(one, str) else Path(fspath(one)) for one in named])
-    world = world_of(services) if targets else None
-    check_world(targets, world)
+    paths, targets = split_targets([one if isinstance(one, str) else Path(fspath(one)) for one in named])
+    remote = remote_sources(services) if targets else None
+    check_targets(targets, remote)
     library = await services.new_library()
     try:
         embedder, off = await services.embedder_at_hand(library)
@@ -45,7 +45,7 @@ async def ingested(
             paths,
             ReadOptions(columns=columns or {}, max_bytes=bounds.max_bytes, max_pages=bounds.max_pages),
             targets=targets,
-            world=world,
+            remote=remote,
             installed=installed,
             progress=progress,
             batch_records=bounds.batch_records,
@@ -56,11 +56,11 @@ async def ingested(
         library.close()
 
 
-def world_of(services: Services) -> World | None:
+def remote_sources(services: Services) -> RemoteSources | None:
     """Everyone but the library, which is to learn something new; None where nobody else may be asked."""
     from outrider.services.sources import detailers_of
 
     if services.settings.sources.offline:
         return None
     others = tuple(source for source in services.sources if source.name != LIBRARY)
-    return World(others, services.pages, detailers_of(others), services.settings.run.run_timeout_s)
+    return RemoteSources(others, services.pages, detailers_of(others), services.settings.run.run_timeout_s)

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.export import FORMATS, writer
+from outrider.ingest.export import FORMATS, make_writer
 from outrider.ingest.readers import bibtex, json_lines, ris, tables
 from outrider.state.errors import BadRequest
 from outrider.state.records import RECORD, BaseRecord, Document, Edge, Identifiers, Page, Paper, Record, Repository
@@ -75,7 +75,7 @@ records = st.one_of(
 
 
 def write(records: Iterable[BaseRecord], form: str, stream: TextIO) -> None:
-    out = writer(form, stream)
+    out = make_writer(form, stream)
     out.begin()
     for record in records:
         out.record(record)
@@ -216,7 +216,7 @@ def test_records_are_written_one_at_a_time() -> None:
     """Each record is on the stream before the next one is asked for."""
     for form in FORMATS:
         stream = io.StringIO(newline="")
-        out = writer(form, stream)
+        out = make_writer(form, stream)
         out.begin()
         before = stream.tell()
         out.record(Paper(doc_id="d", title="T"))
@@ -227,7 +227,7 @@ def test_records_are_written_one_at_a_time() -> None:
 def test_an_unknown_format_is_refused_by_name() -> None:
     """The message names the nearest known one."""
     with pytest.raises(BadRequest, match="did you mean 'bibtex'"):
-        writer("bibtx", io.StringIO())
+        make_writer("bibtx", io.StringIO())
 
 
 @pytest.mark.parametrize("form", ["ris", "bibtex"])
@@ -237,7 +237,7 @@ def test_a_record_without_title_and_abstract_can_be_read_again(form: str, tmp_pa
     records = [Paper(doc_id="a", text="A body only."), Paper(doc_id="b", metadata={"odd col": 3.5, "N2x": "words"})]
     path = tmp_path / f"out{suffix}"
     with path.open("w", encoding="utf-8", newline="") as stream:
-        made = writer(form, stream)
+        made = make_writer(form, stream)
         for record in records:
             made.record(record)
     read = {"ris": ris.read, "bibtex": bibtex.read}[form](path, ReadOptions())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.html import read
+from outrider.ingest.readers.text_documents import read_html
 from outrider.sources.web.html_page import declared_charset
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Page
@@ -29,7 +29,7 @@ HEAD = """<title>Own title</title><meta name="citation_title" content="Lysis   t
 
 def page(path: Path, html: str | bytes) -> Page:
     path.write_bytes(html if isinstance(html, bytes) else html.encode())
-    (entry,) = read(path, ReadOptions())
+    (entry,) = read_html(path, ReadOptions())
     assert isinstance(entry, Entry)
     assert isinstance(entry.record, Page)
     return entry.record
@@ -98,7 +98,7 @@ def test_saved_pages_give_their_main_text() -> None:
     """At least nine tenths of the words that a reader should get, at the median page."""
     shares = []
     for source in sorted((DATA / "web/readability").glob("*/source.html"))[::2]:
-        (entry,) = read(source, ReadOptions())
+        (entry,) = read_html(source, ReadOptions())
         assert isinstance(entry, Entry)
         wanted = set(re.findall(r"\w{3,}", re.sub(r"<[^>]+>", " ", source.with_name("expected.html").read_text(encoding="utf-8"))))
         got = set(re.findall(r"\w{3,}", entry.record.text))

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.markdown import first_heading, read, split_front
+from outrider.ingest.readers.text_documents import first_heading, read_markdown, split_front
 from outrider.state.records import Document
 
 
 def document(path: Path, text: str) -> Document:
     path.write_text(text, encoding="utf-8")
-    (entry,) = read(path, ReadOptions())
+    (entry,) = read_markdown(path, ReadOptions())
     assert isinstance(entry, Entry)
     assert isinstance(entry.record, Document)
     return entry.record

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.ingest.entry import Entry, ReadOptions
-from outrider.ingest.readers.plain_text import read
-from outrider.ingest.readers.text_files import decoded
+from outrider.ingest.readers.open_text import read_text
+from outrider.ingest.readers.text_documents import read_plain_text
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document
 
 
 def document(path: Path, content: bytes) -> Document:
     path.write_bytes(content)
-    (entry,) = read(path, ReadOptions())
+    (entry,) = read_plain_text(path, ReadOptions())
     assert isinstance(entry, Entry)
     assert isinstance(entry.record, Document)
     return entry.record
@@ -65,7 +65,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
     path = tmp_path_factory.getbasetemp() / "any.txt"
     path.write_bytes(content)
     try:
-        text = decoded(path).text
+        text = read_text(path).text
     except UnreadableFile:
         return
     assert text.encode().decode() == text

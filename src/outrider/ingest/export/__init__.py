@@ -1,4 +1,4 @@
-"""Records into files: BibTeX, RIS, CSV, JSON, JSON Lines, Markdown, one record at a time."""
+"""Export of records to BibTeX, RIS, CSV, JSON, JSON Lines or Markdown, one record at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.ingest.export.ris import RisWriter
 from outrider.ingest.export.writer import Writer
 from outrider.state.errors import BadRequest, did_you_mean
 
-__all__ = ["FORMATS", "Writer", "writer"]
+__all__ = ["FORMATS", "Writer", "make_writer"]
 
 FORMATS: Final[dict[str, type[Writer]]] = {
     "bibtex": BibtexWriter,
@@ -23,8 +23,8 @@ FORMATS: Final[dict[str, type[Writer]]] = {
 }
 
 
-def writer(name: str, stream: TextIO) -> Writer:
-    """The writer of a format; `BadRequest` for one that there is not."""
+def make_writer(name: str, stream: TextIO) -> Writer:
+    """The writer of a format. Raises `BadRequest` for an unknown format."""
     if name not in FORMATS:
         raise BadRequest(f"cannot export to {name!r}{did_you_mean(name, FORMATS)}; known formats: {', '.join(FORMATS)}")
     return FORMATS[name](stream)

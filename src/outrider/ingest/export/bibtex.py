@@ -1,8 +1,8 @@
-"""BibTeX, UTF-8, one field a line; LaTeX's special characters are escaped, letters of any script stay as they are.
+"""BibTeX export (UTF-8): one field a line, LaTeX's special characters escaped, letters of any script kept.
 
-Carried: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
-keywords, language, and texts in the metadata whose names can be BibTeX fields. White space is single blanks, a semicolon within a
-keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges, other metadata, `doc_id`
+Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
+keywords, language, and texts in the metadata whose names can be BibTeX fields. White space becomes single blanks, a semicolon within
+a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges, other metadata, `doc_id`
 (the citation key is the record's own, or made of author, year and title), the kind of repositories and pages except for the type
 (`software`, `online`).
 """
@@ -15,39 +15,50 @@ from collections.abc import Iterator
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.writer import Writer, scraps
+from outrider.ingest.export.writer import Writer, format_untitled
+from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
-from outrider.ingest.values import one_line
 from outrider.state.records import BaseRecord, Paper
 
 KEY = re.compile(r"[^\s{}()\"'#%,=~\\@]+")
-NAME = re.compile(r"[a-z][a-z0-9_-]*")
+FIELD_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 ENTRY_TYPE = re.compile(r"[a-z]+")
 AND = re.compile(r"\band\b", re.IGNORECASE)
 TYPES = {"paper": "article", "repository": "software", "page": "online", "document": "misc"}
 RESERVED = frozenset({"comment", "string", "preamble"})
-OWN = frozenset({
+RECORD_FIELDS = frozenset({
     "title", "author", "year", "journal", "journaltitle", "booktitle", "volume", "number", "issue", "pages", "doi", "pmid", "pmcid", "isbn",
     "eprint", "archiveprefix", "eprinttype", "arxiv", "url", "abstract", "keywords", "language", "langid", "date", "key",
     "entry_type", "id",
 })  # fmt: skip
+"""Names that the metadata may not fill: the record's own fields are written there."""
 UNSAFE_IN_LINK = re.compile(r"[\\{}\s]")
 
 
 class BibtexWriter(Writer):
+    """One entry a record, each with a key of its own."""
+
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._keys: set[str] = set()
 
     def record(self, record: BaseRecord) -> None:
-        fields = [f"  {name} = {{{value}}}" for name, value in _fields(record) if value]
-        head = f"@{_type(record)}{{{self._key(record)}"
-        self.stream.write(",\n".join([head, *fields]) + "\n}\n\n")
+        entry_type = _choose_type(record)
+        values = (*_list_fields(record, entry_type), *_list_metadata(record))
+        fields = [f"  {name} = {{{value}}}" for name, value in values if value]
+        self.stream.write(",\n".join([f"@{entry_type}{{{self._make_key(record)}", *fields]) + "\n}\n\n")
 
-    def _key(self, record: BaseRecord) -> str:
-        """The record's own key, or one made for it; a second one of the same name gets a number."""
-        given = record.metadata.get("key")
-        wanted = given if isinstance(given, str) and KEY.fullmatch(given) else _made(record)
+    def _make_key(self, record: BaseRecord) -> str:
+        """The record's own key, else author, year and the first long word of the title; a number makes it unique in the file."""
+        own_key = record.metadata.get("key")
+        if isinstance(own_key, str) and KEY.fullmatch(own_key):
+            wanted = own_key
+        else:
+            family = record.authors[0].partition(",")[0].split() if record.authors else []
+            words = [word for word in re.findall(r"\w+", record.title) if len(word) > 3]
+            parts = (family[-1] if family else "", str(record.year or ""), words[0] if words else "")
+            ascii_only = unicodedata.normalize("NFKD", "".join(parts)).encode("ascii", "ignore").decode()
+            wanted = re.sub(r"[^A-Za-z0-9]", "", ascii_only).lower() or "record"
         key, number = wanted, 1
         while key.casefold() in self._keys:
             number += 1
@@ -56,70 +67,53 @@ class BibtexWriter(Writer):
         return key
 
 
-def _made(record: BaseRecord) -> str:
-    family = record.authors[0].partition(",")[0].split() if record.authors else []
-    words = [word for word in re.findall(r"\w+", record.title) if len(word) > 3]
-    parts = (family[-1] if family else "", str(record.year or ""), words[0] if words else "")
-    plain = unicodedata.normalize("NFKD", "".join(parts)).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9]", "", plain).lower() or "record"
-
-
-def _type(record: BaseRecord) -> str:
-    given = record.metadata.get("entry_type")
-    if isinstance(given, str) and ENTRY_TYPE.fullmatch(given) and given not in RESERVED:
-        return given
+def _choose_type(record: BaseRecord) -> str:
+    own_type = record.metadata.get("entry_type")
+    if isinstance(own_type, str) and ENTRY_TYPE.fullmatch(own_type) and own_type not in RESERVED:
+        return own_type
     kind = str(record.model_dump()["kind"])
     return "misc" if kind == "paper" and not record.venue else TYPES[kind]
 
 
-def _fields(record: BaseRecord) -> Iterator[tuple[str, str]]:
-    yield "title", _prose(record.title)
-    yield "author", " and ".join(name for given in record.authors if (name := _name(given)))
+def _list_fields(record: BaseRecord, entry_type: str) -> Iterator[tuple[str, str]]:
+    yield "title", _escape(record.title)
+    # braces keep a name whole that holds an `and`, or is the word that stands for more names
+    names = filter(None, map(_escape, record.authors))
+    yield "author", " and ".join(f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in names)
     yield "year", str(record.year) if record.year is not None else ""
-    yield "journal" if _type(record) == "article" else "booktitle", _prose(record.venue)
+    yield "journal" if entry_type == "article" else "booktitle", _escape(record.venue)
     if isinstance(record, Paper):
-        yield "volume", _prose(record.volume)
-        yield "number", _prose(record.issue)
-        yield "pages", re.sub(r"-+", "--", _prose((record.pages or "").replace("–", "-")))
-    yield from _identifiers(record)
-    yield "url", _link(record.url)
-    yield "abstract", _prose(record.abstract or record.description)
-    yield "keywords", _keywords(record.tags)
-    yield "language", _prose(record.language)
-    noted = False
+        yield "volume", _escape(record.volume)
+        yield "number", _escape(record.issue)
+        yield "pages", re.sub(r"-+", "--", _escape((record.pages or "").replace("–", "-")))
+    ids = record.identifiers
+    for name, value in (("doi", ids.doi), ("pmid", ids.pmid), ("pmcid", ids.pmcid), ("isbn", ids.isbn), ("eprint", ids.arxiv)):
+        yield name, _escape_link(value)
+    yield "archiveprefix", "arXiv" if ids.arxiv else ""
+    yield "url", _escape_link(record.url)
+    yield "abstract", _escape(record.abstract or record.description)
+    words = [_escape(tag.replace(";", ",")) for tag in record.tags]
+    if any("," in word for word in words):  # a lone one ends in a semicolon, else a reader would cut it at its comma
+        yield "keywords", "; ".join(words) + (";" if len(words) == 1 else "")
+    else:
+        yield "keywords", ", ".join(words)
+    yield "language", _escape(record.language)
+
+
+def _list_metadata(record: BaseRecord) -> Iterator[tuple[str, str]]:
+    has_note = False
     for name, value in record.metadata.items():
-        if NAME.fullmatch(name) and name not in OWN and isinstance(value, str):
-            noted = noted or name == "note"
-            yield name, _link(value) if name in ("file", "pdf", "local-url", "link", "issn") else _prose(value)
-    if not noted:
-        yield "note", _prose(scraps(record))
+        if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and isinstance(value, str):
+            has_note = has_note or name == "note"
+            yield name, _escape_link(value) if name in ("file", "pdf", "local-url", "link", "issn") else _escape(value)
+    if not has_note:
+        yield "note", _escape(format_untitled(record))
 
 
-def _identifiers(record: BaseRecord) -> Iterator[tuple[str, str]]:
-    known = record.identifiers
-    for name, value in (("doi", known.doi), ("pmid", known.pmid), ("pmcid", known.pmcid), ("isbn", known.isbn), ("eprint", known.arxiv)):
-        yield name, _link(value)
-    if known.arxiv:
-        yield "archiveprefix", "arXiv"
-
-
-def _prose(text: str | None) -> str:
+def _escape(text: str | None) -> str:
     return encode(one_line(text or ""))
 
 
-def _name(given: str) -> str:
-    """A name; in braces where it holds an `and`, or is the word that stands for more names."""
-    name = _prose(given)
-    return f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name
-
-
-def _keywords(tags: tuple[str, ...]) -> str:
-    words = [_prose(tag.replace(";", ",")) for tag in tags]
-    if not any("," in word for word in words):
-        return ", ".join(words)
-    return "; ".join(words) + (";" if len(words) == 1 else "")
-
-
-def _link(text: str | None) -> str:
-    """Verbatim, but for what would unbalance the entry, which is percent-encoded."""
-    return UNSAFE_IN_LINK.sub(lambda found: quote(found.group()), (text or "").strip())
+def _escape_link(text: str | None) -> str:
+    """Verbatim, except for characters that would unbalance the entry: they are percent-encoded."""
+    return UNSAFE_IN_LINK.sub(lambda match: quote(match.group()), (text or "").strip())

@@ -1,26 +1,46 @@
-"""CSV (RFC 4180, UTF-8) under `own_rows.COLUMNS`: everything a record says, read back the same.
+"""CSV, JSON and JSON Lines export of whole records, and the parsing of exported rows.
 
-Lost are null characters and the difference between an empty text and a missing one. Lists are joined with `; `; one whose items hold a
-semicolon is written as a JSON list. Cells that would be formulas get a leading apostrophe.
+A record that is exported and read again is the same, `doc_id` included. JSON rows carry `"schema": "outrider.record/1"`. A CSV file
+(RFC 4180, UTF-8) is an export if its header is exactly `COLUMNS`; the column names are ones that any table may use, so an edited
+file still reads, only without the guarantee.
 
-JSON and JSON Lines: everything a record says, with `"schema": "outrider.record/1"`; read back the same, `doc_id` included.
-
-Lost is only what no reader lets in: numbers that JSON has not (NaN, infinities) and null characters.
+CSV: list items are joined with `; `, or written as a JSON list if an item holds a semicolon. A cell that a spreadsheet would run as a
+formula gets a leading apostrophe (OWASP, "CSV Injection"), which reading removes. Null characters and the difference between an
+empty text and a missing one are lost. JSON: null characters and numbers that JSON lacks (NaN, infinities) are lost.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from typing import TextIO
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, TextIO
+
+from pydantic import JsonValue, ValidationError
 
 from outrider.ingest.export.writer import Writer
-from outrider.ingest.outrider_rows import COLUMNS, to_cells, to_json
-from outrider.ingest.values import clean
-from outrider.state.records import BaseRecord
+from outrider.ingest.field_values import clean
+from outrider.state.records import RECORD, BaseRecord, Record
+
+SCHEMA: Final = "outrider.record/1"
+LISTS = {"authors": "authors", "keywords": "tags", "mesh": "mesh"}
+PLAIN = {
+    "doc_id": "doc_id", "kind": "kind", "title": "title", "year": "year", "journal": "venue", "volume": "volume", "issue": "issue",
+    "pages": "pages", "url": "url", "abstract": "abstract", "description": "description", "text": "text", "language": "language",
+    "citations": "citations", "stars": "stars", "source": "source",
+}  # fmt: skip
+SCHEMES = ("doi", "pmid", "pmcid", "arxiv", "isbn")
+COLUMNS = (
+    "doc_id", "kind", "title", "authors", "year", "journal", "volume", "issue", "pages", *SCHEMES, "url", "abstract",
+    "description", "text", "keywords", "mesh", "language", "citations", "stars", "source", "metadata", "other_fields",
+)  # fmt: skip
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 class CsvWriter(Writer):
+    """One line a record, under `COLUMNS`."""
+
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._rows = csv.writer(stream, lineterminator="\r\n")
@@ -29,12 +49,14 @@ class CsvWriter(Writer):
         self._rows.writerow(COLUMNS)
 
     def record(self, record: BaseRecord) -> None:
-        self._rows.writerow(to_cells(record))
+        self._rows.writerow(make_csv_cells(record))
 
 
 class JsonLinesWriter(Writer):
+    """One JSON object a line."""
+
     def record(self, record: BaseRecord) -> None:
-        self.stream.write(_text(record) + "\n")
+        self.stream.write(format_json_row(record) + "\n")
 
 
 class JsonWriter(Writer):
@@ -46,13 +68,79 @@ class JsonWriter(Writer):
         self.stream.write("[")
 
     def record(self, record: BaseRecord) -> None:
-        self.stream.write(("\n" if self._first else ",\n") + _text(record))
+        self.stream.write(("\n" if self._first else ",\n") + format_json_row(record))
         self._first = False
 
     def end(self) -> None:
         self.stream.write("]\n" if self._first else "\n]\n")
 
 
-def _text(record: BaseRecord) -> str:
-    row = to_json(record)
+class InvalidRow(ValueError):
+    """A row of an export that cannot be read as a record."""
+
+
+def format_json_row(record: BaseRecord) -> str:
+    """The record as one JSON object, all fields included."""
+    row = {"schema": SCHEMA, **record.model_dump(mode="json")}
     return json.dumps({**row, "metadata": clean(row["metadata"])}, ensure_ascii=False, allow_nan=False)
+
+
+def parse_json_row(row: Mapping[str, JsonValue]) -> Record:
+    """The record of an exported JSON object. Raises `InvalidRow`."""
+    return _validate({name: value for name, value in row.items() if name != "schema"})
+
+
+def make_csv_cells(record: BaseRecord) -> list[str]:
+    """The cells of one line under `COLUMNS`; fields without a column go as JSON into the last one."""
+    fields = record.model_dump(mode="json", exclude_defaults=True)
+    fields["kind"] = record.model_dump()["kind"]
+    identifiers = fields.get("identifiers", {})
+    cells = {column: fields.pop(field, None) for column, field in PLAIN.items()}
+    for column, field in LISTS.items():
+        items = fields.pop(field, [])
+        # a lone item with a comma would be cut at the comma when the cell is read
+        splittable = all(item and item == item.strip() and not re.search(r"[;\n\r]", item) and not item.startswith("[") for item in items)
+        one_with_comma = len(items) == 1 and "," in items[0]
+        cells[column] = "; ".join(items) if splittable and not one_with_comma else json.dumps(items, ensure_ascii=False)
+    cells |= {scheme: identifiers.pop(scheme, None) for scheme in SCHEMES}
+    metadata = fields.pop("metadata", {})
+    if not identifiers:
+        fields.pop("identifiers", None)
+    cells |= {name: json.dumps(rest, ensure_ascii=False) for name, rest in (("metadata", metadata), ("other_fields", fields)) if rest}
+    return [escape_formula("" if (cell := cells.get(column)) is None else str(cell)) for column in COLUMNS]
+
+
+def parse_csv_cells(cells: Sequence[str]) -> Record:
+    """The record of one line below the header `COLUMNS`. Raises `InvalidRow`."""
+    if len(cells) != len(COLUMNS):
+        raise InvalidRow(f"{len(cells)} cells under {len(COLUMNS)} columns")
+    values = {column: unescape_formula(cell) for column, cell in zip(COLUMNS, cells, strict=True) if cell}
+    try:
+        row = json.loads(values.get("other_fields", "{}"))
+        row["metadata"] = json.loads(values.get("metadata", "{}"))
+        row["identifiers"] = row.get("identifiers", {}) | {scheme: values[scheme] for scheme in SCHEMES if scheme in values}
+        for column, field in LISTS.items():
+            if cell := values.get(column):
+                row[field] = list(json.loads(cell)) if cell.startswith("[") else cell.split("; ")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRow(f"a cell that should hold JSON does not: {error}") from error
+    return _validate(row | {field: values[column] for column, field in PLAIN.items() if column in values})
+
+
+def escape_formula(cell: str) -> str:
+    """The cell without null characters, and with an apostrophe before what a spreadsheet would run as a formula."""
+    cell = cell.replace("\x00", "")
+    return "'" + cell if FORMULA.match(cell) else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """The cell without the apostrophe that `escape_formula` adds."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
+def _validate(row: Mapping[str, object]) -> Record:
+    try:
+        return RECORD.validate_python(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidRow(f"{'.'.join(map(str, first['loc'][:6])) or 'record'}: {first['msg']}") from error

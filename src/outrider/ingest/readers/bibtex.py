@@ -1,8 +1,8 @@
-"""BibTeX and BibLaTeX, with bibtexparser 2: an entry that cannot be parsed is reported, the others are read.
+"""Reader of BibTeX and BibLaTeX, with bibtexparser 2. An entry that cannot be parsed is reported, the others are read.
 
-The file goes through in pieces cut where a line opens a block, which is where bibtexparser itself takes up again after a
+The file is parsed in pieces cut at a line that opens a block, which is where bibtexparser itself recovers after a
 missing brace; `@string` definitions are carried along. LaTeX is decoded in every field but those that hold paths, links and
-code. Names in `author` stay as they are written. Fields without a place of their own stay in the metadata, with the citation
+code. Names in `author` are decoded one by one. Fields without a field of the record stay in the metadata, with the citation
 key as `key` and the type as `entry_type`.
 """
 
@@ -16,12 +16,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from outrider.ingest.column_mapping import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
+from outrider.ingest.field_values import clean, format_scalar, one_line
 from outrider.ingest.latex import decode
-from outrider.ingest.readers.text_files import entries_or_error
-from outrider.ingest.record_draft import Draft, identifiers_of
-from outrider.ingest.row_columns import NOTHING, has_content
-from outrider.ingest.values import clean, one_line, scalar
+from outrider.ingest.readers.open_text import read_entries
+from outrider.ingest.record_draft import Draft, read_identifiers
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
 
@@ -34,29 +34,37 @@ IDENTIFIERS = {"doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": 
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    return entries_or_error(path, options, _parsed, UnreadableFile(f"{path}: no BibTeX entry in it (nothing like @article{{key, ...}})"))
+    nothing = UnreadableFile(f"{path}: no BibTeX entry in it (nothing like @article{{key, ...}})")
+    return read_entries(path, options, _parse, nothing=nothing)
 
 
-def _parsed(stream: Iterable[str]) -> Iterator[Parsed]:
+def _parse(stream: Iterable[str]) -> Iterator[Parsed]:
     from bibtexparser.entrypoint import parse_string
     from bibtexparser.library import Library
+    from bibtexparser.middlewares.enclosing import REMOVED_ENCLOSING_KEY, RemoveEnclosingMiddleware
     from bibtexparser.model import Entry as Block
     from bibtexparser.model import ParsingFailedBlock
 
     logger = logging.getLogger("bibtexparser")
     if not logger.handlers:
-        logger.addHandler(logging.NullHandler())  # what it warns of is reported as BadEntry
+        logger.addHandler(logging.NullHandler())  # its warnings are reported as BadEntry
     library = Library()
-    for first_line, piece in _pieces(stream):
+    for first_line, piece in _split_pieces(stream):
         library = parse_string(piece, library=Library([*library.strings]))
         for block in library.blocks:
+            where = f"line {(block.start_line or 0) + first_line}"
             if isinstance(block, Block):
-                yield _entry(block, first_line)
+                yield _make_entry(block, where)
+            elif isinstance(block, ParsingFailedBlock) and isinstance(entry := block.ignore_error_block, Block):
+                # an entry that is whole but repeats a key or a field
+                bare = REMOVED_ENCLOSING_KEY in entry.parser_metadata
+                yield _make_entry(entry if bare else RemoveEnclosingMiddleware().transform_entry(entry, Library()), where)
             elif isinstance(block, ParsingFailedBlock):
-                yield _failed(block, first_line)
+                reason = getattr(block.error, "abort_reason", block.error)
+                yield BadEntry(where, f"{one_line(block.raw or '')[:60]!r} cannot be parsed: {reason}")
 
 
-def _pieces(stream: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _split_pieces(stream: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Parts of the text that start with a block, with the number of their first line."""
     lines: list[str] = []
     size, first = 0, 1
@@ -69,46 +77,28 @@ def _pieces(stream: Iterable[str]) -> Iterator[tuple[int, str]]:
     yield first, "".join(lines)
 
 
-def _failed(block: Any, first_line: int) -> Parsed:
-    """A block whose entry is whole but repeats a key or a field is an entry; any other is lost, and named."""
-    from bibtexparser.library import Library
-    from bibtexparser.middlewares.enclosing import REMOVED_ENCLOSING_KEY, RemoveEnclosingMiddleware
-    from bibtexparser.model import Entry as Block
-
-    where = _where(block, first_line)
-    entry = block.ignore_error_block
-    if isinstance(entry, Block):
-        bare = REMOVED_ENCLOSING_KEY in entry.parser_metadata
-        return _entry(entry if bare else RemoveEnclosingMiddleware().transform_entry(entry, Library()), first_line)
-    head = one_line(block.raw or "")[:60]
-    return BadEntry(where, f"{head!r} cannot be parsed: {getattr(block.error, 'abort_reason', block.error)}")
-
-
-def _where(block: Any, first_line: int) -> str:
-    return f"line {(block.start_line or 0) + first_line}"
-
-
-def _entry(block: Any, first_line: int) -> Parsed:
+def _make_entry(block: Any, where: str) -> Parsed:
     raw: dict[str, list[str]] = {}
     for field in block.fields:
         name = str(field.key).casefold()
         text = str(clean(str(field.value)))
         raw.setdefault(name, []).append(text if name in VERBATIM or name in ("author", "editor") else decode(text))
     draft = Draft({name: values[0] if len(values) == 1 else list[JsonValue](values) for name, values in raw.items()})
-    paper = _paper(draft, {"key": str(clean(block.key)), "entry_type": block.entry_type.casefold()})
+    paper = _make_paper(draft, {"key": str(clean(block.key)), "entry_type": block.entry_type.casefold()})
     if not has_content(paper, ignored=("key", "entry_type")):
-        return BadEntry(_where(block, first_line), NOTHING, empty=True)
+        return BadEntry(where, NOTHING, empty=True)
     return Entry(paper, block.key or None)
 
 
-def _paper(draft: Draft, head: dict[str, JsonValue]) -> Paper:
-    arxiv = ("eprint",) if _said(draft, "archiveprefix", "eprinttype") == "arxiv" else ()
+def _make_paper(draft: Draft, head: dict[str, JsonValue]) -> Paper:
+    archives = (format_scalar(value) for _, value in draft.list_values(("archiveprefix", "eprinttype")))
+    arxiv = ("eprint",) if next(filter(None, archives), "").casefold() == "arxiv" else ()
     url = draft.line("url")
-    authors = _authors(draft)
+    authors = _read_authors(draft)
     return Paper(
         doc_id="",
         url=url,
-        identifiers=identifiers_of(draft, {**IDENTIFIERS, "arxiv": (*arxiv, "arxiv")}, url),
+        identifiers=read_identifiers(draft, {**IDENTIFIERS, "arxiv": (*arxiv, "arxiv")}, url),
         title=draft.line("title") or "",
         abstract=draft.text("abstract"),
         authors=authors,
@@ -116,38 +106,27 @@ def _paper(draft: Draft, head: dict[str, JsonValue]) -> Paper:
         venue=draft.line("journal", "journaltitle", "booktitle"),
         volume=draft.line("volume"),
         issue=draft.line("number", "issue"),
-        pages=_pages(draft),
+        pages=re.sub(r"\s*[–—]\s*|--+", "-", draft.line("pages") or "") or None,
         language=draft.line("language", "langid"),
         tags=draft.lines("keywords", commas=True),
         metadata=head | draft.rest,
     )
 
 
-def _said(draft: Draft, *names: str) -> str:
-    return next((text.casefold() for _, value in draft.given(names) if (text := scalar(value))), "")
-
-
-def _authors(draft: Draft) -> tuple[str, ...]:
-    """Names between `and`s, braces respected; `and others` names nobody, so then the field also stays as it is."""
-    fields = [value if isinstance(value, list) else [value] for _, value in draft.given(("author",))]
-    names = [name.strip() for field in fields for text in field for name in _persons(str(text))]
+def _read_authors(draft: Draft) -> tuple[str, ...]:
+    """Names between `and`s outside braces. `and others` names nobody: then the field also stays as it is."""
+    names: list[str] = []
+    for _, value in draft.list_values(("author",)):
+        for text in map(str, value if isinstance(value, list) else [value]):
+            # bibtexparser's own split drops the start of a name that begins with a macro
+            depth = start = 0
+            for token in AND_OR_BRACE.finditer(text):
+                if token.group() in "{}":
+                    depth += 1 if token.group() == "{" else -1
+                elif depth <= 0 and not token.group().startswith("\\"):
+                    names.append(text[start : token.start()].strip())
+                    start = token.end()
+            names.append(text[start:].strip())
     if names and AND_OTHERS not in names:
         draft.rest.pop("author")
     return tuple(line for name in names if name != AND_OTHERS and (line := one_line(decode(name))))
-
-
-def _persons(given: str) -> Iterator[str]:
-    """Cuts at each `and` outside braces. (bibtexparser's own cut drops the start of a name that begins with a macro.)"""
-    depth = start = 0
-    for token in AND_OR_BRACE.finditer(given):
-        if token.group() in "{}":
-            depth += 1 if token.group() == "{" else -1
-        elif depth <= 0 and not token.group().startswith("\\"):
-            yield given[start : token.start()]
-            start = token.end()
-    yield given[start:]
-
-
-def _pages(draft: Draft) -> str | None:
-    pages = draft.line("pages")
-    return re.sub(r"\s*[–—]\s*|--+", "-", pages) if pages else None

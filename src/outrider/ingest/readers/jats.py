@@ -1,4 +1,4 @@
-"""JATS (NISO Z39.96) and its NLM ancestors: one article, or a `pmc-articleset`; full text with its headings.
+"""Reader of JATS (NISO Z39.96) and its NLM ancestors: one article or a `pmc-articleset`, with full text.
 
 References are edges `cites` to `doi:...`, else `pmid:...`; those with neither are counted in `metadata["references"]` only.
 """
@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 from pydantic import JsonValue
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.readers.safe_xml import parsed
-from outrider.ingest.record_draft import cites
-from outrider.ingest.values import year_of
+from outrider.ingest.field_values import parse_year
+from outrider.ingest.readers.safe_xml import parse_xml
+from outrider.ingest.record_draft import make_citation
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
@@ -26,64 +26,55 @@ LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 UNREAD = frozenset(
     {"tex-math", "object-id", "ref-list", "fn-group", "graphic", "media", "inline-graphic", "processing-meta", "label-alternatives"}
 )
-BLOCKS = frozenset(
-    {
-        "p",
-        "title",
-        "caption",
-        "disp-quote",
-        "list-item",
-        "def-item",
-        "disp-formula",
-        "boxed-text",
-        "label",
-        "verse-line",
-        "preformat",
-        "code",
-        "tr",
-    }
-)
+BLOCKS = frozenset("p title caption disp-quote list-item def-item disp-formula boxed-text label verse-line preformat code tr".split())
 CELLS = frozenset({"td", "th"})
 NOT_PUBLISHED = frozenset({"pmc-release", "nihms-submitted", "received", "accepted", "rev-recd", "preprint", "retraction"})
 OTHER_ABSTRACTS = frozenset({"graphical", "teaser", "toc", "editor", "key-points", "web-summary"})
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    root = parsed(path)
+    root = parse_xml(path)
     articles = [root] if root.tag == "article" else list(root.iter("article"))
     if not articles:
         raise UnreadableFile(f"{path}: holds no JATS article")
     for place, article in enumerate(articles, start=1):
-        entry = _entry(article, in_set=len(articles) > 1)
+        entry = _make_entry(article, in_set=len(articles) > 1)
         yield entry or BadEntry(f"article {place}", "has neither a title nor a text")
 
 
-def _entry(article: Element, *, in_set: bool) -> Entry | None:
+def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
     meta = _child(_child(article, "front"), "article-meta")
     journal = _child(_child(article, "front"), "journal-meta")
     venue = flat(_first(journal, "journal-title")) or None
-    identifiers = _identifiers(meta)
+    identifiers = _read_identifiers(meta)
     references = list(article.iter("ref"))
+    # the body, then appendices; a blank line between headings, paragraphs, captions and table rows
+    text_parts = [part for part in (article.find("body"), *article.findall("back/app-group")) if part is not None]
+    # the earliest year of publication, in print or online
+    dates = [date for date in _all(meta, "pub-date") if date.get("pub-type", date.get("date-type", "")) not in NOT_PUBLISHED]
+    years = (parse_year(flat(_child(date, "year")))[0] for date in dates)
     common: dict[str, Any] = {
         "doc_id": "",
         "title": _inline(_first(meta, "article-title")),
-        "abstract": _abstract(meta),
-        "text": _body(article),
+        "abstract": _read_abstract(meta),
+        "text": "\n\n".join(line for part in text_parts for line in _blocks(part)),
         "identifiers": identifiers,
-        "authors": tuple(_authors(meta)),
-        "year": _year(meta),
+        "authors": tuple(_read_authors(meta)),
+        "year": min(filter(None, years), default=None),
         "venue": venue,
         "language": (article.get(LANGUAGE) or "").split("-")[0].lower() or None,
         "tags": tuple(dict.fromkeys(filter(None, (flat(word) for group in _all(meta, "kwd-group") for word in group.iter("kwd"))))),
-        "edges": tuple(dict.fromkeys(edge for reference in references for edge in _cited(reference))),
-        "metadata": _metadata(article, journal, meta, len(references)),
+        "edges": tuple(dict.fromkeys(edge for reference in references for edge in _list_citations(reference))),
+        "metadata": _make_metadata(article, journal, meta, len(references)),
     }
     if not common["title"] and not common["text"] and not common["abstract"]:
         return None
     own_id = next((f"{scheme}:{value}" for scheme, value in identifiers.pairs()), None) if in_set else None
     if not venue and not any(identifiers.pairs()):
         return Entry(Document(**common), own_id)
-    return Entry(Paper(**common, volume=_text(meta, "volume"), issue=_text(meta, "issue"), pages=_pages(meta)), own_id)
+    volume, issue, location = (flat(_child(meta, tag)) or None for tag in ("volume", "issue", "elocation-id"))
+    pages = "-".join(dict.fromkeys(filter(None, (flat(_child(meta, "fpage")), flat(_child(meta, "lpage"))))))
+    return Entry(Paper(**common, volume=volume, issue=issue, pages=pages or location), own_id)
 
 
 def _child(element: Element | None, tag: str) -> Element | None:
@@ -98,81 +89,59 @@ def _all(element: Element | None, tag: str) -> list[Element]:
     return element.findall(tag) if element is not None else []
 
 
-def _text(element: Element | None, tag: str) -> str | None:
-    return flat(_child(element, tag)) or None
-
-
-def _identifiers(meta: Element | None) -> Identifiers:
-    said: dict[str, str] = {}
+def _read_identifiers(meta: Element | None) -> Identifiers:
+    ids: dict[str, str] = {}
     for element in _all(meta, "article-id"):
-        said.setdefault(element.get("pub-id-type", ""), flat(element))
-    pmcid = said.get("pmcid") or said.get("pmc") or said.get("pmcaid") or ""
+        ids.setdefault(element.get("pub-id-type", ""), flat(element))
+    pmcid = ids.get("pmcid") or ids.get("pmc") or ids.get("pmcaid") or ""
     return Identifiers(
-        doi=normal_doi(said.get("doi", "")),
-        pmid=normal_pmid(said.get("pmid", "")),
+        doi=normal_doi(ids.get("doi", "")),
+        pmid=normal_pmid(ids.get("pmid", "")),
         pmcid=normal_pmcid(f"PMC{pmcid}" if pmcid.isdigit() else pmcid),
     )
 
 
-def _authors(meta: Element | None) -> Iterator[str]:
-    """`Surname, Given` for people, the name as it stands for groups; editors are left out."""
+def _read_authors(meta: Element | None) -> Iterator[str]:
+    """`Surname, Given` for people, the name as written for groups. Editors are left out."""
     for group in _all(meta, "contrib-group"):
         for person in group.findall("contrib"):
             if person.get("contrib-type", group.get("content-type", "author")) not in ("author", "authors"):
                 continue
             name = _first(person, "name")
             parts = [flat(_child(name, part)) for part in ("surname", "given-names")] if name is not None else []
-            written = ", ".join(filter(None, parts)) or _inline(_first(person, "collab")) or flat(_first(person, "string-name"))
-            if written:
-                yield written
+            author = ", ".join(filter(None, parts)) or _inline(_first(person, "collab")) or flat(_first(person, "string-name"))
+            if author:
+                yield author
 
 
-def _year(meta: Element | None) -> int | None:
-    """The earliest year of publication, in print or online."""
-    dates = [date for date in _all(meta, "pub-date") if date.get("pub-type", date.get("date-type", "")) not in NOT_PUBLISHED]
-    years = (year_of(flat(_child(date, "year")))[0] for date in dates)
-    return min(filter(None, years), default=None)
-
-
-def _pages(meta: Element | None) -> str | None:
-    pages = [flat(_child(meta, "fpage")), flat(_child(meta, "lpage"))]
-    return "-".join(dict.fromkeys(filter(None, pages))) or _text(meta, "elocation-id")
-
-
-def _metadata(article: Element, journal: Element | None, meta: Element | None, references: int) -> dict[str, JsonValue]:
-    said: dict[str, JsonValue] = {
+def _make_metadata(article: Element, journal: Element | None, meta: Element | None, references: int) -> dict[str, JsonValue]:
+    licence = _first(meta, "license")
+    metadata: dict[str, JsonValue] = {
         "article_type": article.get("article-type", ""),
         "issn": flat(_first(journal, "issn")),
         "publisher": flat(_first(journal, "publisher-name")),
-        "licence": (licence.get(HREF) or "") if (licence := _first(meta, "license")) is not None else "",
+        "licence": licence.get(HREF) if licence is not None else None,
         "references": references,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
-def _cited(reference: Element) -> Iterator[Edge]:
-    """The work a reference names; several where one entry of the list holds several citations."""
+def _list_citations(reference: Element) -> Iterator[Edge]:
+    """The work of a reference; several if one item of the list holds several citations."""
     citations = [part for part in reference if "citation" in part.tag] or [reference]
     for citation in citations:
-        said = {element.get("pub-id-type", ""): flat(element) for element in citation.iter("pub-id")}
+        ids = {element.get("pub-id-type", ""): flat(element) for element in citation.iter("pub-id")}
         links = (link.get(HREF) or flat(link) for link in citation.iter("ext-link"))
-        doi = normal_doi(said.get("doi", "")) or next((found for link in links if "doi.org/" in link and (found := normal_doi(link))), None)
-        edge = cites(doi, normal_pmid(said.get("pmid", "")))
-        if edge:
+        doi = normal_doi(ids.get("doi", "")) or next(filter(None, (normal_doi(link) for link in links if "doi.org/" in link)), None)
+        if edge := make_citation(doi, normal_pmid(ids.get("pmid", ""))):
             yield edge
 
 
-def _abstract(meta: Element | None) -> str:
+def _read_abstract(meta: Element | None) -> str:
     """The abstract proper: not the graphical one, the teaser or the summary for the table of contents."""
-    candidates = [abstract for abstract in _all(meta, "abstract") if abstract.get("abstract-type", "") not in OTHER_ABSTRACTS]
-    candidates.sort(key=lambda abstract: bool(abstract.get("abstract-type")))
-    return "\n".join(_blocks(candidates[0], own_title="Abstract")) if candidates else ""
-
-
-def _body(article: Element) -> str:
-    """The body, then appendices: headings, paragraphs, captions and table rows, a blank line between them."""
-    parts = [article.find("body"), *(back for back in article.findall("back/app-group"))]
-    return "\n\n".join(line for part in parts if part is not None for line in _blocks(part))
+    abstracts = [abstract for abstract in _all(meta, "abstract") if abstract.get("abstract-type", "") not in OTHER_ABSTRACTS]
+    abstracts.sort(key=lambda abstract: bool(abstract.get("abstract-type")))
+    return "\n".join(_blocks(abstracts[0], own_title="Abstract")) if abstracts else ""
 
 
 def _blocks(element: Element, own_title: str = "") -> Iterator[str]:
@@ -185,7 +154,7 @@ def _blocks(element: Element, own_title: str = "") -> Iterator[str]:
             run.append(item)
             continue
         if item is None or item.tag in BLOCKS:
-            if (line := _tidy(run)) and line != own_title:
+            if (line := _clean_run(run)) and line != own_title:
                 yield line
             run = []
         if item is None or item.tag in UNREAD or not isinstance(item.tag, str):
@@ -198,11 +167,11 @@ def _blocks(element: Element, own_title: str = "") -> Iterator[str]:
             todo.append(child.tail or "")
             todo.append(child)
         todo.append(item.text or "")
-    if line := _tidy(run):
+    if line := _clean_run(run):
         yield line
 
 
-def _tidy(run: list[str]) -> str:
+def _clean_run(run: list[str]) -> str:
     cells = "".join(run).split("\t") if "\t" in run else ["".join(run)]
     return "\t".join(map(one_line, cells)).strip()
 

@@ -1,9 +1,9 @@
-"""JSON and JSON Lines, also gzipped: objects into records, read a value at a time.
+"""Reader of JSON and JSON Lines, also gzipped: objects into records, one value at a time.
 
-`.jsonl` and `.ndjson`: one object a line, a broken line is reported and the next one read. `.json`: a list of objects, an
+`.jsonl` and `.ndjson`: one object a line; a broken line is reported and the next one read. `.json`: a list of objects, an
 object that holds such a list, a single record, or several of these one after another (RFC 8259; concatenated texts as jq
-reads them). There a syntax error ends the file: what came before it stands. NaN and infinities, which JSON has not, read as
-missing. Rows that Outrider itself exported come back as they were, `doc_id` included.
+reads them). There a syntax error ends the file, and the records before it are read. NaN and infinities, which JSON lacks, are read as
+missing. Rows of an Outrider export are read as they were, `doc_id` included.
 """
 
 from __future__ import annotations
@@ -16,110 +16,103 @@ from typing import TextIO
 
 from pydantic import JsonValue
 
+from outrider.ingest.column_mapping import CONTENT, FIELD_OF, check_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.outrider_rows import SCHEMA, NotARecord, from_json
-from outrider.ingest.readers.text_files import entries_of
-from outrider.ingest.row_columns import CONTENT, FIELD_OF, check_columns, fold, parsed_row
-from outrider.ingest.values import TooDeep, clean
+from outrider.ingest.export.csv_json import SCHEMA, InvalidRow, parse_json_row
+from outrider.ingest.field_values import TooDeep, clean
+from outrider.ingest.readers.open_text import read_entries
 from outrider.state.errors import NothingToRead, UnreadableFile
 
 CHUNK_CHARS = 2**16
 MAX_RECORD_CHARS = 2**25
 """One record may be this long: a full text is at most a few million characters."""
-LOOKED_AT = 100
-"""Rows that are looked through for known field names before any is taken."""
+CHECKED_ROWS = 100
+"""Rows that are checked for known field names before any is read."""
 CONTAINERS = frozenset(
     {"records", "results", "items", "data", "papers", "documents", "docs", "works", "hits", "entries", "articles", "rows"}
 )
 TOO_DEEP = "nested too deeply"
 
 Row = tuple[str, JsonValue] | BadEntry
-"""A value with the place where it stands."""
+"""A value with its place in the file."""
 
 
-def _no_number(name: str) -> None:
-    """NaN, Infinity, -Infinity."""
-
-
-DECODER = json.JSONDecoder(parse_constant=_no_number)
+DECODER = json.JSONDecoder(parse_constant=lambda name: None)
+"""NaN, Infinity and -Infinity become None."""
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    return entries_of(path, options, lambda stream: _entries(path, stream, options))
+    return read_entries(path, options, lambda stream: _parse(path, stream, options))
 
 
-def _entries(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
-    lines = ".jsonl" in path.name.lower() or ".ndjson" in path.name.lower()
-    rows = _lines(stream) if lines else _document(_Text(stream))
+def _parse(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
+    is_lines = ".jsonl" in path.name.lower() or ".ndjson" in path.name.lower()
+    rows = _parse_lines(stream) if is_lines else _parse_document(_JsonText(stream))
     try:
-        head = list(islice(rows, LOOKED_AT))
-    except _Broken as cut:
-        raise UnreadableFile(f"{path}: {cut}; no whole record comes before it") from cut
-    _check(path, head, options)
+        head = list(islice(rows, CHECKED_ROWS))
+    except _JsonError as error:
+        raise UnreadableFile(f"{path}: {error}; no whole record comes before it") from error
+    _check_names(path, head, options)
     for row in chain(head, rows):
-        yield row if isinstance(row, BadEntry) else _parsed(*row, options)
+        if isinstance(row, BadEntry):
+            yield row
+            continue
+        where, value = row
+        if not isinstance(value, dict):
+            yield BadEntry(where, "not an object with named fields")
+        elif value.get("schema") != SCHEMA:
+            yield parse_row(value, options.columns, where)
+        else:
+            try:
+                yield Entry(parse_json_row({name: clean(field) for name, field in value.items()}))
+            except (InvalidRow, TooDeep) as error:
+                yield BadEntry(where, str(error))
 
 
-def _parsed(where: str, value: JsonValue, options: ReadOptions) -> Parsed:
-    if not isinstance(value, dict):
-        return BadEntry(where, "not an object with named fields")
-    if value.get("schema") != SCHEMA:
-        return parsed_row(value, options.columns, where)
-    try:
-        record = from_json({name: clean(field) for name, field in value.items()})
-    except (NotARecord, TooDeep) as wrong:
-        return BadEntry(where, str(wrong))
-    assert record is not None  # noqa: S101 - from_json gives None only where the schema is another
-    return Entry(record)
-
-
-def _check(path: Path, head: list[Row], options: ReadOptions) -> None:
-    """Refuses a file without an object among its first rows, or whose names say nothing."""
+def _check_names(path: Path, head: list[Row], options: ReadOptions) -> None:
+    """Refuses a file without an object among its first rows, or without a known field name in them."""
     if not head:
         raise NothingToRead(f"{path}: holds no records")
     objects = [row[1] for row in head if not isinstance(row, BadEntry) and isinstance(row[1], dict)]
     if not objects:
         first = head[0]
-        said = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
-        raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {said}")
+        problem = f"{first.where}: {first.why}" if isinstance(first, BadEntry) else f"{first[0]}: not an object with named fields"
+        raise NothingToRead(f"{path}: no record among its first {len(head)} rows; {problem}")
     foreign = [row for row in objects if isinstance(row, dict) and row.get("schema") != SCHEMA]
     if foreign and any(foreign):
         check_columns(path, [name for row in foreign for name in row], options.columns)
 
 
-def _lines(stream: TextIO) -> Iterator[Row]:
+def _parse_lines(stream: TextIO) -> Iterator[Row]:
     number = 0
     while line := stream.readline(MAX_RECORD_CHARS + 1):
         number += 1
+        where = f"line {number}"
         if len(line) > MAX_RECORD_CHARS:
             while line and not line.endswith("\n"):
                 line = stream.readline(CHUNK_CHARS)
-            yield BadEntry(f"line {number}", f"longer than {MAX_RECORD_CHARS:,} characters")
+            yield BadEntry(where, f"longer than {MAX_RECORD_CHARS:,} characters")
         elif line.strip():
-            yield _line(line, f"line {number}")
+            try:
+                yield where, DECODER.decode(line.strip())
+            except RecursionError:
+                yield BadEntry(where, TOO_DEEP)
+            except json.JSONDecodeError as error:
+                yield BadEntry(where, f"not JSON: {error.msg} at column {error.colno}")
+            except ValueError as error:  # an integer of more digits than Python converts
+                yield BadEntry(where, f"not readable: {error}")
 
 
-def _line(line: str, where: str) -> Row:
-    try:
-        return where, DECODER.decode(line.strip())
-    except RecursionError:
-        return BadEntry(where, TOO_DEEP)
-    except json.JSONDecodeError as broken:
-        return BadEntry(where, f"not JSON: {broken.msg} at column {broken.colno}")
-    except ValueError as broken:  # an integer of more digits than Python converts
-        return BadEntry(where, f"not readable: {broken}")
+class _JsonError(ValueError):
+    """A syntax error, or a text that is cut short."""
 
-
-class _Broken(ValueError):
-    """The JSON text goes wrong here, or is cut: ends too early."""
-
-    def __init__(self, said: str, *, cut: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, cut: bool) -> None:
+        super().__init__(message)
         self.cut = cut
 
 
-class _Text:
-    """A JSON text from which whole values are taken, holding no more of it than the value in hand."""
+class _JsonText:
+    """A JSON text that is read one value at a time. It holds no more of the text than the present value."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -140,7 +133,7 @@ class _Text:
     def expect(self, chars: str) -> str:
         char = self.peek()
         if not char or char not in chars:
-            raise self._broken(f"expected one of {' '.join(chars)}", self._at, cut=not char)
+            raise self._make_error(f"expected one of {' '.join(chars)}", self._at, cut=not char)
         self._at += 1
         return char
 
@@ -151,14 +144,14 @@ class _Text:
         while True:
             try:
                 value, end = DECODER.raw_decode(self._buffer, self._at)
-            except RecursionError as deep:
-                raise self._broken(TOO_DEEP, self._at) from deep
-            except json.JSONDecodeError as broken:
-                unfinished = broken.msg.startswith("Unterminated string") or broken.pos >= len(self._buffer) - 16
+            except RecursionError as error:
+                raise self._make_error(TOO_DEEP, self._at) from error
+            except json.JSONDecodeError as error:
+                unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(self._buffer) - 16
                 if not unfinished or not self._fill(size):
-                    raise self._broken(broken.msg, broken.pos, cut=unfinished) from broken
-            except ValueError as broken:  # an integer of more digits than Python converts
-                raise self._broken(str(broken), self._at) from broken
+                    raise self._make_error(error.msg, error.pos, cut=unfinished) from error
+            except ValueError as error:  # an integer of more digits than Python converts
+                raise self._make_error(str(error), self._at) from error
             else:
                 if end < len(self._buffer) or not self._fill(size):  # at the very end a number might go on
                     self._at = end
@@ -166,34 +159,34 @@ class _Text:
             size *= 2
 
     def _fill(self, size: int) -> bool:
-        """Reads on. Positions from `_at` stay valid only where nothing was read, which is what callers rely on."""
+        """Reads more of the text; False at its end. Positions from `_at` stay valid only at the end, which callers rely on."""
         chunk = self._stream.read(size)
         if chunk:
             self._buffer = self._buffer[self._at :] + chunk
             self._passed += self._at
             self._at = 0
         if len(self._buffer) > MAX_RECORD_CHARS:
-            raise self._broken(f"a record longer than {MAX_RECORD_CHARS:,} characters", self._at)
+            raise self._make_error(f"a record longer than {MAX_RECORD_CHARS:,} characters", self._at)
         return bool(chunk)
 
-    def _broken(self, why: str, at: int, *, cut: bool = False) -> _Broken:
-        return _Broken(f"not JSON at character {self._passed + at + 1}: {why}; the rest of the file is lost", cut=cut)
+    def _make_error(self, why: str, at: int, *, cut: bool = False) -> _JsonError:
+        return _JsonError(f"not JSON at character {self._passed + at + 1}: {why}; the rest of the file is lost", cut=cut)
 
 
-def _document(text: _Text) -> Iterator[Row]:
+def _parse_document(text: _JsonText) -> Iterator[Row]:
     number = 0
     try:
         while char := text.peek():
-            for value in _array(text) if char == "[" else _object(text) if char == "{" else iter([text.value()]):
+            for value in _parse_array(text) if char == "[" else _parse_object(text) if char == "{" else iter([text.value()]):
                 number += 1
                 yield f"record {number}", value
-    except _Broken as broken:
-        if broken.cut and not number:
+    except _JsonError as error:
+        if error.cut and not number:
             raise
-        yield BadEntry(f"after record {number}", str(broken))
+        yield BadEntry(f"after record {number}", str(error))
 
 
-def _array(text: _Text) -> Iterator[JsonValue]:
+def _parse_array(text: _JsonText) -> Iterator[JsonValue]:
     text.expect("[")
     while text.peek() != "]":
         yield text.value()
@@ -202,32 +195,28 @@ def _array(text: _Text) -> Iterator[JsonValue]:
     text.expect("]")
 
 
-def _object(text: _Text) -> Iterator[JsonValue]:
-    """A record, or what its container holds: the list under a name such as `records`, unless a title or text came before it."""
+def _parse_object(text: _JsonText) -> Iterator[JsonValue]:
+    """A record, or the records in a container: the list under a name such as `records`, unless a title or text came before it."""
     text.expect("{")
     whole: dict[str, JsonValue] = {}
-    contained = False
+    is_container = False
     while text.peek() != "}":
         if text.peek() != '"':
             text.expect('"')
         name = str(text.value())
         text.expect(":")
         if text.peek() == "[" and name.casefold() in CONTAINERS and not _is_record(whole):
-            contained = True
-            yield from _array(text)
+            is_container = True
+            yield from _parse_array(text)
         else:
             whole[name] = text.value()
         if text.peek() != "}":
             text.expect(",}")
     text.expect("}")
-    if not contained:
-        yield from _held(whole)
-
-
-def _held(whole: dict[str, JsonValue]) -> list[JsonValue]:
-    lists = [value for value in whole.values() if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)]
-    return [whole] if _is_record(whole) or len(lists) != 1 else lists[0]
+    if not is_container:
+        lists = [value for value in whole.values() if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)]
+        yield from [whole] if _is_record(whole) or len(lists) != 1 else lists[0]
 
 
 def _is_record(whole: dict[str, JsonValue]) -> bool:
-    return any(FIELD_OF.get(fold(name)) in CONTENT for name in whole)
+    return any(FIELD_OF.get(fold_name(name)) in CONTENT for name in whole)

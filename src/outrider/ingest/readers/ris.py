@@ -1,9 +1,9 @@
-"""RIS (Research Information Systems, 2011 tag set) in the dialects of EndNote, Zotero, Ovid, Embase, Scopus, Web of Science.
+"""Reader of RIS (2011 tag set) in the dialects of EndNote, Zotero, Ovid, Embase, Scopus, Web of Science.
 
 Read line by line, which rispy does not do (it holds the file whole, cuts URLs at semicolons, and stops at a continuation line
-after a repeated tag). A tag line is two characters, blanks or a tab, a hyphen. A line without a tag goes on with the value
-before it; under KW it is the next keyword. A record ends where the next TY stands, so that what some exporters put behind ER
-is kept, and a missing ER loses nothing. Tags without a place of their own stay in the metadata as they are called.
+after a repeated tag). A tag line is two characters, blanks or a tab, a hyphen. A line without a tag continues the value
+before it; under KW it is the next keyword. A record ends at the next TY, so that lines which some exporters put after ER
+are read, and a missing ER loses nothing. Tags without a field of the record stay in the metadata under their names.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from outrider.ingest.column_mapping import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.readers.text_files import entries_or_error
-from outrider.ingest.record_draft import Draft, from_pubmed, identifiers_of
-from outrider.ingest.row_columns import NOTHING, has_content
-from outrider.ingest.values import clean, scalar
+from outrider.ingest.field_values import clean, format_scalar
+from outrider.ingest.readers.open_text import read_entries
+from outrider.ingest.record_draft import Draft, is_from_pubmed, read_identifiers
 from outrider.state.errors import NothingToRead
 from outrider.state.records import Paper
 
 LINE = re.compile(r"([A-Z][A-Z0-9])( {2}|[ \t]*\t| )-(?:[ \t]?(.*))$")
-SLOPPY = frozenset("TY ER TI T1 T2 AU A1 AB N2 PY Y1 JO JF DO KW UR VL IS SP EP SN LA ID".split())
-"""Tags that count with a single blank before the hyphen too; of any other it is prose."""
-OF_A_RECORD = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
+SINGLE_BLANK_TAGS = frozenset("TY ER TI T1 T2 AU A1 AB N2 PY Y1 JO JF DO KW UR VL IS SP EP SN LA ID".split())
+"""Tags that count with a single blank before the hyphen too; any other such line is prose."""
+RECORD_TAGS = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
+"""Tags that show, after ER, that a record without TY follows."""
 LISTS = frozenset({"AU", "A1", "KW"})
 """One value a line; a semicolon in it is part of it."""
 VENUES = ("T2", "JF", "JO", "J2", "JA", "BT")
@@ -34,22 +35,22 @@ VENUES = ("T2", "JF", "JO", "J2", "JA", "BT")
 
 @dataclass(slots=True)
 class _Tags:
-    """One record's lines as they come; `behind` holds those after its ER."""
+    """One record's lines as they come; `after_end` holds those after its ER."""
 
     line: int
-    within: dict[str, list[str]] = field(default_factory=dict)
-    behind: dict[str, list[str]] = field(default_factory=dict)
+    tags: dict[str, list[str]] = field(default_factory=dict)
+    after_end: dict[str, list[str]] = field(default_factory=dict)
     ended: bool = False
     last: str | None = None
 
     def add(self, tag: str, value: str) -> None:
-        (self.behind if self.ended else self.within).setdefault(tag, []).append(value)
+        (self.after_end if self.ended else self.tags).setdefault(tag, []).append(value)
         self.last = tag
 
-    def go_on(self, text: str) -> None:
+    def continue_last(self, text: str) -> None:
         if self.ended or self.last is None or not text:
             return  # numbers and links that some exporters put between records
-        values = self.within[self.last]
+        values = self.tags[self.last]
         if self.last == "KW":
             values.append(text)
         else:
@@ -60,74 +61,64 @@ class _Tags:
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
-    return entries_or_error(path, options, _entries, NothingToRead(f"{path}: no RIS record in it (none of its lines starts with TY)"))
+    nothing = NothingToRead(f"{path}: no RIS record in it (none of its lines starts with TY)")
+    return read_entries(path, options, _parse, nothing=nothing)
 
 
-def _entries(lines: Iterable[str]) -> Iterator[Parsed]:
-    for tags in _records(lines):
-        yield from _parsed(tags)
-
-
-def _records(lines: Iterable[str]) -> Iterator[_Tags]:
-    tags: _Tags | None = None
+def _parse(lines: Iterable[str]) -> Iterator[Parsed]:
+    record: _Tags | None = None
     for number, line in enumerate(lines, 1):
-        tag, value = _cut(line)
+        match = LINE.match(line.rstrip("\n").removeprefix("\ufeff"))
+        if match and (match.group(2) != " " or match.group(1) in SINGLE_BLANK_TAGS):
+            tag, value = match.group(1), match.group(3).strip()
+        else:
+            tag, value = "", line.strip()
         if tag == "TY":
-            if tags:
-                yield tags
-            tags = _Tags(number)
-            tags.add(tag, value)
-        elif tags is None:
+            if record:
+                yield from _make_entries(record)
+            record = _Tags(number)
+            record.add(tag, value)
+        elif record is None:
             continue  # a preamble
         elif tag == "ER":
-            tags.end()
+            record.end()
         elif tag:
-            tags.add(tag, value)
+            record.add(tag, value)
         else:
-            tags.go_on(value)
-    if tags:
-        yield tags
+            record.continue_last(value)
+    if record:
+        yield from _make_entries(record)
 
 
-def _cut(line: str) -> tuple[str | None, str]:
-    found = LINE.match(line.rstrip("\n").removeprefix("\ufeff"))
-    if not found or (found.group(2) == " " and found.group(1) not in SLOPPY):
-        return None, line.strip()
-    return found.group(1), found.group(3).strip()
-
-
-def _parsed(tags: _Tags) -> Iterator[Parsed]:
-    """The record, and a word on lines behind it that look like another one without its TY."""
-    lost = OF_A_RECORD.intersection(tags.behind)
+def _make_entries(lines: _Tags) -> Iterator[Parsed]:
+    """The record, and a report of lines after it that look like another one without its TY."""
+    lost = RECORD_TAGS.intersection(lines.after_end)
     if not lost:
-        for tag, values in tags.behind.items():
-            tags.within.setdefault(tag, []).extend(values)
-    yield _entry(tags)
+        for tag, values in lines.after_end.items():
+            lines.tags.setdefault(tag, []).extend(values)
+    raw: dict[str, JsonValue] = {}
+    for tag, values in lines.tags.items():
+        if values := [value for value in values if value]:
+            raw[tag] = clean(values[0] if len(values) == 1 and tag not in LISTS else values)
+    record = _make_paper(Draft(raw))
+    if has_content(record, ignored=("ID", "TY")):
+        own_id = record.metadata.get("ID")
+        yield Entry(record, format_scalar(own_id[0] if isinstance(own_id, list) else own_id) if own_id else None)
+    else:
+        yield BadEntry(f"line {lines.line}", NOTHING, empty=True)
     if lost:
-        yield BadEntry(f"after the record on line {tags.line}", "a record without its TY line")
+        yield BadEntry(f"after the record on line {lines.line}", "a record without its TY line")
 
 
-def _entry(tags: _Tags) -> Parsed:
-    given = {tag: [value for value in values if value] for tag, values in tags.within.items()}
-    raw: dict[str, JsonValue] = {
-        tag: clean(values[0] if len(values) == 1 and tag not in LISTS else values) for tag, values in given.items() if values
-    }
-    record = _paper(Draft(raw))
-    if not has_content(record, ignored=("ID", "TY")):
-        return BadEntry(f"line {tags.line}", NOTHING, empty=True)
-    own = record.metadata.get("ID")
-    return Entry(record, scalar(own[0] if isinstance(own, list) else own) if own else None)
-
-
-def _paper(draft: Draft) -> Paper:
+def _make_paper(draft: Draft) -> Paper:
     url = draft.line("UR")
     names = {
         "doi": ("DO", "M3", "L3"),
-        "pmid": ("AN",) if from_pubmed(draft, ("DB", "DP"), "AN") else (),
+        "pmid": ("AN",) if is_from_pubmed(draft, ("DB", "DP"), "AN") else (),
         "pmcid": ("C2",),
         "isbn": ("SN",),
     }
-    identifiers = identifiers_of(draft, names, url)
+    identifiers = read_identifiers(draft, names, url)
     return Paper(
         doc_id="",
         title=draft.line("TI", "T1", "CT") or draft.line("BT") or "",

@@ -1,4 +1,4 @@
-"""XML from strangers: parsed with defusedxml, so that entity expansion and external entities are refused by name."""
+"""Safe parsing of untrusted XML with defusedxml, which refuses entity expansion and external entities."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder  # the types 
 
 from outrider.state.errors import UnreadableFile
 
-NAMED = {name: chr(code) for name, code in html.entities.name2codepoint.items()}
+HTML_ENTITIES = {name: chr(code) for name, code in html.entities.name2codepoint.items()}
 
 
 class _LocalNames(TreeBuilder):
-    """Builds a tree whose tags carry no namespace; attributes keep theirs."""
+    """Builds a tree whose tags carry no namespace. Attributes keep theirs."""
 
     def start(self, tag: str, attrs: dict[str, str], /) -> Element:
-        return super().start(local(tag), attrs)
+        return super().start(local_name(tag), attrs)
 
     def end(self, tag: str, /) -> Element:
-        return super().end(local(tag))
+        return super().end(local_name(tag))
 
 
-def local(tag: str) -> str:
+def local_name(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turns what an XML parser says about a broken or hostile file into `UnreadableFile`."""
+def xml_errors(path: Path) -> Iterator[None]:
+    """Turns an XML parser's errors about a broken or hostile file into `UnreadableFile`."""
     from defusedxml.common import DefusedXmlException
 
     try:
         yield
-    except DefusedXmlException as refused:
-        raise UnreadableFile(f"{path}: refused, its XML declares entities or refers to other files ({type(refused).__name__})") from refused
-    except ParseError as broken:
-        raise UnreadableFile(f"{path}: not well-formed XML: {broken}") from broken
-    except (LookupError, ValueError) as unknown:  # expat's "unknown encoding" and "multi-byte encodings are not supported"
-        raise UnreadableFile(f"{path}: its XML encoding cannot be read: {unknown}") from unknown
+    except DefusedXmlException as error:
+        raise UnreadableFile(f"{path}: refused, its XML declares entities or refers to other files ({type(error).__name__})") from error
+    except ParseError as error:
+        raise UnreadableFile(f"{path}: not well-formed XML: {error}") from error
+    except (LookupError, ValueError) as error:  # expat's "unknown encoding" and "multi-byte encodings are not supported"
+        raise UnreadableFile(f"{path}: its XML encoding cannot be read: {error}") from error
 
 
-def root_name(path: Path) -> str:
-    """The local name of the root element, read no further than there."""
+def read_root_name(path: Path) -> str:
+    """The local name of the root element. Reads no further than there."""
     from defusedxml.ElementTree import iterparse
 
-    with path.open("rb") as file, translated(path):
+    with path.open("rb") as file, xml_errors(path):
         for _, element in iterparse(file, events=("start",)):
-            return local(element.tag)
+            return local_name(element.tag)
     raise UnreadableFile(f"{path}: holds no XML element")
 
 
-def parsed(path: Path) -> Element:
-    """The whole tree, tags without namespaces. HTML's named entities stand for themselves, as in JATS's own DTD."""
+def parse_xml(path: Path) -> Element:
+    """The whole tree, tags without namespaces. HTML's named entities are decoded, as in JATS's own DTD."""
     from defusedxml.ElementTree import DefusedXMLParser
 
     parser = DefusedXMLParser(target=_LocalNames())
-    parser.entity.update(NAMED)
-    with path.open("rb") as file, translated(path):
+    parser.entity.update(HTML_ENTITIES)
+    with path.open("rb") as file, xml_errors(path):
         while chunk := file.read(1 << 16):
             parser.feed(chunk)
         root: Element = parser.close()

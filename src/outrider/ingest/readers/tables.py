@@ -1,7 +1,7 @@
-"""CSV, TSV and XLSX: a header line of column names, then one record a row.
+"""Reader of tables (CSV, TSV, XLSX): a header line of column names, then one record a row.
 
-Separators `, ; tab | %` are told apart by which makes known names of the header. RFC 4180 quoting. A row with more cells than
-the header keeps them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by
+Of the separators `, ; tab | %` the one that gives most known names in the header is used. RFC 4180 quoting. A row with more cells than
+the header has them in its metadata as `column_<n>`; one with fewer lacks the last columns. XLSX (ECMA-376) is read sheet by
 sheet with openpyxl in read-only mode; formulas give the values that were last saved.
 """
 
@@ -15,69 +15,69 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from pydantic import JsonValue
 
+from outrider.ingest.column_mapping import FIELD_OF, NAMES, check_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
-from outrider.ingest.outrider_rows import COLUMNS, NotARecord, from_cells, unguarded
-from outrider.ingest.readers.text_files import entries_of, refuse_large
-from outrider.ingest.row_columns import FIELD_OF, NAMES, check_columns, fold, parsed_row
+from outrider.ingest.export.csv_json import COLUMNS, InvalidRow, parse_csv_cells, unescape_formula
+from outrider.ingest.readers.open_text import read_entries, refuse_large
 from outrider.state.errors import NothingToRead, UnreadableFile
 
 SEPARATORS = ",;\t|%"
 MAX_SHEET_ROWS = 2**20
-"""Rows of a sheet in Excel; a file may claim more to keep a reader busy."""
+"""Rows of a sheet in Excel. A file may claim more to keep a reader busy."""
 MISSING = "NA"
-"""What R writes for a missing value; under names of ours it says nothing."""
+"""R's word for a missing value. In the columns `MAY_MISS` it is read as empty."""
 MAY_MISS = frozenset(NAMES) - {"id", "title", "authors"}
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     if path.suffix.lower() == ".xlsx":
-        yield from _workbook(path, options)
-        return
-    yield from entries_of(path, options, lambda stream: _table(path, stream, options), newline="")
+        return _read_workbook(path, options)
+    return read_entries(path, options, lambda stream: _parse_text(path, stream, options), newline="")
 
 
-def _table(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
+def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Parsed]:
     lines = _Lines(stream)
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise NothingToRead(f"{path}: holds only blank lines")
     csv.field_size_limit(max(options.max_bytes, csv.field_size_limit()))
     lines.put_back(first)
-    lines.separator = _separator(first, path)
+    lines.separator = _choose_separator(first, path)
     rows = csv.reader(lines, delimiter=lines.separator)
     header = [cell.replace("\x00", "") for cell in next(rows)]
     if tuple(header) == COLUMNS:
-        yield from _own(rows, lines)
+        yield from _parse_export(rows, lines)
         return
-    names = _names(header)
+    names = _make_names(header)
     check_columns(path, names, options.columns)
     empty = True
     for cells in rows:
         if any(cell.strip() for cell in cells):
             empty = False
-            yield lines.broken_off() or parsed_row(_row(names, [unguarded(cell) for cell in cells]), options.columns, lines.where)
+            values = [unescape_formula(cell) for cell in cells]
+            yield lines.find_open_quote() or parse_row(_make_row(names, values), options.columns, lines.where)
         lines.forget()
     if empty:
         raise NothingToRead(f"{path}: holds a header but no row")
 
 
-def _own(rows: Iterable[list[str]], lines: _Lines) -> Iterator[Parsed]:
+def _parse_export(rows: Iterable[list[str]], lines: _Lines) -> Iterator[Parsed]:
     for cells in rows:
         try:
             if cells:
-                yield lines.broken_off() or Entry(from_cells(cells))
-        except NotARecord as wrong:
-            yield BadEntry(lines.where, str(wrong))
+                yield lines.find_open_quote() or Entry(parse_csv_cells(cells))
+        except InvalidRow as error:
+            yield BadEntry(lines.where, str(error))
         lines.forget()
 
 
 class _Lines:
-    """The lines of a file, with those of the row in hand remembered: a quote that is never closed swallows all that follow."""
+    """The lines of a file. Remembers those of the present row: a quote that is never closed swallows all that follow."""
 
     def __init__(self, stream: TextIO) -> None:
         self.separator = ","
@@ -105,14 +105,15 @@ class _Lines:
         self._again.append(line)
 
     def forget(self) -> None:
+        """Call it after each row."""
         self._row.clear()
 
     @property
     def where(self) -> str:
         return f"line {self._number - len(self._row) + 1}"
 
-    def broken_off(self) -> BadEntry | None:
-        """Only the file's last row can be: it ran into the end."""
+    def find_open_quote(self) -> BadEntry | None:
+        """The error of a row that ran into the end of the file; only the last row can."""
         if not self._ended:
             return None
         try:
@@ -123,22 +124,21 @@ class _Lines:
         return None
 
 
-def _separator(header: str, path: Path) -> str:
-    """The separator under which most names are known; then the one that cuts most."""
+def _choose_separator(header: str, path: Path) -> str:
+    """The separator that gives most known names; among equals the one that gives most cells."""
 
-    def known(separator: str) -> tuple[int, int, int]:
+    def rate(separator: str) -> tuple[int, int, int]:
         cells = next(csv.reader([header], delimiter=separator), [])
-        names = sum(fold(cell) in FIELD_OF for cell in cells)
-        frequent = len(cells) if separator != "%" else 0
-        return names, frequent, -SEPARATORS.index(separator)
+        names = sum(fold_name(cell) in FIELD_OF for cell in cells)
+        return names, len(cells) if separator != "%" else 0, -SEPARATORS.index(separator)
 
     if path.suffix.lower() in (".tsv", ".tab") and "\t" in header:
         return "\t"
-    return max(SEPARATORS, key=known)
+    return max(SEPARATORS, key=rate)
 
 
-def _names(header: Sequence[str]) -> list[str]:
-    """Column names, each once; one without a name is called by its place."""
+def _make_names(header: Sequence[str]) -> list[str]:
+    """Column names, each once. A column without a name is named by its place."""
     names: list[str] = []
     for place, cell in enumerate(header, 1):
         name = cell.strip() or f"column_{place}"
@@ -146,66 +146,73 @@ def _names(header: Sequence[str]) -> list[str]:
     return names
 
 
-def _row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, JsonValue]:
-    """The cells that hold something, by name."""
+def _make_row(names: Sequence[str], cells: Sequence[JsonValue]) -> dict[str, JsonValue]:
+    """The cells that hold a value, by name."""
     extra = [f"column_{place}" for place in range(len(names) + 1, len(cells) + 1)]
-    given = zip([*names, *extra], cells, strict=False)
-    return {name: cell for name, cell in given if cell not in (None, "") and not (cell == MISSING and FIELD_OF.get(fold(name)) in MAY_MISS)}
+    row = {name: cell for name, cell in zip([*names, *extra], cells, strict=False) if cell not in (None, "")}
+    return {name: cell for name, cell in row.items() if cell != MISSING or FIELD_OF.get(fold_name(name)) not in MAY_MISS}
 
 
-def _workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
+def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     from openpyxl import load_workbook
 
-    _refuse_bomb(path, options)
-    with path.open("rb") as stream:  # ours to close: a sheet that was not read to its end would keep openpyxl's own open
-        with _whole_workbook(path), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # what openpyxl does not support (styles, validation) is not read anyway
+    refuse_large(path, options)
+    with path.open("rb") as stream:  # ours to close: openpyxl keeps its own open if a sheet is not read to its end
+        if stream.read(len(OLD_OFFICE)) == OLD_OFFICE:
+            raise UnreadableFile(f"{path}: an old .xls or an encrypted workbook; save it as plain .xlsx")
+        with _workbook_errors(path), zipfile.ZipFile(path) as archive:
+            # the archive's directory bounds its unpacked size: zipfile reads no member beyond the size stated there
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > options.max_bytes:
+            raise UnreadableFile(
+                f"{path}: {unpacked:,} bytes when unpacked, more than the limit of {options.max_bytes:,} (ingest.max_bytes)"
+            )
+        stream.seek(0)
+        with _workbook_errors(path), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # features that openpyxl does not support (styles, validation) are not read anyway
             book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-        yield from _sheets(path, book, options)
-
-
-def _sheets(path: Path, book: object, options: ReadOptions) -> Iterator[Parsed]:
-    found = False
-    problems: list[UnreadableFile] = []
-    for sheet in book.worksheets:  # type: ignore[attr-defined]
-        sheet.reset_dimensions()  # the size that a file claims is not to be trusted
-        rows = _cells(path, sheet)
-        try:
-            for parsed in _sheet(path, sheet.title, rows, options, scoped=found):
-                yield parsed
-                found = True
-        except UnreadableFile as problem:
-            problems.append(problem)
-    if not found:
+        empty = True
+        problems: list[UnreadableFile] = []
+        for sheet in book.worksheets:
+            try:
+                for parsed in _read_sheet(path, sheet, options, scoped=not empty):
+                    yield parsed
+                    empty = False
+            except UnreadableFile as error:
+                problems.append(error)
+    if empty:
         raise problems[0] if problems else NothingToRead(f"{path}: holds no rows")
-    for refused in problems:
-        yield BadEntry("sheet", str(refused))
+    for problem in problems:
+        yield BadEntry("sheet", str(problem))
 
 
-def _sheet(path: Path, title: str, rows: Iterator[tuple[int, list[JsonValue]]], options: ReadOptions, *, scoped: bool) -> Iterator[Parsed]:
+def _read_sheet(path: Path, sheet: Any, options: ReadOptions, *, scoped: bool) -> Iterator[Parsed]:
+    sheet.reset_dimensions()  # the size that a file claims is not to be trusted
+    rows = _list_rows(path, sheet)
     header = next(rows, None)
     if header is None:
         return
-    names = _names([str(cell) if cell is not None else "" for cell in header[1]])
-    check_columns(path, names, options.columns, where=f", sheet {title!r}")
+    names = _make_names([str(cell) if cell is not None else "" for cell in header[1]])
+    check_columns(path, names, options.columns, where=f", sheet {sheet.title!r}")
     for number, cells in rows:
-        yield parsed_row(_row(names, cells), options.columns, f"sheet {title!r}, row {number}", scope=f"{title}!" if scoped else "")
+        where, scope = f"sheet {sheet.title!r}, row {number}", f"{sheet.title}!" if scoped else ""
+        yield parse_row(_make_row(names, cells), options.columns, where, scope=scope)
 
 
-def _cells(path: Path, sheet: object) -> Iterator[tuple[int, list[JsonValue]]]:
-    """Rows that hold anything, with their numbers."""
-    with _whole_workbook(path):
-        for number, row in enumerate(islice(sheet.iter_rows(values_only=True), MAX_SHEET_ROWS + 1), 1):  # type: ignore[attr-defined]
+def _list_rows(path: Path, sheet: Any) -> Iterator[tuple[int, list[JsonValue]]]:
+    """Rows that hold a value, with their numbers."""
+    with _workbook_errors(path):
+        for number, row in enumerate(islice(sheet.iter_rows(values_only=True), MAX_SHEET_ROWS + 1), 1):
             if number > MAX_SHEET_ROWS:
                 raise UnreadableFile(f"{path}: a sheet of more than {MAX_SHEET_ROWS:,} rows")
-            cells = [_value(cell) for cell in row]
+            cells = [_to_json(cell) for cell in row]
             while cells and cells[-1] in (None, ""):
                 cells.pop()
             if cells:
                 yield number, cells
 
 
-def _value(cell: object) -> JsonValue:
+def _to_json(cell: object) -> JsonValue:
     if isinstance(cell, str | bool | int) or cell is None:
         return cell
     if isinstance(cell, float):
@@ -215,22 +222,9 @@ def _value(cell: object) -> JsonValue:
     return str(cell)
 
 
-def _refuse_bomb(path: Path, options: ReadOptions) -> None:
-    """The archive's directory bounds what unpacking gives: zipfile reads no member beyond the size stated there."""
-    refuse_large(path, options)
-    with path.open("rb") as file:
-        start = file.read(len(OLD_OFFICE))
-    if start == OLD_OFFICE:
-        raise UnreadableFile(f"{path}: an old .xls or an encrypted workbook; save it as plain .xlsx")
-    with _whole_workbook(path), zipfile.ZipFile(path) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-    if unpacked > options.max_bytes:
-        raise UnreadableFile(f"{path}: {unpacked:,} bytes when unpacked, more than the limit of {options.max_bytes:,} (ingest.max_bytes)")
-
-
 @contextmanager
-def _whole_workbook(path: Path) -> Iterator[None]:
-    """Translates what zipfile, the XML parser and openpyxl raise for a workbook that is none, or is broken."""
+def _workbook_errors(path: Path) -> Iterator[None]:
+    """Turns errors of zipfile, the XML parser and openpyxl about a broken workbook into `UnreadableFile`."""
     from xml.etree.ElementTree import ParseError
 
     from openpyxl.utils.exceptions import InvalidFileException

@@ -18,11 +18,12 @@ import typer
 from outrider.interfaces.cli.analyze import analyze
 from outrider.interfaces.cli.config import config_app, doctor
 from outrider.interfaces.cli.dedup import dedup
-from outrider.interfaces.cli.distil import distill
+from outrider.interfaces.cli.distill import distill
 from outrider.interfaces.cli.export import export
 from outrider.interfaces.cli.ingest import ingest
 from outrider.interfaces.cli.library import library_app
-from outrider.interfaces.cli.library_works import decisions, dedup_library, merge, split
+from outrider.interfaces.cli.library_duplicates import decisions, dedup_library, merge, split
+from outrider.interfaces.cli.library_training import calibrate_distiller, train_reranker
 from outrider.interfaces.cli.neighbours import neighbours
 from outrider.interfaces.cli.probe import probe
 from outrider.interfaces.cli.reindex import reindex
@@ -31,7 +32,6 @@ from outrider.interfaces.cli.serve import mcp, serve_app
 from outrider.interfaces.cli.systematic import replay, systematic, verify
 from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, complain, note
 from outrider.interfaces.cli.threads import threads_app
-from outrider.interfaces.cli.training import calibrate_distiller, train_reranker
 from outrider.state.errors import SearchError
 from outrider.version import __version__
 

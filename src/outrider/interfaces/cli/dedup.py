@@ -15,7 +15,7 @@ from outrider.interfaces.cli.options import JsonOption
 from outrider.interfaces.cli.terminal import Progress, console, note, plain
 
 if TYPE_CHECKING:
-    from outrider.ingest.deduplicate_files import Deduplicated
+    from outrider.ingest.deduplicate_files import FileDeduplication
     from outrider.ingest.entry import ReadOptions
     from outrider.linkage.out_of_core import Group
     from outrider.linkage.resolve import Pair, Related
@@ -41,12 +41,12 @@ def dedup(
     group, those without a duplicate alone, reasons in parallel; and "unsure", pairs that stayed apart and may be one work, and "related".
     """
     form = format_of(output) if output else ""
-    from outrider.ingest.deduplicate_files import deduplicated
+    from outrider.ingest.deduplicate_files import deduplicate_files
 
     if output:
         _spared(output, files)
 
-    with Progress("reading", quiet=as_json) as bar, deduplicated(files, _options(columns), bar.show) as found:
+    with Progress("reading", quiet=as_json) as bar, deduplicate_files(files, _options(columns), bar.show) as found:
         if output:
             written = _write(found, form, output, bar)
         if as_json:
@@ -75,12 +75,12 @@ def _options(columns: list[str] | None) -> ReadOptions:
     return ReadOptions(columns=columns_of(columns or []), max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
 
 
-def _write(found: Deduplicated, form: str, output: Path, bar: Progress) -> int:
-    from outrider.ingest.export import writer as writer_of
+def _write(found: FileDeduplication, form: str, output: Path, bar: Progress) -> int:
+    from outrider.ingest.export import make_writer
 
     written = 0
     with complete_file(output) as stream:
-        writer = writer_of(form, stream)
+        writer = make_writer(form, stream)
         writer.begin()
         for group in found.groups():
             writer.record(found.work(group))
@@ -90,7 +90,7 @@ def _write(found: Deduplicated, form: str, output: Path, bar: Progress) -> int:
     return written
 
 
-def _print_json(found: Deduplicated) -> None:
+def _print_json(found: FileDeduplication) -> None:
     """Piece by piece: a large answer is never held whole."""
     out = sys.stdout
     out.write('{"groups": [')
@@ -103,16 +103,16 @@ def _print_json(found: Deduplicated) -> None:
     out.write(f'], "unsure": {json.dumps(unsure, ensure_ascii=False)}, "related": {json.dumps(related, ensure_ascii=False)}}}\n')
 
 
-def _unsure(found: Deduplicated, pair: Pair) -> dict[str, Any]:
+def _unsure(found: FileDeduplication, pair: Pair) -> dict[str, Any]:
     return {"ids": [found.ids[pair.one], found.ids[pair.other]], "score": round(pair.judgement.score, 2), "why": pair.judgement.why()}
 
 
-def _related(found: Deduplicated, one: Related) -> dict[str, Any]:
+def _related(found: FileDeduplication, one: Related) -> dict[str, Any]:
     first, second = (one.one, one.other) if one.relation.forward else (one.other, one.one)
     return {"ids": [found.ids[first], found.ids[second]], "relation": one.relation.kind, "why": one.relation.why}
 
 
-def _show(found: Deduplicated) -> None:
+def _show(found: FileDeduplication) -> None:
     out = console()
     works = several = 0
     for group in found.groups():
@@ -132,7 +132,7 @@ def _show(found: Deduplicated) -> None:
     note("Write one record for each work with: -o works.ris")
 
 
-def _show_group(found: Deduplicated, group: Group) -> None:
+def _show_group(found: FileDeduplication, group: Group) -> None:
     out = console()
     record = found.work(group)
     title = record.title or record.full_text()[:80] or "without a title"

@@ -55,11 +55,11 @@ def format_of(output: Path | None) -> str:
 
 
 async def _write(records: AsyncIterator[Record], name: str, output: Path | None) -> int:
-    from outrider.ingest.export import writer as writer_of
+    from outrider.ingest.export import make_writer
 
     written = 0
     with complete_file(output) as stream:
-        writer = writer_of(name, stream)
+        writer = make_writer(name, stream)
         writer.begin()
         async for record in records:
             writer.record(record)

@@ -132,11 +132,11 @@ async def _run(made: Services, query: Any, names: list[str], syntax: Any, folder
 
 
 def _write(run: Run, form: str, output: Path) -> int:
-    from outrider.ingest.export import writer
+    from outrider.ingest.export import make_writer
     from outrider.systematic_search.ledger_reader import export_hits
 
     with complete_file(output) as stream:
-        return export_hits(run.ledger.path, writer(form, stream))
+        return export_hits(run.ledger.path, make_writer(form, stream))
 
 
 def _show_run(run: Run, told: Manifest, *, as_json: bool) -> None:

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
-from outrider.ingest.export import writer
-from outrider.ingest.targets import parted
+from outrider.ingest.export import make_writer
+from outrider.ingest.parse_targets import split_targets
 from outrider.interfaces.mcp import short_answers as shown
 from outrider.interfaces.mcp.long_results import Kept, address_of
 from outrider.interfaces.mcp.short_answers import Exact, Exported, Found, Ingested, ShortAnalysis
@@ -145,7 +145,7 @@ class Tools:
         ],
     ) -> Annotated[CallToolResult, Ingested]:
         """Add works to the user's library by identifier or link. Files are added by the user: `outrider ingest`."""
-        if paths := [one for one in targets if parted([one])[0]]:
+        if paths := [one for one in targets if split_targets([one])[0]]:
             raise BadRequest(f"{paths[0]!r} is no identifier and no link; files are added with: outrider ingest")
         await context.report_progress(0, len(targets), "asking")
         return _answered(shown.ingested_of(await ingested(self._services, targets)), [])
@@ -175,7 +175,7 @@ class Tools:
         if answer is not None and filters is not None:
             raise BadRequest("filters narrows the library; an answer is exported as it is")
         stream = StringIO()
-        writing, count = writer(format, stream), 0
+        writing, count = make_writer(format, stream), 0
         writing.begin()
         if answer is not None:
             for hit in self._answer(answer).hits:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query, Request, Response
 
-from outrider.ingest.export import writer
+from outrider.ingest.export import make_writer
 from outrider.interfaces.http.problems import Refusal
 from outrider.interfaces.http.rest import RunId, owner_of
 from outrider.state.request import MAX_TOP_K
@@ -51,7 +51,7 @@ class AnswerExport:
 def written(answer: SearchResponse, form: str, ranks: Sequence[int]) -> str:
     """Raises `BadRequest` for a format that there is not."""
     text = io.StringIO(newline="")
-    writing = writer(form, text)
+    writing = make_writer(form, text)
     writing.begin()
     for hit in answer.hits:
         if not ranks or hit.rank in ranks:

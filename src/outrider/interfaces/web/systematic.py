@@ -13,7 +13,7 @@ from fastapi import Body, Path, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
-from outrider.ingest.export import writer
+from outrider.ingest.export import make_writer
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.export import MEDIA_TYPES, Form, headers_of
 from outrider.services.systematic import FORMATS, RUN_NAME, Syntax, folder_of
@@ -82,7 +82,7 @@ class Reviewing:
         """On the disk: a run may have millions of hits."""
         file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="")  # noqa: SIM115 - closed behind the last piece
         try:
-            export_hits(folder_of(self.services, run) / ledger.NAME, writer(form, file))
+            export_hits(folder_of(self.services, run) / ledger.NAME, make_writer(form, file))
         except BaseException:
             file.close()
             raise

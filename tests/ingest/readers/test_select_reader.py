@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-import importlib
 import inspect
 from pathlib import Path
 
 import pytest
 
-from outrider.ingest.readers import BY_ROOT, BY_SUFFIX, KnownReader, NoReader, reader_for
+from outrider.ingest.readers.select_reader import BY_ROOT, BY_SUFFIX, FileReader, NoReader, select_reader
 from outrider.state.errors import UnreadableFile
 
 
 def chosen(path: Path, content: bytes = b"") -> str:
     path.write_bytes(content)
-    reader = reader_for(path)
-    return reader.name if isinstance(reader, KnownReader) else reader.reason
+    reader = select_reader(path)
+    return reader.name if isinstance(reader, FileReader) else reader.reason
 
 
 @pytest.mark.parametrize(
@@ -66,12 +65,11 @@ def test_tagged_text_is_ris(tmp_path: Path, encoding: str) -> None:
 
 
 def test_every_reader_can_be_loaded() -> None:
-    """Each name is a module with `read(path, options)`."""
+    """Each is a function of path and options."""
     for reader in dict.fromkeys((*BY_SUFFIX.values(), *BY_ROOT.values())):
-        module = importlib.import_module(f"outrider.ingest.readers.{reader.name}")
-        assert list(inspect.signature(module.read).parameters) == ["path", "options"]
+        assert list(inspect.signature(reader.load()).parameters) == ["path", "options"]
 
 
 def test_no_reader_says_why(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
-    assert reader_for(tmp_path / "a") == NoReader("no reader for a file without a suffix")
+    assert select_reader(tmp_path / "a") == NoReader("no reader for a file without a suffix")

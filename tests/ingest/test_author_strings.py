@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.ingest.column_mapping import parse_row
 from outrider.ingest.entry import Entry
-from outrider.ingest.row_columns import parsed_row
-from outrider.ingest.values import parted_authors
+from outrider.ingest.field_values import split_authors
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from outrider.ingest.values import parted_authors
     ],
 )
 def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
-    assert parted_authors(said) == names
+    assert split_authors(said) == names
 
 
 @pytest.mark.parametrize(
@@ -41,19 +41,19 @@ def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
     ],
 )
 def test_one_name_stays_one(said: str) -> None:
-    assert parted_authors(said) == (said,)
+    assert split_authors(said) == (said,)
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_no_letter_is_lost(said: str) -> None:
-    kept = "".join(parted_authors(said))
+    kept = "".join(split_authors(said))
     left = [char for char in said if char.isalnum()]
     assert [char for char in kept if char.isalnum()] == left or "and" in said.casefold()
 
 
 def test_a_row_of_a_table() -> None:
-    read = parsed_row({"Title": "Loops", "Authors": "Michael B&#246;hlen, Linas Bukauskas, Curtis Dyreson", "Entity Id": "7"}, {}, "line 2")
+    read = parse_row({"Title": "Loops", "Authors": "Michael B&#246;hlen, Linas Bukauskas, Curtis Dyreson", "Entity Id": "7"}, {}, "line 2")
     assert isinstance(read, Entry)
     assert read.record.authors == ("Michael Böhlen", "Linas Bukauskas", "Curtis Dyreson")
     assert read.own_id == "7"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.ingest.values import MAX_DEPTH, TooDeep, clean, count_of, listed, year_of
+from outrider.ingest.field_values import MAX_DEPTH, TooDeep, clean, parse_count, parse_list, parse_year
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from outrider.ingest.values import MAX_DEPTH, TooDeep, clean, count_of, listed, 
 )
 def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | None, bool]) -> None:
     """A year comes out of the common ways to write a date; whatever says more is marked so that it can be kept."""
-    assert year_of(value) == expected  # type: ignore[arg-type]
+    assert parse_year(value) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_a_year_is_what_the_value_states(value: object, expected: tuple[int | No
 )
 def test_lists_in_any_dress(value: object, expected: tuple[str, ...]) -> None:
     """Authors are a list, a string with semicolons, or a list spelled out in a string; a name is never taken apart."""
-    assert listed(value) == expected  # type: ignore[arg-type]
+    assert parse_list(value) == expected  # type: ignore[arg-type]
 
 
 def test_keywords_split_at_commas_only_without_semicolons() -> None:
     """`Administration, Oral; Child` are two keywords, `a, b` are two as well."""
-    assert listed("Administration, Oral; Child", commas=True) == ("Administration, Oral", "Child")
-    assert listed("a, b", commas=True) == ("a", "b")
+    assert parse_list("Administration, Oral; Child", commas=True) == ("Administration, Oral", "Child")
+    assert parse_list("a, b", commas=True) == ("a", "b")
 
 
 def test_counts_are_whole_numbers() -> None:
     """`12`, `12.0` count; `1,234`, `-3` and `many` are left alone."""
-    assert [count_of(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
+    assert [parse_count(value) for value in ("12", 12, 12.0, "1,234", "-3", "many", True)] == [12, 12, 12, None, None, None, None]
 
 
 def test_cleaning_drops_what_no_store_takes() -> None:

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.ingest.column_mapping import NAMES, check_columns, check_fields, find_columns, fold_name, parse_row
 from outrider.ingest.entry import BadEntry, Entry
-from outrider.ingest.record_ids import Named, Namer
-from outrider.ingest.row_columns import NAMES, check_columns, check_fields, fold, parsed_row, places
+from outrider.ingest.record_ids import NamedRecord, Namer
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.records import Paper, Repository
 
 
 def entry(row: dict[str, object], columns: dict[str, str] | None = None) -> Entry:
-    parsed = parsed_row(row, columns or {}, "row 1")  # type: ignore[arg-type]
+    parsed = parse_row(row, columns or {}, "row 1")  # type: ignore[arg-type]
     assert isinstance(parsed, Entry)
     return parsed
 
@@ -28,7 +28,7 @@ def test_names_count_without_case_blanks_and_punctuation() -> None:
 
 @given(st.sampled_from([name for names in NAMES.values() for name in names]), st.sampled_from([" ", "-", "_", "."]))
 def test_every_known_name_is_found_in_any_dress(name: str, joint: str) -> None:
-    assert name in places([name.upper().replace("_", joint)], {}) or fold(name) != name
+    assert name in find_columns([name.upper().replace("_", joint)], {}) or fold_name(name) != name
 
 
 def test_a_number_is_an_issue_only_beside_a_journal() -> None:
@@ -54,12 +54,12 @@ def test_a_kind_makes_another_record() -> None:
 
 def test_a_row_that_says_nothing_is_no_record() -> None:
     """An own id alone is nothing to find a record by; a value of an unknown name is."""
-    assert isinstance(parsed_row({"id": "1", "title": ""}, {}, "row 1"), BadEntry)
+    assert isinstance(parse_row({"id": "1", "title": ""}, {}, "row 1"), BadEntry)
     assert entry({"id": 1, "colour": "red"}).own_id == "1"
 
 
 def test_own_ids_are_scoped() -> None:
-    parsed = parsed_row({"id": "1", "title": "T"}, {}, "row 1", scope="Sheet2!")
+    parsed = parse_row({"id": "1", "title": "T"}, {}, "row 1", scope="Sheet2!")
     assert isinstance(parsed, Entry)
     assert parsed.own_id == "Sheet2!1"
 
@@ -78,10 +78,10 @@ def test_wrong_maps_are_refused_with_what_there_is() -> None:
 def test_entries_cite_each_other_by_their_own_ids() -> None:
     """Whichever comes first; ids of one part of a file are not those of another."""
     parsed = [
-        parsed_row({"id": own, "title": own, "references": cited}, {}, "row", scope=scope)
+        parse_row({"id": own, "title": own, "references": cited}, {}, "row", scope=scope)
         for own, cited, scope in [("a", ["b"], ""), ("b", "10.1000/x", ""), ("a", ["b"], "sheet 2/")]
     ]
-    first, second, other = (named.record for named in Namer("file.xlsx", single=False).named(parsed) if isinstance(named, Named))
+    first, second, other = (named.record for named in Namer("file.xlsx", single=False).name_all(parsed) if isinstance(named, NamedRecord))
     assert [edge.target for edge in first.edges] == [f"doc:{second.doc_id}"]
     assert [edge.target for edge in second.edges] == ["doi:10.1000/x"]
     assert other.edges != first.edges
@@ -90,6 +90,6 @@ def test_entries_cite_each_other_by_their_own_ids() -> None:
 
 def test_what_is_cited_is_part_of_the_content() -> None:
     """The hash that ingestion compares is that of the record as it is stored."""
-    (named,) = Namer("a", single=False).named([parsed_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])
-    assert isinstance(named, Named)
+    (named,) = Namer("a", single=False).name_all([parse_row({"id": "a", "title": "T", "references": ["b"]}, {}, "row")])
+    assert isinstance(named, NamedRecord)
     assert named.content == named.record.content_hash()

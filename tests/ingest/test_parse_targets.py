@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.ingest.targets import FORMS, PAGE, Target, parted, target_of
+from outrider.ingest.parse_targets import FORMS, PAGE, Target, parse_target, split_targets
 from outrider.state.errors import BadRequest
 
 
@@ -38,7 +38,7 @@ from outrider.state.errors import BadRequest
     ],
 )
 def test_targets(said: str, scheme: str, value: str) -> None:
-    assert target_of(said) == Target(scheme, value)
+    assert parse_target(said) == Target(scheme, value)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_targets(said: str, scheme: str, value: str) -> None:
 )
 def test_what_no_scheme_can_hold_is_refused(said: str) -> None:
     with pytest.raises(BadRequest, match="write for example"):
-        target_of(said)
+        parse_target(said)
 
 
 @pytest.mark.parametrize("said", ["notes.md", r"C:\papers\doi", "isbn:1", "10.1000/x", "doi", "a/doi:10.1000/x", "./doi:foo", ""])
 def test_anything_else_is_a_path(said: str) -> None:
-    assert target_of(said) is None
+    assert parse_target(said) is None
 
 
 def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,20 +63,20 @@ def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "pmid:1").symlink_to("nowhere")
     (tmp_path / "doi:foo").write_text("# Another")
     said = ["doi:10.1000/x", "pmid:1", "doi:foo", "doi:10.1000/y", Path("arxiv:2101.00001")]
-    assert parted(said) == ([Path(said[at]) for at in (0, 1, 2, 4)], [Target("doi", "10.1000/y")])
+    assert split_targets(said) == ([Path(said[at]) for at in (0, 1, 2, 4)], [Target("doi", "10.1000/y")])
 
 
 def test_each_is_asked_for_once_however_it_is_written() -> None:
     said = ["https://doi.org/10.1000/X", "doi:10.1000/x", "https://example.org/a#b", "https://example.org/a", "\0"]
-    assert parted(said) == ([Path("\0")], [Target("doi", "10.1000/x"), Target(PAGE, "https://example.org/a")])
+    assert split_targets(said) == ([Path("\0")], [Target("doi", "10.1000/x"), Target(PAGE, "https://example.org/a")])
 
 
 @given(st.sampled_from([*FORMS, "http", "C", "x"]), st.sampled_from([":", "://", " : "]), st.text(max_size=30))
 def test_a_target_is_normal_or_refused(scheme: str, between: str, rest: str) -> None:
     """Nothing else is raised, and what a target writes as its origin names that target again."""
     try:
-        target = target_of(scheme + between + rest)
+        target = parse_target(scheme + between + rest)
     except BadRequest:
         return
     if target and target.scheme != PAGE:
-        assert target_of(str(target)) == target
+        assert parse_target(str(target)) == target

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.interfaces.cli import run, training
+from outrider.interfaces.cli import library_training, run
 from outrider.interfaces.cli.terminal import Progress
 from support import tiny_reranker
 
@@ -56,7 +56,7 @@ def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
     monkeypatch.setattr(Progress, "show", press)
     assert run(asked(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
     shown = capsys.readouterr()
-    assert shown.err.endswith(training.AGAIN + "\n")
+    assert shown.err.endswith(library_training.AGAIN + "\n")
     assert "goes on from there" not in shown.err
     assert ("interrupted" in shown.out) == (tmp_path / "a" / "README.md").is_file() == (when == "training")
 

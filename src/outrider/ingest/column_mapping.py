@@ -1,0 +1,180 @@
+"""Mapping of table columns and JSON fields to the fields of a record, by known names or by `--map`.
+
+Names are compared without case, spaces and punctuation. A column with an unknown name stays in the record's metadata under that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from outrider.ingest.entry import BadEntry, Entry, Parsed
+from outrider.ingest.field_values import TooDeep, clean, format_scalar, is_empty, split_authors
+from outrider.ingest.record_draft import OWN_ID, Draft, read_identifiers, replace_own_ids
+from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile, did_you_mean
+from outrider.state.records import BaseRecord, Document, Page, Paper, Record, Repository
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "id": ("id", "_id", "record_id", "doc_id", "docid", "entity_id", "recordid", "rec_number"),
+    "kind": ("kind",),
+    "title": ("title", "primary_title", "article_title", "document_title"),
+    "description": ("description",),
+    "abstract": ("abstract", "notes_abstract", "abstract_text"),
+    "text": ("text", "body", "full_text", "fulltext"),
+    "authors": ("authors", "author", "author_s", "author_names", "first_authors"),
+    "journal": ("journal", "venue", "journal_name", "journal_title", "source_title", "publication_name", "secondary_title",
+                "container_title", "booktitle", "book_title"),
+    "year": ("year", "publication_year", "pub_year", "year_published", "issued"),
+    "volume": ("volume",),
+    "issue": ("issue", "journal_issue"),
+    "pages": ("pages", "page"),
+    "start_page": ("start_page", "page_start", "first_page"),
+    "end_page": ("end_page", "page_end", "last_page"),
+    "doi": ("doi",),
+    "pmid": ("pmid", "pubmed_id", "pubmedid"),
+    "pmcid": ("pmcid", "pmc_id"),
+    "arxiv": ("arxiv", "arxiv_id"),
+    "isbn": ("isbn",),
+    "url": ("url", "urls", "link"),
+    "keywords": ("keywords", "keyword", "tags", "topics", "author_keywords"),
+    "mesh": ("mesh", "mesh_terms"),
+    "references": ("references", "cited_references", "reference_list", "referenced_works"),
+    "language": ("language", "languages"),
+    "citations": ("citations",),
+    "stars": ("stars",),
+    "licence": ("licence", "license"),
+    "forks": ("forks",),
+    "is_fork": ("is_fork", "fork"),
+    "archived": ("archived",),
+    "updated_at": ("updated_at", "pushed_at"),
+}  # fmt: skip
+FIELD_OF = {name: field for field, names in NAMES.items() for name in names}
+CONTENT = frozenset(
+    {"title", "description", "abstract", "text", "authors", "doi", "pmid", "pmcid", "arxiv", "isbn", "url", "keywords", "mesh"}
+)
+BESIDE_NUMBER = frozenset({"journal", "volume", "pages", "start_page"})
+"""`number` is an issue only next to one of these columns; in any other table it is a number."""
+KINDS: dict[str, type[Paper | Repository | Page | Document]] = {
+    "repository": Repository,
+    "page": Page,
+    "document": Document,
+    "paper": Paper,
+}
+NOTHING = "neither title nor text, nor anything else to find it by"
+
+
+@lru_cache(maxsize=4096)
+def fold_name(name: str) -> str:
+    """The name in lower case, with `_` for spaces and punctuation."""
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_") or name.strip()
+
+
+def check_fields(columns: Mapping[str, str]) -> None:
+    """Raises `BadRequest` for a `--map` with an unknown field."""
+    for field in columns:
+        if fold_name(field) not in FIELD_OF:
+            raise BadRequest(f"--map: unknown field {field!r}{did_you_mean(fold_name(field), FIELD_OF)}; known: {', '.join(NAMES)}")
+
+
+def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """Each known name -> the column that holds it. A column mapped by `columns` holds its field and no other."""
+    headers = list(names)
+    by_folded: dict[str, str] = {}
+    for name in headers:
+        by_folded.setdefault(fold_name(name), name)
+    mapped = {FIELD_OF[fold_name(field)]: column for field, name in columns.items() if (column := _find_column(name, headers, by_folded))}
+    taken = set(mapped.values())
+    known = {name: column for name, column in by_folded.items() if name in FIELD_OF and column not in taken}
+    number = by_folded.get("number")
+    if number and number not in taken and any(FIELD_OF[name] in BESIDE_NUMBER for name in known):
+        known.setdefault("issue", number)
+    return known | {NAMES[field][0]: column for field, column in mapped.items()}
+
+
+def _find_column(name: str, headers: list[str], by_folded: Mapping[str, str]) -> str | None:
+    return name if name in headers else by_folded.get(fold_name(name))
+
+
+def check_columns(path: Path, names: Iterable[str], columns: Mapping[str, str], where: str = "") -> None:
+    """Raises `UnreadableFile` for a mapped column that is missing, `NothingToRead` if no column is one to find a record by."""
+    headers = list(dict.fromkeys(names))
+    by_folded = {fold_name(name): name for name in headers}
+    listing = ", ".join(name[:60] for name in headers[:40]) + (", ..." if len(headers) > 40 else "")
+    missing = [f"{name!r} (for {field})" for field, name in columns.items() if not _find_column(name, headers, by_folded)]
+    if missing:
+        raise UnreadableFile(f"{path}{where}: no column {', '.join(missing)}; the columns are: {listing}")
+    if not any(FIELD_OF[name] in CONTENT for name in find_columns(headers, columns)):
+        raise NothingToRead(
+            f"{path}{where}: none of its columns is known ({listing}); name them with --map, for example --map title={headers[0][:60]}"
+        )
+
+
+def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: str, *, scope: str = "") -> Parsed:
+    """The entry of one row, or the reason why it has none. `scope` separates the own ids of one part of a file from another's."""
+    try:
+        cleaned = {str(clean(name)): clean(value) for name, value in row.items()}
+    except TooDeep as error:
+        return BadEntry(where, str(error))
+    known = find_columns(cleaned, columns)
+    known_columns = frozenset(known.values())
+    draft = Draft({name: value for name, value in cleaned.items() if name not in known_columns or not is_empty(value)}, known)
+    own_id = _read_own_id(draft)
+    record = _make_record(draft)
+    if not has_content(record, ignored=("id",)):
+        return BadEntry(where, NOTHING, empty=True)
+    record = replace_own_ids(record, lambda target: OWN_ID + scope + target.removeprefix(OWN_ID))
+    return Entry(record, scope + own_id if own_id is not None else None)
+
+
+def _read_own_id(draft: Draft) -> str | None:
+    """The row's own id. It stays in the metadata: as `id`, whatever its case, or under another name as written."""
+    for name in NAMES["id"]:
+        for column, value in draft.list_values((name,)):
+            own_id = format_scalar(value)
+            if own_id is not None:
+                if name == "id":
+                    draft.rest.pop(column)
+                    draft.rest["id"] = value
+                return own_id
+    return None
+
+
+def has_content(record: BaseRecord, ignored: tuple[str, ...] = ()) -> bool:
+    """Whether a record holds anything but the metadata in `ignored`."""
+    names = ("title", "abstract", "text", "description", "url", "authors", "tags")
+    if any(getattr(record, name) for name in names) or record.identifiers.pairs():
+        return True
+    return any(not is_empty(value) for name, value in record.metadata.items() if name not in ignored)
+
+
+def _make_record(draft: Draft) -> Record:
+    kind = KINDS.get(next((format_scalar(value) or "" for _, value in draft.list_values(NAMES["kind"])), "").casefold())
+    if kind:
+        draft.line("kind")
+    kind = kind or Paper
+    url = draft.line(*NAMES["url"])
+    fields: dict[str, object] = {"doc_id": "", "url": url, "identifiers": read_identifiers(draft, NAMES, url)}
+    if kind is Repository:
+        fields["licence"] = draft.line(*NAMES["licence"])
+        fields["forks"] = draft.count(*NAMES["forks"])
+        fields |= {name: draft.flag(*NAMES[name]) for name in ("is_fork", "archived")}
+        fields["updated_at"] = draft.line(*NAMES["updated_at"])
+    elif kind is Paper:
+        fields |= {name: draft.line(*NAMES[name]) for name in ("volume", "issue")}
+        fields["pages"] = draft.pages(NAMES["pages"], NAMES["start_page"], NAMES["end_page"])
+        fields["mesh"] = draft.lines(*NAMES["mesh"])
+    fields["title"] = draft.line(*NAMES["title"]) or ""
+    fields |= {name: draft.text(*NAMES[name]) for name in ("description", "abstract", "text")}
+    authors = draft.lines(*NAMES["authors"])
+    fields["authors"] = split_authors(authors[0]) if len(authors) == 1 else authors
+    fields["year"] = draft.year(*NAMES["year"])
+    fields["venue"] = draft.line(*NAMES["journal"])
+    fields |= {name: draft.count(*NAMES[name]) for name in ("citations", "stars")}
+    fields["language"] = draft.line(*NAMES["language"])
+    fields["tags"] = draft.lines(*NAMES["keywords"], commas=True)
+    fields["edges"] = draft.references(*NAMES["references"])
+    return kind.model_validate({**fields, "metadata": draft.rest})

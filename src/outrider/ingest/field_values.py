@@ -1,0 +1,173 @@
+"""Parsing of field values from files: text, lists of names or keywords, author strings, years, counts.
+
+Nothing is guessed: a value that does not state a year or a number gives None.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from html import unescape
+
+from pydantic import JsonValue
+
+AND = re.compile(r"\s*(?:,|\s)\s*(?:and|&)\s+", re.IGNORECASE)
+INITIALS = re.compile(r"(?:[^\W\d_]{1,2}\.[\s-]*|[^\W\d_](?:[\s-]+|$))+")
+LEADING_INITIAL = re.compile(r"(?:^|\s)[^\W\d_]\.?\s+\w{2,}")
+RUN_TOGETHER = re.compile(r"(?<=[A-Z]\.)(?=[^\W\d_a-z][\w'’-]+\s)")
+FAMILY_AND_INITIALS = re.compile(r"[^\W\d_][\w'’-]+(?:\s[\w'’-]+)*(?:\s(?:[A-Z]\.)(?:[\s-]?[A-Z]\.)*)(?:\s(?:Jr|Sr|I{2,3}|IV)\.?)?")
+MAX_AUTHOR_CHARS = 10_000
+MAX_DEPTH = 64
+"""Values nested deeper are refused: parsers and hashes downstream recurse."""
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
+"""Decoded before a list is cut at `;`."""
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
+COMPACT_DATE = re.compile(r"((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
+EXACT_YEAR = re.compile(r"\d{4}(?:\.0)?")
+YEARS = range(1000, 2200)
+WHOLE_NUMBER = re.compile(r"\d{1,18}(?:\.0+)?")
+NAME_KEYS = (
+    ("family", "last", "lastName", "last_name", "LN"),
+    ("given", "first", "firstName", "first_name", "FN"),
+    ("name", "literal", "display_name", "full_name"),
+)
+"""Keys of a family name, of given names, and of a whole name."""
+QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+PYTHON_LIST = re.compile(rf"\[\s*{QUOTED}(?:\s*,\s*{QUOTED})*\s*\]", re.DOTALL)
+
+
+class TooDeep(ValueError):
+    """A value is nested more than `MAX_DEPTH` levels deep."""
+
+
+def clean(value: object, depth: int = 0) -> JsonValue:
+    """The same JSON value without what no store takes: null characters, lone surrogates (U+FFFD instead), NaN (null instead).
+
+    Raises `TooDeep`.
+    """
+    if depth > MAX_DEPTH:
+        raise TooDeep(f"nested more than {MAX_DEPTH} levels deep")
+    match value:
+        case str():
+            return SURROGATE.sub("\ufffd", value.replace("\x00", ""))
+        case list():
+            return [clean(item, depth + 1) for item in value]
+        case dict():
+            return {str(clean(str(key))): clean(item, depth + 1) for key, item in value.items()}
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float():
+            return value
+    raise TypeError(f"no JSON value: {type(value).__name__}")
+
+
+def format_scalar(value: JsonValue) -> str | None:
+    """A string or number as text, whole numbers without a fraction; None for anything else and for blank text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return text.strip() or None
+
+
+def one_line(text: str) -> str:
+    """The text with single blanks between words and no null characters."""
+    return " ".join(text.replace("\x00", "").split())
+
+
+def is_empty(value: JsonValue) -> bool:
+    """True of None, of blank text, and of an empty list or object."""
+    return value is None or (isinstance(value, str | list | dict) and not value) or (isinstance(value, str) and not value.strip())
+
+
+def parse_list(value: JsonValue, *, commas: bool = False) -> tuple[str, ...]:
+    """Names or keywords: a list, a list written as a string (JSON's or Python's), else a string cut at `;` and line ends.
+
+    With `commas`, a string without those is cut at commas. Persons given as objects become `Family, Given`.
+    """
+    if isinstance(value, str):
+        literal = parse_list_literal(value)
+        value = literal if literal is not None else split_list(ENTITY.sub(lambda match: unescape(match.group()), value), commas=commas)
+    items = value if isinstance(value, list) else [value]
+    names = (parse_person(item) if isinstance(item, dict) else format_scalar(item) for item in items)
+    return tuple(line for name in names if name and (line := one_line(name)))
+
+
+def parse_person(person: Mapping[str, JsonValue]) -> str | None:
+    """The name in an object such as CSL's `{"family": ..., "given": ...}` or `{"name": ...}`."""
+    family, first, whole = (
+        next((text for key in keys if (text := format_scalar(person.get(key)))), None) for keys in NAME_KEYS
+    )  # fmt: skip
+    return f"{family}, {first}" if family and first else family or whole or first
+
+
+def parse_year(value: JsonValue) -> tuple[int | None, bool]:
+    """The year in a value, and whether the value holds nothing else: `2019` does not, `2019/08/01` and `c2019` do."""
+    if isinstance(value, dict):  # CSL: {"date-parts": [[2019, 8, 1]]}
+        parts = value.get("date-parts")
+        first = parts[0] if isinstance(parts, list) and parts else None
+        year = first[0] if isinstance(first, list) and first else None
+        return parse_year(year)[0], isinstance(first, list) and len(first) == 1
+    text = format_scalar(value) if not isinstance(value, list) else None
+    if text is None:
+        return None, False
+    if EXACT_YEAR.fullmatch(text):
+        year = int(float(text))
+        return (year, True) if year in YEARS else (None, False)
+    match = COMPACT_DATE.fullmatch(text) or YEAR.search(text)
+    return (int(match.group(1)), text.strip("/ -") == match.group(1)) if match else (None, False)
+
+
+def parse_count(value: JsonValue) -> int | None:
+    """The whole number that a value is; None for any other."""
+    text = format_scalar(value)
+    return int(text.partition(".")[0]) if text and WHOLE_NUMBER.fullmatch(text) else None
+
+
+def parse_list_literal(text: str) -> list[JsonValue] | None:
+    """The list of strings that a string spells as JSON or Python, as programs write it into spreadsheets; else None."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        quoted = re.findall(QUOTED, text, re.DOTALL) if PYTHON_LIST.fullmatch(text) else []
+        return [re.sub(r"\\(.)", r"\1", item[1:-1]) for item in quoted] or None
+    return list(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else None
+
+
+def split_list(text: str, *, commas: bool) -> list[JsonValue]:
+    """The text cut at semicolons and line ends; with `commas` at commas, if it has neither."""
+    if commas and not re.search(r"[;\n]", text.strip()):
+        return [*text.split(",")]
+    return [*re.split(r"[;\n\r]", text)]
+
+
+def split_authors(text: str) -> tuple[str, ...]:
+    """The names in one string, in order; the whole string if it does not show where a name ends.
+
+    Recognised: `Blum, A., Furst, M., & Rudich, S.`, `A. Blum, M. Furst and S. Rudich`, `Alfons Kemper, Ada Lovelace, Alan Turing`, and
+    ASySD's `Adeli K.Lewis G. F.`. `Garcia Marquez, Gabriel Jose` may be one name, and is not cut.
+    """
+    if len(text) > MAX_AUTHOR_CHARS:
+        return (text,)
+    parts = [part for part in AND.split(text.strip(" ,")) if part]
+    return tuple(name for part in parts for name in _split_at_commas(part)) or (text,)
+
+
+def _split_at_commas(part: str) -> Sequence[str]:
+    pieces = [piece for piece in (piece.strip() for piece in part.split(",")) if piece]
+    if len(pieces) < 2:
+        names = [name.strip() for name in RUN_TOGETHER.split(part)]
+        return names if all(map(FAMILY_AND_INITIALS.fullmatch, names)) else [part.strip(" ,")]
+    names = []
+    for place, piece in enumerate(pieces):  # initials that stand alone belong to the family name before them
+        if place and INITIALS.fullmatch(piece) and not INITIALS.fullmatch(pieces[place - 1]):
+            names[-1] += f", {piece}"
+        else:
+            names.append(piece)
+    certain = len(names) < len(pieces) or len(names) > 2 or any(map(LEADING_INITIAL.search, names))
+    return names if len(names) > 1 and all(" " in name for name in names) and certain else [part.strip(" ,")]

@@ -1,0 +1,128 @@
+"""Opening of files as text: encoding detected, gzip unpacked, size limited, binary files refused.
+
+The encoding is UTF-8 or the marked one if the bytes allow it, else a guess that the record names. `read_text` reads a document whole;
+`read_entries` streams files of many records, which may be large.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from pydantic import JsonValue
+
+from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.state.errors import UnreadableFile
+from outrider.text.encoding import Decoded, Encoding, NoText, Sample, decoded, marked
+
+CHUNK_BYTES = 2**16
+Parse = Callable[[TextIO], Iterator[Parsed]]
+MAX_NUL_SHARE = 0.01
+
+
+def read_text(path: Path, declared: Callable[[bytes], str | None] = lambda data: None) -> Decoded:
+    """A text file, whole. `declared` may read an encoding from the bytes; it is used if they are not UTF-8.
+
+    Raises `UnreadableFile` for a file that is empty, binary, or contradicts its own byte order mark.
+    """
+    data = path.read_bytes()
+    try:
+        return decoded(data, declared(data))
+    except NoText as error:
+        raise UnreadableFile(f"{path}: {error}") from error
+
+
+def read_entries(
+    path: Path, options: ReadOptions, parse: Parse, *, newline: str | None = None, nothing: UnreadableFile | None = None
+) -> Iterator[Parsed]:
+    """The entries that `parse` reads from the file; if it is not UTF-8, each record's metadata names the encoding.
+
+    The file is unpacked if its name ends in `.gz`. It is read through once before, so that it is refused in time: it is UTF-8
+    if its bytes are, else in the encoding of its byte order mark, else in a guess. `newline` as for `open`. Raises `UnreadableFile` for
+    a file that is empty, binary, no gzip archive, or larger than `options.max_bytes` (unpacked), and `nothing` for one without entries.
+    """
+    packed = path.suffix.lower() == ".gz"
+    encoding = _detect_encoding(path, options.max_bytes, packed=packed)
+    notes: dict[str, JsonValue] = {**encoding.said()}
+    empty = True
+    with (
+        _archive_errors(path),
+        gzip.open(path, "rt", encoding=encoding.name, errors="replace", newline=newline)
+        if packed
+        else path.open(encoding=encoding.name, errors="replace", newline=newline) as stream,
+    ):
+        for entry in parse(cast("TextIO", stream)):
+            empty = False
+            if notes and isinstance(entry, Entry):  # a field of the file with the same name goes first
+                yield replace(entry, record=entry.record.model_copy(update={"metadata": {**notes, **entry.record.metadata}}))
+            else:
+                yield entry
+    if empty and nothing is not None:
+        raise nothing
+
+
+def refuse_large(path: Path, options: ReadOptions) -> None:
+    """Raises `UnreadableFile` for an empty file or one of more than `options.max_bytes`."""
+    size = path.stat().st_size
+    if not size:
+        raise UnreadableFile(f"{path}: is empty")
+    if size > options.max_bytes:
+        raise UnreadableFile(f"{path}: {size:,} bytes, more than the limit of {options.max_bytes:,} (ingest.max_bytes)")
+
+
+@contextmanager
+def _archive_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UnreadableFile(f"{path}: not a whole gzip file: {error}") from error
+
+
+def _detect_encoding(path: Path, max_bytes: int, *, packed: bool) -> Encoding:
+    scan = _EncodingScan()
+    with _archive_errors(path), gzip.open(path) if packed else path.open("rb") as file:
+        for chunk in iter(lambda: cast("BinaryIO", file).read(CHUNK_BYTES), b""):
+            scan.feed(chunk)
+            if scan.bytes > max_bytes:
+                unpacked = " when unpacked" if packed else ""
+                raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked} (ingest.max_bytes)")
+    if not scan.bytes:
+        raise UnreadableFile(f"{path}: is empty")
+    if scan.is_binary():
+        raise UnreadableFile(f"{path}: binary, not text (null bytes)")
+    return Encoding(scan.mark) if scan.mark else Encoding("utf-8") if scan.utf8 else scan.sample.guess()
+
+
+class _EncodingScan:
+    """Facts about the bytes of a file, fed in chunks, that decide its encoding."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.nuls = 0
+        self.mark: str | None = None
+        self.utf8 = True
+        self.sample = Sample()
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def feed(self, chunk: bytes) -> None:
+        if not self.bytes:
+            self.mark = marked(chunk)
+        self.bytes += len(chunk)
+        self.nuls += chunk.count(0)
+        if self.utf8:
+            try:
+                self.decoder.decode(chunk)
+            except UnicodeDecodeError:
+                self.utf8 = False
+        self.sample.feed(chunk)
+
+    def is_binary(self) -> bool:
+        """A few null bytes are noise in a text that is otherwise UTF-8."""
+        wide = self.mark is not None and self.mark != "utf-8-sig"
+        return not wide and self.nuls > 0 and (not self.utf8 or self.nuls > max(1, MAX_NUL_SHARE * self.bytes))
