@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.lint import leaves, words_of
+from outrider.boolean.lint import iter_leaves, iter_words
 from outrider.boolean.occurrences import WILD
 from outrider.nodes.organizer import to_hit
 from outrider.state.boolean import Node, Text
@@ -101,8 +101,8 @@ class Systematic:
 
 def _words(tree: Node) -> str:
     """Those of the query's terms, each once, without signs of truncation."""
-    texts = (leaf for leaf in leaves(tree) if isinstance(leaf, Text))
-    return " ".join(dict.fromkeys(WILD.sub("", word) for leaf in texts for word in words_of(leaf.pattern)))
+    texts = (leaf for leaf in iter_leaves(tree) if isinstance(leaf, Text))
+    return " ".join(dict.fromkeys(WILD.sub("", word) for leaf in texts for word in iter_words(leaf.pattern)))
 
 
 def _row(one: SourceResult, made: Manifest) -> SourceReport:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.grammar import MAX_CHARS, MAX_DEPTH
-from outrider.boolean.parser import Parsed, parse
-from outrider.boolean.printer import printed
+from outrider.boolean.parser import ParsedQuery, parse
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import Or
 from outrider.state.errors import BadRequest
 
@@ -87,7 +87,7 @@ def test_parentheses_without_end(query: str, syntax: str) -> None:
 def test_as_many_parentheses_as_are_allowed() -> None:
     query = "(a[ti] OR " * MAX_DEPTH + "b[ti]" + ")" * MAX_DEPTH
     tree = parse(query).tree
-    assert parse(printed(tree)).tree == tree
+    assert parse(format_tree(tree)).tree == tree
 
 
 def test_a_query_of_a_hundred_thousand_characters_is_read_and_a_longer_one_refused() -> None:
@@ -118,10 +118,10 @@ def test_any_text_is_read_or_refused_with_a_place_in_it(pieces: list[str], gap: 
         assert 1 <= read.column <= len(query) + 1
         assert str(read).endswith("^")
     else:
-        assert parse(printed(read.tree), "pubmed").tree == read.tree
+        assert parse(format_tree(read.tree), "pubmed").tree == read.tree
 
 
-def _read(query: str, syntax: str) -> Parsed | BooleanSyntaxError:
+def _read(query: str, syntax: str) -> ParsedQuery | BooleanSyntaxError:
     try:
         return parse(query, syntax)  # type: ignore[arg-type]
     except BooleanSyntaxError as error:

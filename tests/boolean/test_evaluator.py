@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator, matches
-from outrider.boolean.occurrences import Column, occurrences
+from outrider.boolean.occurrences import Column, find_occurrences
 from outrider.boolean.parser import parse
 from outrider.state.boolean import Either, Field, Near, Pattern, Text, Words
 from outrider.state.records import Identifiers, Paper, Repository
@@ -138,7 +138,7 @@ patterns = st.recursive(words, _nested, max_leaves=5)
 @given(patterns, st.lists(st.sampled_from(["a", "b", "bb", "c", "x"]), max_size=8))
 def test_patterns_occur_where_every_choice_of_places_says(pattern: Pattern, text: list[str]) -> None:
     column = Column.of([" ".join(text)])
-    found = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in occurrences(pattern, column)}
+    found = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in find_occurrences(pattern, column)}
     assert found == {used for used, _ in _every(pattern, text)}
     record = Paper(doc_id="1", title=" ".join(text))
     assert matches(Text(pattern, (Field.TITLE,)), record) is bool(found)

@@ -10,7 +10,7 @@ import pytest
 from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.text.tokens import tokens
 from support.boolean_oracle import cut, truth
 from support.boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
@@ -46,7 +46,7 @@ def test_every_match_and_nothing_else(share: int, records: list[Document], docum
         found = {place for place, record in enumerate(records) if evaluator.matches(record)}
         wanted = truth(query, documents, {})
         assert found == wanted, (said, sorted(found - wanted)[:3], sorted(wanted - found)[:3])
-        assert parse(printed(tree), "pubmed").tree == tree, said
+        assert parse(format_tree(tree), "pubmed").tree == tree, said
 
 
 def test_the_random_queries_are_worth_their_while(documents: list[dict[str, list[str]]]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.boolean.explain import history, outline, table
-from outrider.boolean.lint import leaves, matching_nothing
+from outrider.boolean.explain import format_history, history, outline
+from outrider.boolean.lint import find_empty_terms, iter_leaves
 from outrider.boolean.parser import parse
 
 
@@ -49,8 +49,8 @@ def test_a_remark_says_where_it_holds_first_and_how_often() -> None:
 def test_terms_without_hits_are_told_once_hits_are_counted() -> None:
     query = "aspirin[ti] OR aspirine[ti] OR unknown[ti]"
     tree = parse(query).tree
-    counts = dict(zip(leaves(tree), [12, 0, None], strict=True))
-    (remark,) = matching_nothing(tree, counts.get, query)
+    counts = dict(zip(iter_leaves(tree), [12, 0, None], strict=True))
+    (remark,) = find_empty_terms(tree, counts.get, query)
     assert (remark.code, remark.column) == ("empty", 16)
 
 
@@ -72,7 +72,7 @@ def test_a_history_has_each_part_once_with_its_hits() -> None:
     tree = parse("(a[ti] OR b[ti]) AND c[ti] NOT (a[ti] AND d[ti])").tree
     counted: list[object] = []
     rows = history(tree, lambda node: counted.append(node) or 1_000 * len(counted))  # type: ignore[func-returns-value]
-    assert [row.said for row in rows] == [
+    assert [row.expression for row in rows] == [
         '"a"[Title]',
         '"b"[Title]',
         "#1 OR #2",
@@ -83,6 +83,6 @@ def test_a_history_has_each_part_once_with_its_hits() -> None:
         "#3 AND #4 AND #7",
     ]
     assert rows[-1].node == tree
-    assert table(rows).splitlines()[0] == '1  1,000  "a"[Title]'
-    assert table(rows).splitlines()[2] == "3  3,000  #1 OR #2"
-    assert table(history(tree)).splitlines()[2] == "3  #1 OR #2"
+    assert format_history(rows).splitlines()[0] == '1  1,000  "a"[Title]'
+    assert format_history(rows).splitlines()[2] == "3  3,000  #1 OR #2"
+    assert format_history(history(tree)).splitlines()[2] == "3  #1 OR #2"

@@ -6,7 +6,7 @@ import pytest
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.parser import parse
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Either, Field, Heading, Near, Not, Or, Text, Words
 
 TI, AB = Field.TITLE, Field.ABSTRACT
@@ -66,7 +66,7 @@ A, B, C = (term(word, TI) for word in "abc")
 def test_a_line(query: str, tree: object) -> None:
     read = parse(query, "ovid").tree
     assert read == tree
-    assert parse(printed(read)).tree == read
+    assert parse(format_tree(read)).tree == read
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_line(query: str, tree: object) -> None:
 def test_proximity(query: str, pattern: Near) -> None:
     read = parse(query, "ovid").tree
     assert read == Text(pattern, (TI,))
-    assert parse(printed(read)).tree == read
+    assert parse(format_tree(read)).tree == read
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_proximity(query: str, pattern: Near) -> None:
 def test_lines_refer_to_lines(query: str, tree: object) -> None:
     read = parse(query, "ovid").tree
     assert read == tree
-    assert parse(printed(read)).tree == read
+    assert parse(format_tree(read)).tree == read
 
 
 def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
     read = parse("a.ti.\nb.ti.\nc.ti.\n1 and 3", "ovid")
-    assert [(line.number, line.said, line.tree) for line in read.lines] == [
+    assert [(line.number, line.text, line.tree) for line in read.lines] == [
         (1, "a.ti.", A),
         (2, "b.ti.", B),
         (3, "c.ti.", C),

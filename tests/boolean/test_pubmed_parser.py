@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.boolean.field_tags import NAMES, name_of, spellings, tag_of
-from outrider.boolean.parser import parse, syntax_of, uses_boolean_syntax
-from outrider.boolean.printer import printed
+from outrider.boolean.field_tags import NAMES, format_fields, list_spellings, parse_tag
+from outrider.boolean.parser import detect_syntax, parse, uses_boolean_syntax
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Everything, Field, Heading, Near, Not, Or, Text, Words
 from outrider.state.errors import BadRequest
 
@@ -78,7 +78,7 @@ def test_operators_from_left_to_right(query: str, tree: object) -> None:
 def test_terms(query: str, tree: object) -> None:
     read = parse(query).tree
     assert read == tree
-    assert parse(printed(read)).tree == read
+    assert parse(format_tree(read)).tree == read
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_a_whole_quotation_is_never_taken_for_a_broken_one() -> None:
 def test_every_name_of_a_field_reads_back() -> None:
     assert set(NAMES) >= {(field,) for field in Field}
     for fields in (*NAMES, (Field.TITLE, Field.ABSTRACT), (Field.MESH, Field.ALL)):
-        tag = tag_of(name_of(fields))
+        tag = parse_tag(format_fields(fields))
         assert tag is not None
         assert tag.fields == fields
-    assert all(tag_of(spelling.upper()) for spelling in spellings())
+    assert all(parse_tag(spelling.upper()) for spelling in list_spellings())
 
 
 def test_a_mapping_of_fields_to_texts() -> None:
@@ -144,7 +144,7 @@ def test_what_is_no_query_is_refused(query: object) -> None:
     ],
 )
 def test_the_syntax_is_seen(query: str, syntax: str) -> None:
-    assert syntax_of(query) == syntax
+    assert detect_syntax(query) == syntax
     assert parse(query).syntax == syntax
 
 

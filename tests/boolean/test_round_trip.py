@@ -7,18 +7,18 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.boolean.field_tags import in_order
-from outrider.boolean.occurrences import kept_words
+from outrider.boolean.field_tags import sort_fields
+from outrider.boolean.occurrences import split_term
 from outrider.boolean.parser import parse
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Dates, Either, Everything, Field, Heading, Near, Node, Not, Or, Text, Words
 
 EXAMPLES = int(os.environ.get("OUTRIDER_TREES", "200"))
 letters = st.text(st.sampled_from("abcdefgzé東ßB2-'.,:;&()/?#!|OR AND NOT"), min_size=1, max_size=12)
-words = letters.map(kept_words).filter(bool)
+words = letters.map(split_term).filter(bool)
 signs = st.sampled_from(["*", "{?}", "{#}", "{*2}"])
 signed = st.builds(
-    lambda word, sign, rest: kept_words(f"{word}{sign}{rest}"), st.text("abc-", min_size=1, max_size=4), signs, st.text("abc", max_size=2)
+    lambda word, sign, rest: split_term(f"{word}{sign}{rest}"), st.text("abc-", min_size=1, max_size=4), signs, st.text("abc", max_size=2)
 ).filter(bool)
 phrases = st.builds(Words, words | signed | st.builds(lambda one, other: one + other, words, signed))
 single = st.builds(lambda said: Words(said[:1]), words | signed)
@@ -26,7 +26,7 @@ word_fields = st.lists(
     st.sampled_from([Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.ALL, Field.JOURNAL_WORDS, Field.SUBSTANCE]),
     min_size=1,
     max_size=4,
-).map(in_order)
+).map(sort_fields)
 fields = word_fields | st.sampled_from([Field.AUTHOR, Field.JOURNAL, Field.LANGUAGE, Field.PUBLICATION_TYPE, Field.DOI]).map(
     lambda one: (one,)
 )
@@ -43,7 +43,7 @@ def _nears(parts: st.SearchStrategy) -> st.SearchStrategy:
 patterns = near_words | _nears(st.recursive(phrases, _nears, max_leaves=6))
 years = st.integers(1001, 2999).map(str)
 dates = years | st.builds(lambda year, month: f"{year}/{month:02d}", years, st.integers(1, 12))
-names = st.text("abcde, -", min_size=1, max_size=10).map(lambda said: " ".join(kept_words(said))).filter(bool)
+names = st.text("abcde, -", min_size=1, max_size=10).map(lambda said: " ".join(split_term(said))).filter(bool)
 headings = st.builds(Heading, names, st.just("") | names, st.booleans(), st.booleans()) | st.builds(
     lambda qualifier: Heading("", qualifier), names
 )
@@ -72,7 +72,7 @@ trees = st.recursive(leaves, _joined, max_leaves=12)
 @given(trees)
 def test_parse_undoes_print(tree: Node) -> None:
     """Also in the syntax that is found by itself."""
-    said = printed(tree)
+    said = format_tree(tree)
     assert parse(said, "pubmed").tree == tree
     assert parse(said).tree == tree
 
@@ -81,7 +81,7 @@ def test_parse_undoes_print(tree: Node) -> None:
 @given(trees)
 def test_places_lie_in_the_query(tree: Node) -> None:
     """The place of each part of a tree covers what was said of it."""
-    said = printed(tree)
+    said = format_tree(tree)
     stack: list[Node] = [parse(said, "pubmed").tree]
     while stack:
         node = stack.pop()

@@ -15,7 +15,7 @@ from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.state.records import Paper
 
 DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
@@ -36,7 +36,7 @@ def test_every_pubmed_topic_is_read_and_prints_back(form: str) -> None:
     for topic in topics:
         read = parse(topic[form])
         assert read.syntax == "pubmed"
-        assert parse(printed(read.tree)).tree == read.tree
+        assert parse(format_tree(read.tree)).tree == read.tree
 
 
 @pytest.mark.skipif(not PUBMED.exists(), reason=f"{PUBMED} is not here; set OUTRIDER_DATA")
@@ -65,7 +65,7 @@ def test_ovid_topics_are_read_or_refused_with_the_reason() -> None:
         except BooleanSyntaxError as error:
             refused.append(f"{name}: {error}")
         else:
-            assert parse(printed(tree)).tree == tree, name
+            assert parse(format_tree(tree)).tree == tree, name
     assert len(refused) <= len(queries) // 10, "\n".join(refused)
 
 
@@ -81,7 +81,7 @@ def test_the_boolean_queries_of_cisi_find_what_plain_text_finds() -> None:
     assert len(queries) == 18
     for query in queries:
         tree = parse(as_pubmed(query)).tree
-        assert parse(printed(tree)).tree == tree
+        assert parse(format_tree(tree)).tree == tree
         evaluator = Evaluator(tree)
         found = [evaluator.matches(document) for document in documents]
         assert found == [holds(query, texts) for texts in held]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.services import Services
 from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, RunSettings, SystematicSettings
 from outrider.settings.serving import ServeSettings
@@ -107,7 +107,7 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
     return Services(
         given.model_copy(update=own),
         reranker=no_reranker,
-        pin=Shelves(papers(EXACT), gate=lambda tree: _gate("library", printed(tree))),
+        pin=Shelves(papers(EXACT), gate=lambda tree: _gate("library", format_tree(tree))),
         world={},
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 from outrider.state.boolean import Node
@@ -126,7 +126,7 @@ class World:
     """What the last harvest was told that came before it."""
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        sent = SentQuery(self.name, printed(tree), (("db", self.name),), widened=("a widened part",), native=True)
+        sent = SentQuery(self.name, format_tree(tree), (("db", self.name),), widened=("a widened part",), native=True)
         return replace(sent, query="", refused=self.refuses) if self.refuses else sent
 
     async def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:

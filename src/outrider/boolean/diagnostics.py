@@ -22,19 +22,19 @@ class BooleanSyntaxError(BadRequest):
 
     def __init__(self, problem: str, text: str, at: int, expected: Sequence[str] = ()) -> None:
         self.problem, self.expected = problem, tuple(expected)
-        self.line, self.column = place(text, at)
+        self.line, self.column = find_place(text, at)
         wanted = f"; expected {_listed(self.expected)}" if expected else ""
-        super().__init__(f"line {self.line}, column {self.column}: {problem}{wanted}\n{pointed(text, at)}")
+        super().__init__(f"line {self.line}, column {self.column}: {problem}{wanted}\n{show_place(text, at)}")
 
 
-def place(text: str, at: int) -> tuple[int, int]:
+def find_place(text: str, at: int) -> tuple[int, int]:
     """Line and column of an offset, both from 1."""
     starts = [0, *(end + 1 for end, char in enumerate(text) if char == "\n")]
     line = bisect_right(starts, at)
     return line, at - starts[line - 1] + 1
 
 
-def pointed(text: str, at: int) -> str:
+def show_place(text: str, at: int) -> str:
     """The line around the offset, and below it a caret."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -85,4 +85,4 @@ class Findings:
     def all(self) -> tuple[Finding, ...]:
         """In the order of their places, then of their words."""
         found = [(min(places), code, message, len(places)) for (code, message), places in self._found.items()]
-        return tuple(Finding(code, message, *place(self.text, at), times=times) for at, code, message, times in sorted(found))
+        return tuple(Finding(code, message, *find_place(self.text, at), times=times) for at, code, message, times in sorted(found))

@@ -59,28 +59,28 @@ class Document:
     def column(self, name: Field) -> Column:
         """The words of a field in which words are looked for."""
         if name not in self._columns:
-            self._columns[name] = Column.of(texts(self.record, name))
+            self._columns[name] = Column.of(read_texts(self.record, name))
         return self._columns[name]
 
     def values(self, name: Field) -> list[Value]:
         """The values of a field that is compared as a whole."""
         if name not in self._values:
-            self._values[name] = [tokens(text) for text in texts(self.record, name)]
+            self._values[name] = [tokens(text) for text in read_texts(self.record, name)]
         return self._values[name]
 
     def headings(self) -> list[Indexed]:
         if self._headings is None:
-            self._headings = list(indexed(self.record))
+            self._headings = list(read_headings(self.record))
         return self._headings
 
 
-def texts(record: Readable, name: Field) -> list[str]:
+def read_texts(record: Readable, name: Field) -> list[str]:
     """The texts of a field; a pattern stands inside one of them. Empty for a field that a library lacks."""
     reader = _TEXTS.get(name)
     return [text for text in reader(record) if text] if reader else []
 
 
-def indexed(record: Readable) -> Iterable[Indexed]:
+def read_headings(record: Readable) -> Iterable[Indexed]:
     """Headings with their qualifiers: of `mesh`, where some files write `Liver/surgery*`, and of PubMed's qualified ones."""
     for said in (*_mesh(record), *_listed(record.metadata.get("mesh_qualified"))):
         name, *qualifiers = said.replace("*", " ").split("/")
@@ -103,7 +103,7 @@ def _all_texts(record: Readable) -> list[str]:
         Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE,
         Field.PMID, Field.DOI,
     )  # fmt: skip
-    return [text for name in asked for text in texts(record, name)]
+    return [text for name in asked for text in read_texts(record, name)]
 
 
 def _mesh(record: Readable) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from outrider.boolean.document import Document, Readable, normal_doi, texts
+from outrider.boolean.document import Document, Readable, normal_doi, read_texts
 from outrider.boolean.field_values import is_author, whole, whole_value
-from outrider.boolean.occurrences import Matcher, matchers, occurrences, standing_together
+from outrider.boolean.occurrences import Matcher, find_occurrences, make_matchers, make_phrase_pattern
 from outrider.state.boolean import WORD_FIELDS, And, Dates, Everything, Field, Heading, Node, Not, Or, Pattern, Text, Words
 from outrider.text.languages_and_work_types import normal_language
 
@@ -85,7 +85,7 @@ def _any(parts: Sequence[Node], known: dict[int, Test]) -> Test:
 def _plain_word(node: Node) -> str | None:
     """The single word of the index that a leaf asks for, where it asks for no more."""
     if isinstance(node, Text) and isinstance(node.pattern, Words) and WORD_FIELDS.issuperset(node.fields):
-        asked = [matcher for word in node.pattern.words for matcher in matchers(word)]
+        asked = [matcher for word in node.pattern.words for matcher in make_matchers(word)]
         if len(asked) == 1 and isinstance(asked[0], str):
             return asked[0]
     return None
@@ -98,7 +98,7 @@ def _one_of(words: set[str], fields: tuple[Field, ...]) -> Test:
 
     def holds(document: Document) -> bool:
         for name in fields:
-            said = document.column(name).said
+            said = document.column(name).text
             for word in between_blanks:
                 if word in said:
                     return True
@@ -114,8 +114,8 @@ def _text(pattern: Pattern, fields: tuple[Field, ...]) -> Test:
 
 def _in_words(pattern: Pattern, name: Field) -> Test:
     if isinstance(pattern, Words):
-        return _together([matcher for word in pattern.words for matcher in matchers(word)], name)
-    return lambda document: next(occurrences(pattern, document.column(name)), None) is not None
+        return _together([matcher for word in pattern.words for matcher in make_matchers(word)], name)
+    return lambda document: next(find_occurrences(pattern, document.column(name)), None) is not None
 
 
 def _together(asked: Sequence[Matcher], name: Field) -> Test:
@@ -123,11 +123,11 @@ def _together(asked: Sequence[Matcher], name: Field) -> Test:
     plain = sorted({f" {one} " for one in asked if isinstance(one, str)}, key=lambda word: (-len(word), word))
     if len(asked) == len(plain) == 1:
         (word,) = plain
-        return lambda document: word in document.column(name).said
-    pattern = standing_together(asked)
+        return lambda document: word in document.column(name).text
+    pattern = make_phrase_pattern(asked)
 
     def holds(document: Document) -> bool:
-        said = document.column(name).said
+        said = document.column(name).text
         return all(word in said for word in plain) and pattern.search(said) is not None
 
     return holds
@@ -139,11 +139,11 @@ def _in_value(pattern: Pattern, name: Field) -> Test:
         return lambda _: False
     if name in (Field.AUTHOR, Field.PMID, Field.DOI):
         says = _says(pattern.words, name)
-        return lambda document: any(map(says, texts(document.record, name)))
+        return lambda document: any(map(says, read_texts(document.record, name)))
     whole = whole_value(pattern.words)
     language = normal_language(" ".join(pattern.words)) if name is Field.LANGUAGE else None
     if language is not None:
-        return lambda document: any(normal_language(said) == language for said in texts(document.record, name))
+        return lambda document: any(normal_language(said) == language for said in read_texts(document.record, name))
     return lambda document: any(map(whole, document.values(name)))
 
 
@@ -168,7 +168,7 @@ def _heading(heading: Heading) -> Test:
 
 
 def _qualifier_matchers(said: str) -> list[Matcher]:
-    return [matcher for word in said.split() for matcher in matchers(word) if matcher != "and"]
+    return [matcher for word in said.split() for matcher in make_matchers(word) if matcher != "and"]
 
 
 def _dates(start: str | None, end: str | None) -> Test:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Node, Not, Or, children
 
 _NAMES: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
@@ -19,7 +19,7 @@ def outline(tree: Node, indent: int = 2) -> str:
 def _outlined(node: Node, depth: int) -> list[tuple[int, str]]:
     name = _NAMES.get(type(node))
     if name is None:
-        return [(depth, printed(node))]
+        return [(depth, format_tree(node))]
     return [(depth, name), *(line for child in children(node) for line in _outlined(child, depth + 1))]
 
 
@@ -28,7 +28,7 @@ class Row:
     """One line of a search history: `said` names earlier lines as `#3`. `hits` is None where nobody counted."""
 
     number: int
-    said: str
+    expression: str
     node: Node
     hits: int | None = None
 
@@ -62,13 +62,13 @@ def _joined(node: Node, numbers: list[int]) -> str:
             return f"NOT #{numbers[0]}"
         case And() | Or():
             return f" {_NAMES[type(node)]} ".join(f"#{number}" for number in numbers)
-    return printed(node)
+    return format_tree(node)
 
 
-def table(rows: tuple[Row, ...]) -> str:
+def format_history(rows: tuple[Row, ...]) -> str:
     """The rows as text: number, hits where they were counted, what is asked for."""
     numbers = [str(row.number) for row in rows]
     counts = ["" if row.hits is None else f"{row.hits:,}" for row in rows]
     wide, count = max(map(len, numbers), default=0), max(map(len, counts), default=0)
     lines = zip(numbers, counts, rows, strict=True)
-    return "\n".join(f"{number:>{wide}}  {f'{hits:>{count}}  ' if count else ''}{row.said}" for number, hits, row in lines)
+    return "\n".join(f"{number:>{wide}}  {f'{hits:>{count}}  ' if count else ''}{row.expression}" for number, hits, row in lines)

@@ -124,7 +124,7 @@ PLAIN_WORDS = frozenset(
 _MODIFIED = re.compile(r"(?P<name>.*?)\s*:\s*(?:~\s*(?P<distance>\d+)|(?P<noexp>no\s?exp|no explosion))", re.IGNORECASE)
 
 
-def tag_of(said: str) -> Tag | None:
+def parse_tag(said: str) -> Tag | None:
     """The tag of what stands between the brackets; None for no tag of PubMed or ours."""
     name = " ".join(said.replace("–", "-").split()).lower()
     modified = _MODIFIED.fullmatch(name)
@@ -151,21 +151,21 @@ def _plain(name: str) -> Tag | None:
     found = [_FIELDS.get(part.strip()) for part in ([name] if name in _FIELDS else name.split(","))]
     if not all(found):
         return None
-    return Tag("text", in_order(field for fields in found for field in fields or ()))
+    return Tag("text", sort_fields(field for fields in found for field in fields or ()))
 
 
-def in_order(fields: object) -> tuple[Field, ...]:
+def sort_fields(fields: object) -> tuple[Field, ...]:
     """Each field once, as they stand in `Field`."""
     asked = set(fields)  # type: ignore[call-overload]
     return tuple(field for field in Field if field in asked)
 
 
-def name_of(fields: tuple[Field, ...]) -> str:
+def format_fields(fields: tuple[Field, ...]) -> str:
     """How these fields are written between brackets; `tag_of` reads it back."""
     return NAMES.get(fields) or ", ".join(NAMES[field,] for field in fields)
 
 
-def spellings() -> list[str]:
+def list_spellings() -> list[str]:
     """Every spelling that is read, for suggestions."""
     return sorted({*_FIELDS, *_OTHER})
 

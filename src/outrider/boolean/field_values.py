@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import Tag
-from outrider.boolean.occurrences import Column, Matcher, matchers, occurrences
+from outrider.boolean.occurrences import Column, Matcher, find_occurrences, make_matchers
 from outrider.state.boolean import Dates, Span, Words
 from outrider.text.tokens import tokens
 
@@ -64,16 +64,16 @@ def is_author(words: tuple[str, ...], author: str) -> bool:
     surname, given = _parted(author)
     orders = (" ".join((*surname, *given)), " ".join((*given, *surname)), " ".join((*given[:1], *surname)))
     column = Column.of(orders)
-    if next(occurrences(Words(words), column), None) is not None:
+    if next(find_occurrences(Words(words), column), None) is not None:
         return True
-    asked = [matcher for word in words for matcher in matchers(word)]
+    asked = [matcher for word in words for matcher in make_matchers(word)]
     *before, initials = asked
     if not isinstance(initials, str) or len(initials) > MOST_INITIALS or list(before) != surname:
         return False
     return _initials(given).startswith(initials)
 
 
-def initials_of(author: str) -> list[str]:
+def author_initials(author: str) -> list[str]:
     """Every form of the initials that `is_author` knows for this author: `j`, `ja`."""
     said = _initials(_parted(author)[1])
     return [said[:length] for length in range(1, min(len(said), MOST_INITIALS) + 1)]
@@ -94,8 +94,8 @@ def _parted(author: str) -> tuple[list[str], list[str]]:
 
 def whole_value(words: Iterable[str]) -> Callable[[list[str]], bool]:
     """Whether a value has these words and no others. `*` at the very end takes in further words, too."""
-    said = [word for word in words if matchers(word)]
-    return whole([matcher for word in said for matcher in matchers(word)], open_end=bool(said) and said[-1].endswith("*"))
+    said = [word for word in words if make_matchers(word)]
+    return whole([matcher for word in said for matcher in make_matchers(word)], open_end=bool(said) and said[-1].endswith("*"))
 
 
 def whole(asked: list[Matcher], *, open_end: bool = False) -> Callable[[list[str]], bool]:

@@ -51,7 +51,7 @@ class Lexeme:
     end: int
 
 
-def parsed(lexemes: Sequence[Lexeme], text: str, end: int) -> Tree[Any]:
+def parse_tokens(lexemes: Sequence[Lexeme], text: str, end: int) -> Tree[Any]:
     """The tree of the tokens; its leaves are the lexemes. `end` is where the query (or the line) ends.
 
     Lark gets their numbers instead of them: it would write each out as text.

@@ -13,9 +13,9 @@ SHORTEST_STEM = 4
 """PubMed truncates from four characters on (User Guide, "Truncating search terms")."""
 
 
-def remark(tree: Node, findings: Findings) -> None:
+def add_remarks(tree: Node, findings: Findings) -> None:
     """Adds what is found in the tree to what was found in the text."""
-    for leaf in leaves(tree):
+    for leaf in iter_leaves(tree):
         match leaf:
             case Text():
                 _remark_text(leaf, findings)
@@ -25,7 +25,7 @@ def remark(tree: Node, findings: Findings) -> None:
                 _remark_dates(leaf, findings)
 
 
-def leaves(tree: Node) -> Iterator[Leaf]:
+def iter_leaves(tree: Node) -> Iterator[Leaf]:
     """Each leaf once, in the order of the query."""
     seen: set[int] = set()
     stack = [tree]
@@ -40,28 +40,28 @@ def leaves(tree: Node) -> Iterator[Leaf]:
             yield node  # type: ignore[misc] # what joins nothing is a leaf
 
 
-def matching_nothing(tree: Node, hits: Callable[[Node], int | None], text: str) -> tuple[Finding, ...]:
+def find_empty_terms(tree: Node, hits: Callable[[Node], int | None], text: str) -> tuple[Finding, ...]:
     """A remark for each leaf without a hit. `hits` counts a node's; None means that it is not known."""
     findings = Findings(text)
-    for leaf in leaves(tree):
+    for leaf in iter_leaves(tree):
         if hits(leaf) == 0:
             findings.add("empty", "this term matches nothing", leaf.at)
     return findings.all()
 
 
-def words_of(pattern: Pattern) -> Iterator[str]:
+def iter_words(pattern: Pattern) -> Iterator[str]:
     if isinstance(pattern, Words):
         yield from pattern.words
     else:
         for part in pattern.parts:
-            yield from words_of(part)
+            yield from iter_words(part)
 
 
 def _remark_text(leaf: Text, findings: Findings) -> None:
     for field in leaf.fields:
         if field in LACKING:
             findings.add("not in a library", f"a library has no field [{NAMES[field,]}]: nothing in it matches", leaf.at)
-    for word in words_of(leaf.pattern):
+    for word in iter_words(leaf.pattern):
         if "-" in word:
             findings.add("hyphen", "a hyphen is read as a blank: the words around it stand next to each other", leaf.at)
         if WILD.search(word):

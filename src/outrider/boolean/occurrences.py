@@ -25,7 +25,7 @@ _NOT_KEPT = re.compile(rf"[{QUOTES}\[\]\x00-\x1f\x7f-\x9f]")
 _BRACE = re.compile(r"[{}]")
 
 
-def kept_words(text: str) -> tuple[str, ...]:
+def split_term(text: str) -> tuple[str, ...]:
     """The words of a term, without what could not be printed and read again, and without those that hold neither letter nor digit."""
     words = (_without_braces(word) for word in _NOT_KEPT.sub(" ", text).split())
     return tuple(word for word in words if tokens(WILD.sub("", word)))
@@ -72,7 +72,7 @@ class Column:
     Most questions are answered by looking into `said`, where each word stands between blanks, without cutting it into words.
     """
 
-    said: str
+    text: str
     _texts: list[list[str]] | None = None
     _words: set[str] | None = None
     _positions: dict[str, list[int]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Column:
     @property
     def texts(self) -> list[list[str]]:
         if self._texts is None:
-            self._texts = [text.split() for text in self.said.split(BETWEEN)]
+            self._texts = [text.split() for text in self.text.split(BETWEEN)]
         return self._texts
 
     @property
@@ -102,7 +102,7 @@ class Column:
 
     def may_hold(self, matcher: Matcher) -> bool:
         """False only where no such word is there; of a word by itself it is certain."""
-        return not isinstance(matcher, str) or f" {matcher} " in self.said
+        return not isinstance(matcher, str) or f" {matcher} " in self.text
 
     def positions(self) -> dict[str, list[int]]:
         if not self._positions:
@@ -113,7 +113,7 @@ class Column:
 
 
 @cache
-def matchers(word: str) -> tuple[Matcher, ...]:
+def make_matchers(word: str) -> tuple[Matcher, ...]:
     """What a written word asks for: one matcher for each word of the index that it is parted into (`post-mort*`: `post`, `mort*`).
 
     A sign that stands alone after such a parting asks for nothing.
@@ -150,13 +150,13 @@ def letters(pattern: re.Pattern[str]) -> list[str]:
     return _EXPRESSION.split(pattern.pattern)
 
 
-def standing_together(asked: Sequence[Matcher]) -> re.Pattern[str]:
+def make_phrase_pattern(asked: Sequence[Matcher]) -> re.Pattern[str]:
     """What finds the words next to each other, in this order, in a column's `said`."""
     words = (re.escape(one) if isinstance(one, str) else one.pattern for one in asked)
     return re.compile(f" {' +'.join(words)} ")
 
 
-def occurrences(pattern: Pattern, column: Column) -> Iterator[Occurrence]:
+def find_occurrences(pattern: Pattern, column: Column) -> Iterator[Occurrence]:
     """Every occurrence, some of them perhaps more than once. The first one comes without looking for the others."""
     match pattern:
         case Words(words):
@@ -164,14 +164,14 @@ def occurrences(pattern: Pattern, column: Column) -> Iterator[Occurrence]:
                 yield ((start, end),)
         case Either(parts):
             for part in parts:
-                yield from occurrences(part, column)
+                yield from find_occurrences(part, column)
         case Near():
             yield from _near(pattern, column)
 
 
 def _runs(words: Iterable[str], column: Column) -> Iterator[Interval]:
     """Where the words stand next to each other, in order of their places."""
-    asked = [matcher for word in words for matcher in matchers(word)]
+    asked = [matcher for word in words for matcher in make_matchers(word)]
     if not all(map(column.may_hold, asked)):
         return
     starts = set(column.where(asked[0]))
@@ -183,7 +183,7 @@ def _runs(words: Iterable[str], column: Column) -> Iterator[Interval]:
 
 
 def _near(pattern: Near, column: Column) -> Iterator[Occurrence]:
-    parts = [sorted(set(occurrences(part, column))) for part in pattern.parts]
+    parts = [sorted(set(find_occurrences(part, column))) for part in pattern.parts]
     if not all(parts):
         return
     longest = sum(max(one[-1][1] - one[0][0] + 1 for one in part) for part in parts)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
-from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, QUALIFIERS, Tag, in_order
+from outrider.boolean.field_tags import CODES, MULTI_PURPOSE, QUALIFIERS, Tag, sort_fields
 from outrider.boolean.field_values import date_node
-from outrider.boolean.grammar import MAX_TERMS, Lexeme, parsed
-from outrider.boolean.occurrences import QUOTES, kept_words
-from outrider.boolean.tree_builder import Builder, Tags, adjacency
+from outrider.boolean.grammar import MAX_TERMS, Lexeme, parse_tokens
+from outrider.boolean.occurrences import QUOTES, split_term
+from outrider.boolean.tree_builder import Builder, Tags, parse_adjacency
 from outrider.state.boolean import And, Field, Heading, Node, Or, Span, Text, Words
 from outrider.text.languages_and_work_types import normal_language
 
@@ -30,12 +30,12 @@ class OvidLine:
     """One numbered line. `said` is what it says, blanks in place of comments, so that its offsets hold; `start` is where it begins."""
 
     number: int
-    said: str
+    text: str
     start: int
     tree: Node | None = None
 
 
-def lines_of(text: str) -> list[OvidLine]:
+def split_lines(text: str) -> list[OvidLine]:
     """Every line that says something. Numbers that were written count, where the first line is number 1; else they are counted."""
     blank = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
     every = [(found.start(), found.group()) for found in re.finditer(r"[^\n]+", blank) if found.group().strip()]
@@ -94,9 +94,9 @@ _LIMIT_DATES = re.compile(
 _TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
 
 
-def ovid_tree(text: str, findings: Findings) -> tuple[Node, list[OvidLine]]:
+def parse_ovid(text: str, findings: Findings) -> tuple[Node, list[OvidLine]]:
     """The tree of the last line, and every line with its tree."""
-    lines = lines_of(text)
+    lines = split_lines(text)
     if not lines:
         raise BooleanSyntaxError("the query is empty", text, 0, ["a term"])
     known: dict[int, OvidLine] = {}
@@ -122,7 +122,7 @@ class _Line:
     used: set[int] = field(default_factory=set)
 
     def tree(self) -> Node:
-        said = self.line.said
+        said = self.line.text
         if found := _DEDUPED.fullmatch(said):
             self.findings.add("unsupported", "duplicates are not removed here: every record of a library is one work", self.line.start)
             return self._referred(int(found["line"]), self.line.start)
@@ -131,12 +131,12 @@ class _Line:
         lexemes = list(self._lexemes())
         if not lexemes:
             raise BooleanSyntaxError("the line is empty", self.text, self.line.start, ["a term"])
-        tree = parsed(lexemes, self.text, self.line.start + len(said))
-        return Builder(self.text, self.findings, (MULTI_PURPOSE,), parts_words=False).built(tree)
+        tree = parse_tokens(lexemes, self.text, self.line.start + len(said))
+        return Builder(self.text, self.findings, (MULTI_PURPOSE,), parts_words=False).build(tree)
 
     def _limited(self, found: re.Match[str]) -> Node:
         start = self.line.start + found.start("to")
-        at = Span(start, self.line.start + len(self.line.said))
+        at = Span(start, self.line.start + len(self.line.text))
         whole = self._referred(int(found["line"]), self.line.start + found.start("line"))
         wanted = [self._limit(part, at) for part in re.split(r"\s+and\s+", found["to"].strip().strip("()").strip(), flags=re.IGNORECASE)]
         return And((whole, *wanted), at)
@@ -181,7 +181,7 @@ class _Line:
 
     def _headings(self, found: re.Match[str], at: Span) -> Node:
         """`exp *Liver/su, tr`: one heading for each qualifier."""
-        name = " ".join(kept_words(with_signs(found["name"])))
+        name = " ".join(split_term(convert_wildcards(found["name"])))
         if not name:
             raise BooleanSyntaxError("a heading without a letter or digit", self.text, at.start, ["a subject heading"])
         explode, major = bool(found["explode"]), bool(found["major"])
@@ -208,14 +208,14 @@ class _Line:
             return Lexeme("READY", self._referred(int(found.group(1)), first.start), first.start, first.end)
         if first.value.lower() in ("exp", "explode"):
             raise BooleanSyntaxError("exp stands before a subject heading, which a slash ends", self.text, last.end, ["“/”"])
-        return Lexeme("TEXT", " ".join(with_signs(word.value) for word in words), first.start, last.end)
+        return Lexeme("TEXT", " ".join(convert_wildcards(word.value) for word in words), first.start, last.end)
 
     def _field_follows(self, at: int) -> bool:
-        blank = _BLANKS.match(self.line.said, at - self.line.start)
-        return bool(_FIELD.match(self.line.said, blank.end() if blank else 0))
+        blank = _BLANKS.match(self.line.text, at - self.line.start)
+        return bool(_FIELD.match(self.line.text, blank.end() if blank else 0))
 
     def _raw(self) -> Iterator[Lexeme]:
-        said, base = self.line.said, self.line.start
+        said, base = self.line.text, self.line.start
         at, in_words = 0, False
         while at < len(said):
             if said[at].isspace():
@@ -229,7 +229,7 @@ class _Line:
         if said[at] in "()":
             return Lexeme("LPAR" if said[at] == "(" else "RPAR", said[at], base + at, base + at + 1), at + 1
         if found := _FIELD.match(said, at):
-            tags = merged(CODES[code.strip().lower()] for code in found["codes"].split(","))
+            tags = merge_tags(CODES[code.strip().lower()] for code in found["codes"].split(","))
             return Lexeme("FIELD", tags, base + at, base + found.end()), found.end()
         if not in_words:
             if found := _SETS.match(said, at) or _SETS_AFTER.match(said, at):
@@ -246,7 +246,7 @@ class _Line:
         end = next((place for place in range(at + 1, len(said)) if said[place] in QUOTES), None)
         if end is None:
             raise BooleanSyntaxError("this quotation is never closed", self.text, base + at, ['“"”'])
-        return Lexeme("QUOTED", with_signs(said[at + 1 : end]), base + at, base + end + 1), end + 1
+        return Lexeme("QUOTED", convert_wildcards(said[at + 1 : end]), base + at, base + end + 1), end + 1
 
     def _word(self, said: str, at: int, base: int) -> tuple[Lexeme, int]:
         found = _WORD.match(said, at)
@@ -258,19 +258,19 @@ class _Line:
                 f"“{unknown.group()}” is no field", self.text, base + at + unknown.start(), [".ti.", ".ti,ab.", "another field of Ovid"]
             )
         if adjacent := _ADJACENT.fullmatch(word):
-            return Lexeme("ADJ", adjacency(adjacent.group(1), self.text, base + at), base + at, base + end), end
+            return Lexeme("ADJ", parse_adjacency(adjacent.group(1), self.text, base + at), base + at, base + end), end
         kind = word.upper() if word.upper() in _OPERATORS else "WORD"
         return Lexeme(kind, word, base + at, base + end), end
 
 
-def merged(tags: Iterator[Tag]) -> Tags:
+def merge_tags(tags: Iterator[Tag]) -> Tags:
     """`.ti,ab,sh.`: the text fields as one, each other code by itself."""
     every = list(dict.fromkeys(tags))
-    fields = in_order(one for tag in every if tag.kind == "text" for one in tag.fields)
+    fields = sort_fields(one for tag in every if tag.kind == "text" for one in tag.fields)
     return (*((Tag("text", fields),) if fields else ()), *(tag for tag in every if tag.kind != "text"))
 
 
-def with_signs(said: str) -> str:
+def convert_wildcards(said: str) -> str:
     """Ovid's truncation in ours: `$`, `*` and `:` any ending, `$3` at most three characters, `?` one or none, `#` exactly one."""
     said = said.replace("{", " ").replace("}", " ")
     said = _TRUNCATED.sub(lambda found: f"{{*{digits}}}" if (digits := found.group(1) or found.group(2)) else "*", said)

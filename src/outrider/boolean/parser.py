@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings
-from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, spellings, tag_of
+from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
-from outrider.boolean.lint import remark
+from outrider.boolean.lint import add_remarks
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.ovid_parser import OvidLine, ovid_tree
-from outrider.boolean.pubmed_parser import pubmed_tree
+from outrider.boolean.ovid_parser import OvidLine, parse_ovid
+from outrider.boolean.pubmed_parser import parse_pubmed
 from outrider.state.boolean import And, Node, Pattern, Text, Words, children
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
@@ -33,7 +33,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedQuery:
     """`tree` is what is asked for; `lines` are an Ovid history's, each with its own tree; `text` is the query as it was read."""
 
     text: str
@@ -43,7 +43,7 @@ class Parsed:
     lines: tuple[OvidLine, ...] = ()
 
 
-def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovid"] = "auto") -> Parsed:
+def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovid"] = "auto") -> ParsedQuery:
     """The query's tree and the remarks on it; `BooleanSyntaxError` says what cannot be read, and where.
 
     A mapping of fields to queries asks for all of them; its keys are PubMed's field tags without brackets:
@@ -54,20 +54,20 @@ def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovi
     if not isinstance(query, str):
         raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shorten(query)}")
     _checked(query)
-    read: Syntax = syntax_of(query) if syntax == "auto" else syntax
+    read: Syntax = detect_syntax(query) if syntax == "auto" else syntax
     if read not in ("pubmed", "ovid"):
         raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, ('auto', 'pubmed', 'ovid'))}; known: auto, pubmed, ovid")
     findings = Findings(query)
-    tree, lines = ovid_tree(query, findings) if read == "ovid" else (pubmed_tree(query, findings), [])
+    tree, lines = parse_ovid(query, findings) if read == "ovid" else (parse_pubmed(query, findings), [])
     _bounded(tree, query)
-    remark(tree, findings)
-    return Parsed(query, read, tree, findings.all(), tuple(lines))
+    add_remarks(tree, findings)
+    return ParsedQuery(query, read, tree, findings.all(), tuple(lines))
 
 
-def syntax_of(query: str) -> Syntax:
+def detect_syntax(query: str) -> Syntax:
     """Which of the two a query is written in: what has more of the signs that only one of them uses; PubMed where neither has."""
     plain = _QUOTED.sub(" ", query)
-    tags = sum(tag_of(found.group(1)) is not None for found in _TAG.finditer(plain))
+    tags = sum(parse_tag(found.group(1)) is not None for found in _TAG.finditer(plain))
     signs = sum(1 for _ in _OVID.finditer(_TAG.sub(" ", plain).lower()))
     signs -= sum(1 for _ in re.finditer(r"\bADJ\d*\b", plain))  # our own printed form
     return "ovid" if signs > tags else "pubmed"
@@ -83,7 +83,7 @@ def uses_boolean_syntax(query: str) -> bool:
     return any(is_tag_name(match[1].partition(":")[0]) for match in _TAG.finditer(query))
 
 
-def _of_mapping(query: Mapping[str, str]) -> Parsed:
+def _of_mapping(query: Mapping[str, str]) -> ParsedQuery:
     """Each value is read by itself; the text of the whole is the values, one a line."""
     if not query:
         raise BadRequest("a mapping of fields to queries is empty; name a field, such as {'title': 'aspirin'}")
@@ -92,19 +92,19 @@ def _of_mapping(query: Mapping[str, str]) -> Parsed:
     _checked(text)
     findings = Findings(text)
     for key, said in query.items():
-        tag = tag_of(key) if isinstance(key, str) else None
+        tag = parse_tag(key) if isinstance(key, str) else None
         if tag is None:
-            raise BadRequest(f"unknown field {key!r} in a Boolean query{did_you_mean(str(key).lower(), spellings())}")
+            raise BadRequest(f"unknown field {key!r} in a Boolean query{did_you_mean(str(key).lower(), list_spellings())}")
         if not isinstance(said, str):
             raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(said)}")
         before = re.sub(r"[^\n]", " ", text[:start])
-        parts.append(pubmed_tree(before + said, findings, (tag,)))
+        parts.append(parse_pubmed(before + said, findings, (tag,)))
         texts.append(said)
         start += len(said) + 1
     tree = parts[0] if len(parts) == 1 else And(tuple(parts))
     _bounded(tree, text)
-    remark(tree, findings)
-    return Parsed(text, "pubmed", tree, findings.all())
+    add_remarks(tree, findings)
+    return ParsedQuery(text, "pubmed", tree, findings.all())
 
 
 def _checked(query: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from outrider.boolean.field_tags import ENTERED, HEADING, MAJOR, PUBLISHED, QUALIFIER, name_of
+from outrider.boolean.field_tags import ENTERED, HEADING, MAJOR, PUBLISHED, QUALIFIER, format_fields
 from outrider.state.boolean import And, Dates, Either, Everything, Heading, Leaf, Near, Node, Not, Or, Pattern, Text, Words
 
 OPEN = ("1000", "3000")
 
 
-def printed(tree: Node) -> str:
+def format_tree(tree: Node) -> str:
     """The tree as text. `parse(printed(tree)).tree == tree` for every tree that was parsed.
 
     Every term is quoted and has its field, every joined part its parentheses. What PubMed cannot say is written with Ovid's `ADJn` between
@@ -32,17 +32,17 @@ def _joined(part: Node, operator: str, *, first: bool) -> str:
 
 
 def _operand(node: Node) -> str:
-    return f"({printed(node)})" if isinstance(node, And | Or | Not) else _leaf(node)
+    return f"({format_tree(node)})" if isinstance(node, And | Or | Not) else _leaf(node)
 
 
 def _leaf(node: Leaf) -> str:
     match node:
         case Text(Words(words), fields):
-            return f'"{" ".join(words)}"[{name_of(fields)}]'
+            return f'"{" ".join(words)}"[{format_fields(fields)}]'
         case Text(Near(parts, distance, False), fields) if (single := _single(parts)) is not None:
-            return f'"{" ".join(single)}"[{name_of(fields)}:~{distance}]'
+            return f'"{" ".join(single)}"[{format_fields(fields)}:~{distance}]'
         case Text(pattern, fields):
-            return f"({_pattern(pattern)})[{name_of(fields)}]"
+            return f"({_pattern(pattern)})[{format_fields(fields)}]"
         case Heading():
             return _heading(node)
         case Dates(start, end, kind):

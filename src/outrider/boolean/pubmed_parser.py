@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
-from outrider.boolean.field_tags import REFUSED, Tag, spellings, tag_of
-from outrider.boolean.grammar import Lexeme, parsed
+from outrider.boolean.field_tags import REFUSED, Tag, list_spellings, parse_tag
+from outrider.boolean.grammar import Lexeme, parse_tokens
 from outrider.boolean.occurrences import QUOTES
-from outrider.boolean.tree_builder import Builder, Tags, adjacency
+from outrider.boolean.tree_builder import Builder, Tags, parse_adjacency
 from outrider.state.boolean import Field, Node
 from outrider.state.errors import did_you_mean
 
@@ -27,13 +27,13 @@ _OPERATORS = ("AND", "OR", "NOT")
 _ADJACENT = re.compile(r"ADJ(\d{0,4})")
 
 
-def pubmed_tree(text: str, findings: Findings, default: Tags = ()) -> Node:
+def parse_pubmed(text: str, findings: Findings, default: Tags = ()) -> Node:
     """The query's tree. `default` are the fields of terms that name none (a mapping's key); without it PubMed's own rules hold."""
     lexemes = list(_Scanner(text, findings).lexemes())
     if not lexemes:
         raise BooleanSyntaxError("the query is empty", text, 0, ["a term"])
-    tree = parsed(lexemes, text, len(text.rstrip()))
-    return Builder(text, findings, UNTAGGED, parts_words=True).built(tree, default)
+    tree = parse_tokens(lexemes, text, len(text.rstrip()))
+    return Builder(text, findings, UNTAGGED, parts_words=True).build(tree, default)
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class _Scanner:
         if word == ":" or (after_term and word.startswith(":")):
             return Lexeme("COLON", ":", at, at + 1)
         if adjacent := _ADJACENT.fullmatch(word):
-            return Lexeme("ADJ", adjacency(adjacent.group(1), self.text, at), at, found.end())
+            return Lexeme("ADJ", parse_adjacency(adjacent.group(1), self.text, at), at, found.end())
         if word.upper() not in _OPERATORS:
             return Lexeme("WORD", word, at, found.end())
         if word.upper() != word:
@@ -100,7 +100,7 @@ class _Scanner:
             problem = "this bracket was never opened" if self.text[at] == "]" else "this bracket is never closed"
             raise BooleanSyntaxError(problem, self.text, at, ["a field tag such as [tiab]"])
         name = found.group(1)
-        tag = tag_of(name)
+        tag = parse_tag(name)
         if tag is None:
             raise BooleanSyntaxError(_unknown(name), self.text, at + 1, ["a field tag such as [tiab]"])
         return Lexeme("FIELD", (tag,), at, found.end())
@@ -118,7 +118,7 @@ class _Scanner:
                 return Lexeme("QUOTED", inside, at, closing.end())
             return self._left_out(at)
         stop = _STOP.search(self.text, at + 1)
-        while stop and stop.group()[0] == "[" and tag_of(stop.group()[1:-1]) is None:
+        while stop and stop.group()[0] == "[" and parse_tag(stop.group()[1:-1]) is None:
             stop = _STOP.search(self.text, stop.end())
         end = stop.start() if stop else len(self.text)
         said = self.text[at + 1 : end]
@@ -133,11 +133,11 @@ class _Scanner:
 
 
 def _holds_tag(said: str) -> bool:
-    return any(tag_of(found.group(1)) for found in _TAG.finditer(said))
+    return any(parse_tag(found.group(1)) for found in _TAG.finditer(said))
 
 
 def _unknown(name: str) -> str:
     plain = " ".join(name.split()).lower()
     if plain in REFUSED:
         return f"[{name}] is a field of PubMed that is not read here: {REFUSED[plain]}"
-    return f"[{name}] is no field tag{did_you_mean(plain, spellings())}"
+    return f"[{name}] is no field tag{did_you_mean(plain, list_spellings())}"

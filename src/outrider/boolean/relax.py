@@ -32,13 +32,13 @@ def flatten(parts: Iterable[T], joint: type[AllOf[Any]] | type[AnyOf[Any]]) -> t
     return tuple(dict.fromkeys(flat))
 
 
-def all_of(parts: Iterable[T]) -> T | AllOf[T]:
+def join_all(parts: Iterable[T]) -> T | AllOf[T]:
     """The only part, or all of them joined by AND."""
     flat = flatten(parts, AllOf)
     return flat[0] if len(flat) == 1 else AllOf(flat)
 
 
-def any_of(parts: Iterable[T]) -> T | AnyOf[T]:
+def join_any(parts: Iterable[T]) -> T | AnyOf[T]:
     """The only part, or all of them joined by OR."""
     flat = flatten(parts, AnyOf)
     return flat[0] if len(flat) == 1 else AnyOf(flat)
@@ -49,7 +49,7 @@ class Relaxation(Protocol[T]):
 
     def leaf(self, leaf: Leaf) -> T: ...
 
-    def negated(self, part: Node) -> T:
+    def negate(self, part: Node) -> T:
         """The condition for NOT part: a leaf, or a part whose NOT stays where it is."""
 
     def moves_not_inward(self, part: Node) -> bool:
@@ -74,5 +74,5 @@ def relax(node: Node, relaxation: Relaxation[T]) -> T:
             join = relaxation.either if isinstance(joint, And) else relaxation.every
             return join([(negation, relax(negation, relaxation)) for negation in map(Not, parts)])
         case Not(part):
-            return relaxation.negated(part)
+            return relaxation.negate(part)
     return relaxation.leaf(node)

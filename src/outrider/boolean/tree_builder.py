@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.diagnostics import BooleanSyntaxError, Findings
-from outrider.boolean.field_tags import Tag, in_order
+from outrider.boolean.field_tags import Tag, sort_fields
 from outrider.boolean.field_values import date_node, is_dates
 from outrider.boolean.grammar import MAX_TERMS, Lexeme
-from outrider.boolean.occurrences import MOST_WILD, WILD, kept_words
+from outrider.boolean.occurrences import MOST_WILD, WILD, split_term
 from outrider.state.boolean import (
     LACKING,
     MAX_DISTANCE,
@@ -48,7 +48,7 @@ class Builder:
     parts_words: bool
     terms: int = 0
 
-    def built(self, tree: Tree[Any], inherited: Tags = ()) -> Node:
+    def build(self, tree: Tree[Any], inherited: Tags = ()) -> Node:
         return self._chain(tree.children[0], inherited)
 
     def _chain(self, chain: Tree[Any], inherited: Tags) -> Node:
@@ -163,7 +163,7 @@ class Builder:
         return node
 
     def _words(self, said: str, at: Span) -> tuple[str, ...]:
-        words = kept_words(said)
+        words = split_term(said)
         if not words:
             raise BooleanSyntaxError("a term without a letter or digit", self.text, at.start, ["a term"])
         if any(len(WILD.findall(word)) > MOST_WILD for word in words):
@@ -218,7 +218,7 @@ class Builder:
 
     def _word_fields(self, tags: Tags, at: int) -> tuple[Field, ...]:
         """Fields in which words can be near each other; of a heading its words."""
-        fields = in_order(
+        fields = sort_fields(
             field for tag in tags for field in (tag.fields if tag.kind == "text" else (Field.MESH,) if tag.kind == "heading" else ())
         )
         if not fields or any(field not in WORD_FIELDS | LACKING for field in fields):
@@ -226,7 +226,7 @@ class Builder:
         return fields
 
 
-def adjacency(digits: str, text: str, at: int) -> tuple[int, bool]:
+def parse_adjacency(digits: str, text: str, at: int) -> tuple[int, bool]:
     """Words between, and whether the order counts: `adj` is side by side in this order, `adj3` in any order with at most two between."""
     if not digits:
         return 0, True

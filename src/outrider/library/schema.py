@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from outrider.boolean.document import normal_doi, texts
-from outrider.boolean.field_values import initials_of
+from outrider.boolean.document import normal_doi, read_texts
+from outrider.boolean.field_values import author_initials
 from outrider.state.boolean import Field
 from outrider.state.errors import BadRequest
 from outrider.state.filters import INT64
@@ -170,7 +170,7 @@ def _int64(value: int | None) -> int | None:
 def other_words(record: BaseRecord) -> str:
     """Every text that is in no other exact column, with the forms in which a query may name it; never NULL, but empty for none."""
     own = list(_list_other_texts(record))
-    indexed = (text for name in _INDEXED_FIELDS for text in texts(record, name))
+    indexed = (text for name in _INDEXED_FIELDS for text in read_texts(record, name))
     if any(map(irregular, (*own, *indexed))):
         own.append(ODD)
     return SEPARATOR.join(own)
@@ -183,13 +183,13 @@ def irregular(text: str) -> bool:
 
 def _list_other_texts(record: BaseRecord) -> Iterator[str]:
     for name in _OTHER_FIELDS:
-        yield from texts(record, name)
+        yield from read_texts(record, name)
     qualified = record.metadata.get("mesh_qualified")
     if isinstance(qualified, list | tuple):
         yield from (text for text in qualified if isinstance(text, str))
-    for author in texts(record, Field.AUTHOR):
-        yield " ".join(initials_of(author))
-    for number in texts(record, Field.PMID):
+    for author in read_texts(record, Field.AUTHOR):
+        yield " ".join(author_initials(author))
+    for number in read_texts(record, Field.PMID):
         yield number.lstrip("0")
-    for doi in texts(record, Field.DOI):
+    for doi in read_texts(record, Field.DOI):
         yield normal_doi(doi)

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outrider.boolean.parser import Parsed, parse
-from outrider.boolean.printer import printed
+from outrider.boolean.parser import ParsedQuery, parse
+from outrider.boolean.printer import format_tree
 from outrider.state.boolean import Node
 from outrider.state.errors import BadRequest, LibraryError, SourceError
 from outrider.state.ports import Clock
@@ -79,7 +79,7 @@ class Run:
         cls,
         folder: Path,
         query: str | dict[str, str],
-        parsed: Parsed,
+        parsed: ParsedQuery,
         sources: Sequence[str],
         dependencies: RunDependencies,
         page: int = PAGE,
@@ -91,7 +91,7 @@ class Run:
         request = RunRequest(
             query=query,
             syntax=parsed.syntax,
-            tree=printed(parsed.tree),
+            tree=format_tree(parsed.tree),
             findings=tuple(f"{finding.code}: {finding}" for finding in parsed.warnings),
             order="; then ".join([*order, *(f"{name} slice by slice, as it answers" for name in remote)]),
             page=page,
@@ -142,7 +142,7 @@ class Run:
     def parse_tree(self) -> Node:
         """The tree of the query; `OtherRun` if this version parses the query differently."""
         tree = parse(self.request.query, self.request.syntax).tree
-        if printed(tree) != self.request.tree:
+        if format_tree(tree) != self.request.tree:
             raise OtherRun("this version of Outrider parses the query differently from the one that started the run; start a new run")
         return tree
 

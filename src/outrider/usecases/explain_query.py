@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.diagnostics import Finding
 from outrider.boolean.explain import Row, history, outline
-from outrider.boolean.lint import matching_nothing
-from outrider.boolean.parser import Parsed, parse
-from outrider.boolean.printer import printed
+from outrider.boolean.lint import find_empty_terms
+from outrider.boolean.parser import ParsedQuery, parse
+from outrider.boolean.printer import format_tree
 from outrider.services.systematic import Syntax, sources_asked, world_of
 from outrider.state.boolean import Node
 from outrider.state.errors import LibraryError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    parsed: Parsed
+    parsed: ParsedQuery
     rows: tuple[Row, ...]
     """A search history; `hits` is None where nobody counted."""
     findings: tuple[Finding, ...]
@@ -34,15 +34,15 @@ class Explained:
 
     def translations(self) -> list[tuple[str, str]]:
         """For the eye: source, and what it is asked."""
-        own = [(LIBRARY, printed(self.parsed.tree))] if self.asks_library else []
+        own = [(LIBRARY, format_tree(self.parsed.tree))] if self.asks_library else []
         return [*own, *((one.source, _shown(one)) for one in self.sent)]
 
     def as_json(self) -> dict[str, Any]:
         return {
             "syntax": self.parsed.syntax,
-            "tree": printed(self.parsed.tree),
+            "tree": format_tree(self.parsed.tree),
             "outline": outline(self.parsed.tree),
-            "history": [{"line": row.number, "query": row.said, "hits": row.hits} for row in self.rows],
+            "history": [{"line": row.number, "query": row.expression, "hits": row.hits} for row in self.rows],
             "findings": [{"code": one.code, "message": one.message, "line": one.line, "column": one.column} for one in self.findings],
             "sources": [{name: getattr(one, name) for name in one.__slots__} for one in self.sent],
             "why_not_counted": self.why_not_counted,
@@ -69,7 +69,7 @@ async def explained(
         else:
             rows = await _counted(rows, library, counted)
     hits = {id(row.node): row.hits for row in rows}
-    empty = matching_nothing(parsed.tree, lambda node: hits.get(id(node)), parsed.text)
+    empty = find_empty_terms(parsed.tree, lambda node: hits.get(id(node)), parsed.text)
     return Explained(parsed, rows, (*parsed.warnings, *empty), sent, LIBRARY in names, why)
 
 

@@ -177,13 +177,12 @@ async def _explained(made: Services, query: Any, names: list[str], syntax: Any, 
 
 
 def _show_explained(said: Explained, *, as_json: bool) -> None:
-    from outrider.boolean.explain import outline
-    from outrider.boolean.explain import table as history_table
+    from outrider.boolean.explain import format_history, outline
 
     if as_json:
         sys.stdout.write(json.dumps(said.as_json(), ensure_ascii=False) + "\n")
         return
-    sections = [("Parsed tree", outline(said.parsed.tree)), ("Search history", history_table(said.rows))]
+    sections = [("Parsed tree", outline(said.parsed.tree)), ("Search history", format_history(said.rows))]
     sections += [(f"Asked of {name}", text) for name, text in said.translations()]
     if said.findings:
         sections.append(("Remarks", "\n".join(f"{one.code}: {one}" for one in said.findings)))

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from outrider.boolean.occurrences import WILD
-from outrider.boolean.printer import printed
+from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
 from outrider.library.exact.candidates import find_rows, intersect, unite
 from outrider.library.exact.dictionary import PatternExpander
@@ -62,7 +62,7 @@ class PinnedVersion:
 
         No page for no hits. `BadRequest` for a cursor of another query, version or library.
         """
-        scope = f"{self._snapshot.library}\n{self._snapshot.version}\n{printed(tree)}"  # what a cursor belongs to
+        scope = f"{self._snapshot.library}\n{self._snapshot.version}\n{format_tree(tree)}"  # what a cursor belongs to
         addresses = await self.candidates(tree, parse_cursor(scope, after))
         pending: list[Record] = []
         async with aclosing(HitReader(self._location, self._table, tree, addresses).read()) as blocks:

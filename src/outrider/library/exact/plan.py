@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from outrider.boolean.document import Document, normal_doi, qualifier_words
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.occurrences import Matcher, matchers
-from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of, flatten, relax
+from outrider.boolean.occurrences import Matcher, make_matchers
+from outrider.boolean.relax import AllOf, AnyOf, flatten, join_all, join_any, relax
 from outrider.library.filter_sql import any_of as sql_any_of
 from outrider.library.filter_sql import literal
 from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, irregular
@@ -100,8 +100,8 @@ class _Planner:
             case Text(pattern, fields):
                 return either([self._plan_field(pattern, field) for field in fields])
             case Heading():
-                name = [matcher for word in leaf.name.split() for matcher in matchers(word)]
-                qualifier = [matcher for word in leaf.qualifier.split() for matcher in matchers(word)]
+                name = [matcher for word in leaf.name.split() for matcher in make_matchers(word)]
+                qualifier = [matcher for word in leaf.qualifier.split() for matcher in make_matchers(word)]
                 significant = [matcher for matcher in qualifier if not isinstance(matcher, str) or qualifier_words(matcher)]
                 return either(
                     [
@@ -110,7 +110,7 @@ class _Planner:
                     ]
                 )
 
-    def negated(self, part: Node) -> Plan:
+    def negate(self, part: Node) -> Plan:
         """Only leaves that are decided exactly exclude rows."""
         match part:
             case Everything():
@@ -150,13 +150,13 @@ def every(parts: Iterable[Plan]) -> Plan:
     flat = flatten(parts, AllOf)
     if NOTHING in flat:
         return NOTHING
-    return all_of([part for part in flat if not (isinstance(part, Where) and part.weak)] or flat)
+    return join_all([part for part in flat if not (isinstance(part, Where) and part.weak)] or flat)
 
 
 def either(parts: Iterable[Plan]) -> Plan:
     """Rows that fit any part."""
     flat = flatten(parts, AnyOf)
-    return EVERY if EVERY in flat else any_of(flat)
+    return EVERY if EVERY in flat else join_any(flat)
 
 
 def safe(word: str) -> bool:
@@ -178,7 +178,7 @@ def _build_year_condition(dates: Dates) -> str:
 def _plan_pattern(pattern: Pattern, column: str) -> Plan:
     match pattern:
         case Words(words):
-            return _plan_adjacent([matcher for word in words for matcher in matchers(word)], column)
+            return _plan_adjacent([matcher for word in words for matcher in make_matchers(word)], column)
         case Either(parts):
             return either([_plan_pattern(part, column) for part in parts])
         case Near(parts):
@@ -215,7 +215,7 @@ def _plan_identity(pattern: Pattern, field: Field) -> Plan:
         return NOTHING
     match field:
         case Field.AUTHOR:
-            return every([plan_word(matcher, OTHER) for word in pattern.words for matcher in matchers(word)])
+            return every([plan_word(matcher, OTHER) for word in pattern.words for matcher in make_matchers(word)])
         case Field.PMID:
             return either([every([plan_word(token, OTHER) for token in tokens(word.lstrip("0"))]) for word in pattern.words])
     # A DOI: words that a `*` may continue are left out.

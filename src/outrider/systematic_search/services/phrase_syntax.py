@@ -13,7 +13,7 @@ from itertools import groupby, product
 from math import prod
 
 from outrider.boolean.occurrences import STAND_INS, WILD
-from outrider.boolean.relax import all_of, any_of
+from outrider.boolean.relax import join_all, join_any
 from outrider.state.boolean import Dates, Either, Field, Heading, Leaf, Near, Pattern, Text, Words
 from outrider.systematic_search.services.translate import Condition, Nothing, RelaxedPart, Wider
 from outrider.text.tokens import CONTINUOUS, tokens
@@ -30,7 +30,7 @@ def pieces(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _split_word(word: str) -> Iterator[str]:
-    """Splits a word as `boolean.occurrences.matchers` does."""
+    """Splits a word as `boolean.occurrences.make_matchers` does."""
     signs = WILD.findall(word)
     stand_ins = dict(zip((letter for letter in STAND_INS if letter not in word), signs, strict=False))
     letters = iter(stand_ins)
@@ -153,7 +153,7 @@ class PhraseSyntax:
                 wider = next((part for part in relaxed if isinstance(part.condition, Wider)), None)
                 if wider is not None:
                     return RelaxedPart(wider.condition)
-                return RelaxedPart(any_of(part.condition for part in relaxed), tuple(note for part in relaxed for note in part.widened))
+                return RelaxedPart(join_any(part.condition for part in relaxed), tuple(note for part in relaxed for note in part.widened))
             case Near():
                 return self._translate_near(pattern)
 
@@ -164,7 +164,7 @@ class PhraseSyntax:
         if not conditions:
             return self._refuse(term)
         in_one = len(parts) == 1 and len(conditions) == 1
-        return RelaxedPart(all_of(conditions), () if in_one else (f"{term} is asked for part by part",))
+        return RelaxedPart(join_all(conditions), () if in_one else (f"{term} is asked for part by part",))
 
     def _translate_run(self, run: tuple[str, ...], *, wild: bool) -> list[Condition]:
         """The expressible part of a run; if it holds a word that cannot be expressed, each other word by itself."""
@@ -175,7 +175,7 @@ class PhraseSyntax:
             return [condition for condition in parts if condition is not None]
         if all(map(is_expressible, run)):
             spellings = [self.phrase(text) for text in phrases(run)]
-            return [any_of(condition for condition in spellings if condition is not None)] if all(spellings) else []
+            return [join_any(condition for condition in spellings if condition is not None)] if all(spellings) else []
         return [condition for word in run if is_expressible(word) for condition in self._translate_run((word,), wild=False)]
 
     def _refuse(self, term: str) -> RelaxedPart:
@@ -186,9 +186,9 @@ class PhraseSyntax:
         conditions = [self.near(words, pattern.distance) for words in combinations or ()]
         if combinations and all(conditions):
             order = ("a proximity is asked for in any order",) if pattern.ordered else ()
-            return RelaxedPart(any_of(condition for condition in conditions if condition is not None), order)
+            return RelaxedPart(join_any(condition for condition in conditions if condition is not None), order)
         relaxed = [part for inner in pattern.parts if not isinstance((part := self._translate_pattern(inner)).condition, Wider)]
         if not relaxed:
             return self._refuse("a proximity of such words")
         notes = tuple(note for part in relaxed for note in part.widened)
-        return RelaxedPart(all_of(part.condition for part in relaxed), (*notes, "a proximity is asked for as words that stand anywhere"))
+        return RelaxedPart(join_all(part.condition for part in relaxed), (*notes, "a proximity is asked for as words that stand anywhere"))

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 
 from outrider.boolean.diagnostics import BooleanSyntaxError
-from outrider.boolean.field_tags import NAMES, TEXT_WORDS, TITLE_ABSTRACT, tag_of
+from outrider.boolean.field_tags import NAMES, TEXT_WORDS, TITLE_ABSTRACT, parse_tag
 from outrider.boolean.parser import parse
-from outrider.boolean.printer import printed
-from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of
+from outrider.boolean.printer import format_tree
+from outrider.boolean.relax import AllOf, AnyOf, join_all, join_any
 from outrider.state.boolean import WORD_FIELDS, And, Dates, Either, Field, Heading, Leaf, Near, Node, Not, Pattern, Text, Words, children
 from outrider.systematic_search.services.phrase_syntax import choices, is_wild, pieces, runs, stem
 from outrider.systematic_search.services.translate import Condition, Nothing, RelaxedPart, Term, Wider, Without
@@ -46,7 +46,7 @@ def is_native(text: str, tree: Node) -> bool:
     if parsed.syntax != "pubmed" or parsed.tree != tree or any(finding.code == "quotes" for finding in parsed.warnings):
         return False
     unquoted = _QUOTED.sub(" ", text.translate(_CURLY))
-    has_field_list = any("," in name and (tag := tag_of(name)) and tag.kind == "text" for name in _TAGS.findall(unquoted))
+    has_field_list = any("," in name and (tag := parse_tag(name)) and tag.kind == "text" for name in _TAGS.findall(unquoted))
     if _TAG_AFTER_PARENTHESIS.search(unquoted) or has_field_list or re.search(r"\bADJ\d*\b", unquoted):
         return False
     return _is_expressible(tree)
@@ -83,7 +83,7 @@ def translate_leaf(node: Leaf) -> RelaxedPart:
         case Text(pattern, fields):
             return _translate_text(pattern, fields)
         case Heading():
-            return RelaxedPart(Term(printed(node), exact=True))
+            return RelaxedPart(Term(format_tree(node), exact=True))
         case Dates(start, end, kind):
             dates = start if start == end and start else f"{start or OPEN[0]}:{end or OPEN[1]}"
             return RelaxedPart(Term(f"{dates}[{'edat' if kind == 'entry' else 'dp'}]", exact=True))
@@ -102,7 +102,7 @@ def _translate_text(pattern: Pattern, fields: tuple[Field, ...]) -> RelaxedPart:
         return wider
     notes = [note for part in relaxed for note in part.widened]
     widened = (*notes, *(() if exact else (f"{', '.join(field.value for field in fields)}: asked for as [{'], ['.join(tags)}]",)))
-    condition = any_of(part.condition for part in relaxed)
+    condition = join_any(part.condition for part in relaxed)
     return RelaxedPart(condition if exact and not notes else _mark_inexact(condition), widened)
 
 
@@ -129,7 +129,7 @@ def _translate_pattern(pattern: Pattern, tag: str) -> RelaxedPart:
             relaxed = [_translate_pattern(part, tag) for part in parts]
             wider = next((part for part in relaxed if isinstance(part.condition, Wider)), None)
             notes = tuple(note for part in relaxed for note in part.widened)
-            return wider or RelaxedPart(any_of(part.condition for part in relaxed), notes)
+            return wider or RelaxedPart(join_any(part.condition for part in relaxed), notes)
         case Near():
             return _translate_near(pattern, tag)
 
@@ -147,7 +147,7 @@ def _translate_words(words: tuple[str, ...], tag: str) -> RelaxedPart:
             parts = [f"{stem(piece)}*" if is_wild(piece) else piece for piece in pieces(run)] if has_wildcard else [" ".join(run)]
             terms += [part for part in parts if not has_wildcard or not is_wild(part) or _is_truncation(part)]
         if terms:
-            condition: Condition = all_of(Term(f'"{term}"[{tag}]') for term in terms)
+            condition: Condition = join_all(Term(f'"{term}"[{tag}]') for term in terms)
             return RelaxedPart(condition, (f"“{text}”: PubMed truncates the last word only, behind four characters",))
     return RelaxedPart(Wider(f"PubMed cannot be asked for “{text}”"))
 
@@ -160,13 +160,13 @@ def _translate_near(pattern: Near, tag: str) -> RelaxedPart:
     combinations = choices(pattern)
     if combinations and tag in NEAR:
         exact = all(len(pieces(words)) == 1 for words in _iter_terms(pattern)) and not pattern.ordered
-        near: Condition = any_of(Term(f'"{" ".join(words)}"[{tag}:~{pattern.distance}]', exact=exact) for words in combinations)
+        near: Condition = join_any(Term(f'"{" ".join(words)}"[{tag}:~{pattern.distance}]', exact=exact) for words in combinations)
         return RelaxedPart(near, () if exact else ("a proximity of phrases, or in order, is asked for word by word in any order",))
     relaxed = [part for inner in pattern.parts if not isinstance((part := _translate_pattern(inner, tag)).condition, Wider)]
     if not relaxed:
         return RelaxedPart(Wider("PubMed cannot be asked for such a proximity"))
     note = "a proximity is asked for as words that stand anywhere: PubMed has none for truncated words, or for this field"
-    return RelaxedPart(_mark_inexact(all_of(part.condition for part in relaxed)), (note,))
+    return RelaxedPart(_mark_inexact(join_all(part.condition for part in relaxed)), (note,))
 
 
 def _iter_terms(pattern: Pattern) -> Iterator[tuple[str, ...]]:

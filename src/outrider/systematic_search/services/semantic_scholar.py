@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from outrider.boolean.relax import any_of
+from outrider.boolean.relax import join_any
 from outrider.sources.semantic_scholar import FIELDS, NAME, PAPERS, page_of, year_range
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.errors import Forbidden, Unauthorized
@@ -50,7 +50,7 @@ def wild(piece: str) -> Condition | None:
         return None
     cut = range(max(SHORTEST - 1, len(beginning) - LONGEST_ENDING), len(beginning) + 1)
     words = dict.fromkeys(f"{beginning[:length]}{ending}" for length in cut for ending in ENDINGS)
-    return any_of((Term(f"{beginning}*"), *(term for word in words if not word.startswith(beginning) and (term := phrase(word)))))
+    return join_any((Term(f"{beginning}*"), *(term for word in words if not word.startswith(beginning) and (term := phrase(word)))))
 
 
 def near(words: tuple[str, ...], distance: int) -> Condition | None:

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from outrider.boolean.printer import printed
-from outrider.boolean.relax import AllOf, AnyOf, all_of, any_of, relax
+from outrider.boolean.printer import format_tree
+from outrider.boolean.relax import AllOf, AnyOf, join_all, join_any, relax
 from outrider.state.boolean import And, Dates, Everything, Field, Leaf, Node, Not, Or, Text, Words, children
 from outrider.state.errors import SourceOff
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
@@ -84,7 +84,7 @@ class _ServiceRelaxation:
     def leaf(self, leaf: Leaf) -> RelaxedPart:
         return RelaxedPart(Wider("it asks for every record")) if isinstance(leaf, Everything) else self.translate_leaf(leaf)
 
-    def negated(self, part: Node) -> RelaxedPart:
+    def negate(self, part: Node) -> RelaxedPart:
         if isinstance(part, Everything):
             return RelaxedPart(Nothing("it asks for no record"))
         relaxed = relax(part, self)
@@ -106,7 +106,7 @@ class _ServiceRelaxation:
         notes = [note for relaxed in expressed for note in relaxed.widened]
         notes += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
         lacking = tuple(note for relaxed in expressed for note in relaxed.lacking)
-        return RelaxedPart(all_of(relaxed.condition for relaxed in expressed), tuple(notes), lacking)
+        return RelaxedPart(join_all(relaxed.condition for relaxed in expressed), tuple(notes), lacking)
 
     def either(self, parts: Sequence[tuple[Node, RelaxedPart]]) -> RelaxedPart:
         """All parts, or the reason of the first one that cannot be expressed."""
@@ -120,7 +120,7 @@ class _ServiceRelaxation:
         widened = tuple(note for relaxed in expressed for note in relaxed.widened)
         lacking = [note for relaxed in expressed for note in relaxed.lacking]
         lacking += [f"{abbreviate(node)}: {condition.why}" for node, condition in left]
-        return RelaxedPart(any_of(relaxed.condition for relaxed in expressed), widened, tuple(lacking))
+        return RelaxedPart(join_any(relaxed.condition for relaxed in expressed), widened, tuple(lacking))
 
 
 def is_exact(condition: Condition) -> bool:
@@ -136,7 +136,7 @@ def is_exact(condition: Condition) -> bool:
 
 def abbreviate(node: Node) -> str:
     """A part of a query for a note, cut after `LONGEST_PART` characters."""
-    text = printed(node)
+    text = format_tree(node)
     return text if len(text) <= LONGEST_PART else f"{text[: LONGEST_PART - 1]}…"
 
 
@@ -185,7 +185,7 @@ class Translation:
     def shorten(self, render_condition: Callable[[Condition], str], fits: Callable[[str], bool]) -> str:
         """The expression of the parts. While it is too long, its longest part goes, which only adds hits; empty if nothing fits."""
         while self.parts:
-            query = render_condition(all_of(part.condition for _, part in self.parts))
+            query = render_condition(join_all(part.condition for _, part in self.parts))
             if fits(query):
                 return query
             longest = max(self.parts, key=lambda part: len(render_condition(part[1].condition)))
