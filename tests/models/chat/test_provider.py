@@ -67,5 +67,5 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 def test_default_models_have_a_price_and_think_as_little_as_they_can() -> None:
     assert {known.default_model for known in PROVIDERS.values()} <= PRICES.keys()
     openai, deepseek = PROVIDERS["api.openai.com"], PROVIDERS["api.deepseek.com"]
-    assert (openai.first, openai.options["reasoning_effort"][0]) == (OutputMode.JSON_SCHEMA, "none")
-    assert (deepseek.first, deepseek.options["thinking"][0]) == (OutputMode.FUNCTION_CALLING, {"type": "disabled"})
+    assert (openai.first_mode, openai.options["reasoning_effort"][0]) == (OutputMode.JSON_SCHEMA, "none")
+    assert (deepseek.first_mode, deepseek.options["thinking"][0]) == (OutputMode.FUNCTION_CALLING, {"type": "disabled"})
