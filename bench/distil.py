@@ -20,11 +20,11 @@ from bench.report import Cell, Report, progress
 from outrider.distiller.calibration import FAR_BELOW, KEEP_RATE, conformal_threshold, removed_share
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedding
-from outrider.distiller.engines.ensemble import Engine, Scores, Weights, fit, logit
+from outrider.distiller.engines.ensemble import Engine, EnsembleWeights, Scores, fit_weights, logit
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.rhetoric import Rhetoric
-from outrider.distiller.engines.select import HALVES, OF_ALL, OF_WORDS, EngineName, engine_of
-from outrider.distiller.selection import lifted
+from outrider.distiller.engines.select import ENSEMBLE_WEIGHTS, HALVES, WORDS_WEIGHTS, EngineName, make_engine
+from outrider.distiller.selection import lift_context_scores
 from outrider.training.rerank_evaluation import sign_flip_p
 
 SPLITS, MANY, FOLDS = 20, 1_000, 5
@@ -91,8 +91,8 @@ def scored(engine: Engine, some: Mapping[int, Case]) -> dict[int, list[float]]:
 def ensembles(of: dict[str, dict[int, list[float]]], every: Sequence[Case]) -> None:
     """Adds them, with the weights that are shipped; those beside a classifier are fitted."""
     lexical, rhetoric, embedding, *others = list(of)
-    of["words"] = weighted([lexical, rhetoric], OF_WORDS, of)
-    of["ensemble"] = weighted([lexical, rhetoric, embedding], OF_ALL, of)
+    of["words"] = weighted([lexical, rhetoric], WORDS_WEIGHTS, of)
+    of["ensemble"] = weighted([lexical, rhetoric, embedding], ENSEMBLE_WEIGHTS, of)
     if others:
         of["classifier, half and half"] = weighted(["ensemble", *others], HALVES, of)
         of["classifier+"] = cross_fitted([lexical, rhetoric, embedding, *others], every, of)
@@ -104,7 +104,7 @@ def of_ensembles(speeds: Sequence[Speed]) -> dict[str, Speed]:
     return found | {name: together(speeds) for name in ("classifier, half and half", "classifier+") if len(speeds) > 3}
 
 
-def weighted(members: Sequence[str], weights: Weights, of: Mapping[str, Mapping[int, list[float]]]) -> dict[int, list[float]]:
+def weighted(members: Sequence[str], weights: EnsembleWeights, of: Mapping[str, Mapping[int, list[float]]]) -> dict[int, list[float]]:
     return {at: weights.probabilities([of[name][at] for name in members]) for at in of[members[0]]}
 
 
@@ -121,12 +121,12 @@ def cross_fitted(members: Sequence[str], every: Sequence[Case], of: Mapping[str,
     return found
 
 
-def stacked(cases: Sequence[tuple[Sequence[Sequence[float]], frozenset[int]]]) -> Weights:
+def stacked(cases: Sequence[tuple[Sequence[Sequence[float]], frozenset[int]]]) -> EnsembleWeights:
     """Of each engine's logit, and of how far the last one's is behind the best of its text: the others' hold that already."""
     rows = [(one, unit in right) for scores, right in cases for unit, one in enumerate(_features(scores))]
-    made = fit([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
+    made = fit_weights([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
     *each, behind = made.each
-    return Weights(tuple(each), made.intercept, (*(0.0,) * (len(each) - 1), behind))
+    return EnsembleWeights(tuple(each), made.intercept, (*(0.0,) * (len(each) - 1), behind))
 
 
 def _features(scores: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
@@ -204,7 +204,7 @@ def best_threshold(some: Sequence[Case], scores: Scores) -> float:
 
 def worth_of(every: Sequence[Case], values: Mapping[int, list[float]]) -> dict[int, list[float]]:
     """What each unit of a case counts with those that refer to it, by the case's place."""
-    return {at: lifted(case.its, values[at])[0] for at, case in enumerate(every)}
+    return {at: lift_context_scores(case.its, values[at])[0] for at, case in enumerate(every)}
 
 
 class Split(NamedTuple):
@@ -252,6 +252,6 @@ def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case
 
 
 def _megabyte(every: Sequence[Case]) -> str:
-    took = {name: megabyte(engine_of(name), every) for name in BY_WORDS}
+    took = {name: megabyte(make_engine(name), every) for name in BY_WORDS}
     said = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in took.items())
     return f"A megabyte of abstracts as one text, cut, scored, chosen from and counted, median of {REPEATS}: {said}."

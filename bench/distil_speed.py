@@ -18,8 +18,8 @@ from outrider.distiller.distiller import Distiller
 from outrider.distiller.engines.classifier import BATCH_TOKENS, Classifier
 from outrider.distiller.engines.embedding import Embedding
 from outrider.distiller.engines.ensemble import Engine
-from outrider.distiller.token_counter import tokens_of
-from outrider.distiller.units import Cut
+from outrider.distiller.token_counter import load_token_counter
+from outrider.distiller.units import SegmentedText
 from outrider.state.distilling import Reading
 
 TIMED, TOGETHER = 20, 5
@@ -65,7 +65,7 @@ def _sums(many: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def speed(engine: Engine, every: Sequence[Case]) -> Speed:
     some = every[:: max(1, len(every) // TIMED)]
     fresh = Embedding(engine.embedder.model) if isinstance(engine, Embedding) and isinstance(engine.embedder, Remembering) else engine
-    count = tokens_of(model_folder())
+    count = load_token_counter(model_folder())
     turns = [_timed(fresh, some[start : start + TOGETHER]) for start in range(0, len(some), TOGETHER)]
     tokens = [sum(count(case.its.reading.text) for case in some[start : start + TOGETHER]) for start in range(0, len(some), TOGETHER)]
     return Speed(tuple(ours for ours, _ in turns), tuple(alone for _, alone in turns), tuple(tokens))
@@ -75,7 +75,7 @@ def _timed(engine: Engine, some: Sequence[Case]) -> tuple[float, float]:
     cuts, query = [case.its for case in some], some[0].labelled.query
     alone = _alone(engine, query, cuts)
     engine.scores(query, cuts[:1])
-    cuts = [Cut(its.reading, its.units) for its in cuts]  # which remember nothing
+    cuts = [SegmentedText(its.reading, its.units) for its in cuts]  # which remember nothing
     started = time.perf_counter()
     engine.scores(query, cuts)
     between = time.perf_counter()
@@ -85,7 +85,7 @@ def _timed(engine: Engine, some: Sequence[Case]) -> tuple[float, float]:
     return between - started, time.perf_counter() - between
 
 
-def _alone(engine: Engine, query: str, cuts: Sequence[Cut]) -> Callable[[], object] | None:
+def _alone(engine: Engine, query: str, cuts: Sequence[SegmentedText]) -> Callable[[], object] | None:
     """What runs the model of an engine and nothing else; None where it has none."""
     if isinstance(engine, Classifier):
         ready = engine._ready()  # noqa: SLF001 - the very model

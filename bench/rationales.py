@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.data import corpus_file
-from outrider.distiller.labelled_cases import Labelled, answering
-from outrider.distiller.units import Cut, cut
+from outrider.distiller.labelled_cases import LabelledText, find_answering_units
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     claim: str
-    labelled: Labelled
-    its: Cut
+    labelled: LabelledText
+    its: SegmentedText
     right: frozenset[int]
     """Units that answer."""
 
@@ -47,9 +47,9 @@ def cases() -> list[Case]:
 
 def _case(claim: str, query: str, document: dict[str, Any], marked: set[int]) -> Case:
     text, spans = _placed(document["sentences"])
-    labelled = Labelled(query, Reading(document["id"], text, document["title"]), tuple(spans[at] for at in sorted(marked)))
-    its = cut(labelled.reading)
-    return Case(claim, labelled, its, frozenset(answering(its, labelled)))
+    labelled = LabelledText(query, Reading(document["id"], text, document["title"]), tuple(spans[at] for at in sorted(marked)))
+    its = segment_text(labelled.reading)
+    return Case(claim, labelled, its, frozenset(find_answering_units(its, labelled)))
 
 
 def _placed(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

@@ -19,13 +19,13 @@ from pathlib import Path
 from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
-from outrider.distiller.calibration import fitted, write
+from outrider.distiller.calibration import calibrate_scores, write_calibration
 from outrider.distiller.engines import embedding, lexical, rhetoric
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedding
-from outrider.distiller.engines.ensemble import Engine, Weights, fit, logit
-from outrider.distiller.engines.select import OWN, OWN_WEIGHTS, SHIPPED, engine_of, file_name
-from outrider.distiller.labelled_cases import Labelled
+from outrider.distiller.engines.ensemble import Engine, EnsembleWeights, fit_weights, logit
+from outrider.distiller.engines.select import CALIBRATION_FILE, SHIPPED, WEIGHTS_FILE, calibration_file_name, make_engine
+from outrider.distiller.labelled_cases import LabelledText
 from outrider.state.distilling import Calibration
 from outrider.training.train_distiller import Recipe, train
 
@@ -42,20 +42,20 @@ def main() -> None:
     training, held_out = halves(cases())
     remembering = Remembering(model(), KEPT / "scifact-units.npz")
     embedder = Embedding(remembering)
-    print("lexical.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(_lexical(case), lexical.LEAST_BEST))))
+    print("lexical.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(_lexical(case), lexical.MIN_BEST))))
     print("rhetoric: PER_UNIT, PLACE, INTERCEPT", shown(fitted_weights(training, lambda case: rhetoric.features(case.its))))
     cosines = {id(case): embedder.cosines(case.labelled.query, [case.its])[0] for case in training}
-    print("embedding.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.LEAST_BEST))))
+    print("embedding.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.MIN_BEST))))
     words = (lexical.Lexical(), rhetoric.Rhetoric())
     print("presets.OF_WORDS", shown(fitted_weights(training, lambda case: _logits(words, case))))
     print("presets.OF_ALL", shown(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
-    engines: list[Engine] = [engine_of("lexical"), engine_of("words"), embedder, engine_of("ensemble", remembering)]
+    engines: list[Engine] = [make_engine("lexical"), make_engine("words"), embedder, make_engine("ensemble", remembering)]
     for engine in engines:
-        write(found := calibration(engine, held_out), SHIPPED / file_name(engine))
+        write_calibration(found := calibration(engine, held_out), SHIPPED / calibration_file_name(engine))
         print(f"{engine.name}: threshold {found.threshold:.3f}, {found.removed:.1%} of the text removed")
     if asked.classifier:
         train_both(training, held_out, Recipe(epochs=asked.epochs))
-        write(calibration(Classifier(str(distil.TRAINED), "cpu"), held_out), distil.TRAINED / OWN)
+        write_calibration(calibration(Classifier(str(distil.TRAINED), "cpu"), held_out), distil.TRAINED / CALIBRATION_FILE)
     if (distil.TRAINED / "config.json").is_file():
         _stack([*words, embedder, Classifier(str(distil.TRAINED), "cpu", downloads=False)], held_out)
 
@@ -69,7 +69,7 @@ def train_both(training: Sequence[Case], held_out: Sequence[Case], recipe: Recip
             print(made.result(), flush=True)
 
 
-def _train(base: str, labelled: Sequence[Labelled], out: Path, recipe: Recipe) -> str:
+def _train(base: str, labelled: Sequence[LabelledText], out: Path, recipe: Recipe) -> str:
     made = train(base, labelled, out, recipe, partial(_epoch, out.name))
     return f"{out.name}: {made.cases} cases, {made.steps} steps, {made.seconds:.0f} s"
 
@@ -78,27 +78,27 @@ def _stack(engines: Sequence[Engine], cases: Sequence[Case]) -> None:
     """Weights of the classifier beside the others, into its folder: on claims that it was not trained on."""
     scored = [([engine.scores(case.labelled.query, [case.its])[0] for engine in engines], case.right) for case in cases]
     weights = distil.stacked(scored)
-    (distil.TRAINED / OWN_WEIGHTS).write_text(json.dumps(asdict(weights), indent=2) + "\n", encoding="utf-8")
+    (distil.TRAINED / WEIGHTS_FILE).write_text(json.dumps(asdict(weights), indent=2) + "\n", encoding="utf-8")
     print("classifier+:", shown(weights), "behind", weights.behind)
 
 
 def calibration(engine: Engine, cases: Sequence[Case]) -> Calibration:
     cuts = [case.its for case in cases]
     scores = [engine.scores(case.labelled.query, [case.its])[0] for case in cases]
-    return fitted(engine, [case.labelled for case in cases], cuts, scores, FITTED_ON)
+    return calibrate_scores(engine, [case.labelled for case in cases], cuts, scores, FITTED_ON)
 
 
-def fitted_weights(cases: Sequence[Case], features: Features) -> Weights:
+def fitted_weights(cases: Sequence[Case], features: Features) -> EnsembleWeights:
     rows = [(one, unit in case.right) for case in cases for unit, one in enumerate(features(case))]
-    return fit([one for one, _ in rows], [right for _, right in rows], ridge=0.1)
+    return fit_weights([one for one, _ in rows], [right for _, right in rows], ridge=0.1)
 
 
-def shown(weights: Weights) -> str:
+def shown(weights: EnsembleWeights) -> str:
     return f"{tuple(round(one, 3) for one in weights.each)}, {weights.intercept:.3f}"
 
 
 def _lexical(case: Case) -> list[float]:
-    return lexical.raw_scores(case.labelled.query, [case.its])[0]
+    return lexical.compute_raw_scores(case.labelled.query, [case.its])[0]
 
 
 def _logits(engines: Sequence[Engine], case: Case) -> list[tuple[float, ...]]:

@@ -11,7 +11,7 @@ import pytest
 from bench import distil, rationales
 from bench.distil_speed import Speed, together
 from bench.rationales import Case
-from outrider.distiller.engines.ensemble import Weights
+from outrider.distiller.engines.ensemble import EnsembleWeights
 
 SENTENCES = ["Mice sleep at night.", "Aspirin lowers risk.", "Cats purr.", "It helps adults."]
 
@@ -42,7 +42,7 @@ def test_the_best_threshold_keeps_95_of_100(case: Case) -> None:
 
 
 def test_weights_are_of_logits() -> None:
-    found = distil.weighted(["a", "b"], Weights((1.0, 1.0)), {"a": {0: [0.5, 0.9]}, "b": {0: [0.5, 0.1]}})
+    found = distil.weighted(["a", "b"], EnsembleWeights((1.0, 1.0)), {"a": {0: [0.5, 0.9]}, "b": {0: [0.5, 0.1]}})
     assert found == {0: [0.5, pytest.approx(0.5)]}
 
 

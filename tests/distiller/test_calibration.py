@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 from outrider.distiller.calibration import (
     CONFIDENCE,
     FAR_BELOW,
+    LOOK_RISK,
     LOOKS,
-    MOST_ABOVE,
-    RARE,
+    MAX_EXCESS,
     calibrate,
     chance_below,
+    conformal_rank,
     conformal_threshold,
     explain_mismatch,
-    rank,
-    read,
-    write,
+    read_calibration,
+    write_calibration,
 )
 from outrider.distiller.engines.lexical import Lexical
-from outrider.distiller.labelled_cases import Labelled, answering, labelled_lines
-from outrider.distiller.units import cut
+from outrider.distiller.labelled_cases import LabelledText, find_answering_units, parse_labelled_lines
+from outrider.distiller.units import segment_text
 from outrider.state.distilling import Calibration, Reading
 from outrider.state.errors import BadRequest
 from support.distiller_fakes import Fixed
 
 TEXT = "Mice sleep. Aspirin lowers risk. Cats purr."
-CASE = Labelled("aspirin", Reading("a", TEXT), ((12, 32),))
+CASE = LabelledText("aspirin", Reading("a", TEXT), ((12, 32),))
 
 
 @given(st.integers(0, 400), st.floats(0.5, 0.99))
@@ -43,11 +43,11 @@ def test_the_rank_holds_with_confidence_and_is_the_largest_that_is_seldom_far_be
     def expected_above(k: int) -> float:
         return 1 - k / (cases + 1) - rate
 
-    k = rank(cases, rate)
+    k = conformal_rank(cases, rate)
     assert k == 0 or at_least(k) >= CONFIDENCE - 1e-9
     if k < cases and at_least(k + 1) > CONFIDENCE + 1e-9:  # something else held it back
-        assert (1 - chance_below(rate - FAR_BELOW, k + 1, cases, cases)) ** LOOKS < 1 - RARE + 1e-9
-        assert expected_above(k) <= MOST_ABOVE + 1e-9
+        assert (1 - chance_below(rate - FAR_BELOW, k + 1, cases, cases)) ** LOOKS < 1 - LOOK_RISK + 1e-9
+        assert expected_above(k) <= MAX_EXCESS + 1e-9
 
 
 def test_the_chance_to_fall_far_below_is_what_drawing_gives() -> None:
@@ -60,12 +60,12 @@ def test_the_chance_to_fall_far_below_is_what_drawing_gives() -> None:
 
 def test_at_282_cases_both_bounds_hold_and_at_137_one_gives_way() -> None:
     def any_of(cases: int) -> float:
-        return 1 - (1 - chance_below(0.91, rank(cases, 0.95), cases, cases)) ** LOOKS
+        return 1 - (1 - chance_below(0.91, conformal_rank(cases, 0.95), cases, cases)) ** LOOKS
 
-    assert 1 - rank(282, 0.95) / 283 <= 0.965
-    assert any_of(282) <= RARE
-    assert 1 - rank(137, 0.95) / 138 <= 0.965
-    assert any_of(137) > RARE
+    assert 1 - conformal_rank(282, 0.95) / 283 <= 0.965
+    assert any_of(282) <= LOOK_RISK
+    assert 1 - conformal_rank(137, 0.95) / 138 <= 0.965
+    assert any_of(137) > LOOK_RISK
 
 
 def test_new_cases_are_kept_at_the_promised_rate_however_poor_the_engine() -> None:
@@ -96,39 +96,39 @@ def test_what_is_fitted_says_on_what() -> None:
 
 def test_what_an_answer_points_back_at_is_part_of_the_case() -> None:
     """Thresholds are fitted on what is kept, so that a lifted score counts."""
-    case = Labelled("q", Reading("a", "Aspirin thins. It lowers risk. Cats purr."), ((0, 14),))
+    case = LabelledText("q", Reading("a", "Aspirin thins. It lowers risk. Cats purr."), ((0, 14),))
     assert calibrate(Fixed([0.1, 0.8, 0.2]), [case] * 40, "").threshold == 0.8
 
 
 def test_answers_are_the_units_that_share_half_of_them() -> None:
-    assert answering(cut(CASE.reading), CASE) == [1]
-    assert answering(cut(CASE.reading), replace(CASE, answers=((0, 32),))) == [0, 1]
+    assert find_answering_units(segment_text(CASE.reading), CASE) == [1]
+    assert find_answering_units(segment_text(CASE.reading), replace(CASE, answers=((0, 32),))) == [0, 1]
     with pytest.raises(BadRequest, match="lie in no sentence"):
-        answering(cut(CASE.reading), replace(CASE, answers=((11, 11),)))
+        find_answering_units(segment_text(CASE.reading), replace(CASE, answers=((11, 11),)))
 
 
 def test_a_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     found = calibrate(Lexical(), [CASE] * 40, "größer")
-    write(found, tmp_path / "calibration.json")
-    assert read(tmp_path / "calibration.json") == found
+    write_calibration(found, tmp_path / "calibration.json")
+    assert read_calibration(tmp_path / "calibration.json") == found
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"engine": "x"}', "null"])
 def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "c.json").write_text(content)
     with pytest.raises(BadRequest, match="no calibration"):
-        read(tmp_path / "c.json")
+        read_calibration(tmp_path / "c.json")
     with pytest.raises(BadRequest, match="cannot be read"):
-        read(tmp_path / "absent.json")
+        read_calibration(tmp_path / "absent.json")
 
 
 @pytest.mark.parametrize(("field", "value"), [("version", 2), ("threshold", 1.5), ("unknown", 1)])
 def test_a_calibration_of_another_format_is_refused(tmp_path: Path, field: str, value: float) -> None:
     file = tmp_path / "c.json"
-    write(calibrate(Lexical(), [CASE] * 40, ""), file)
+    write_calibration(calibrate(Lexical(), [CASE] * 40, ""), file)
     file.write_text(json.dumps({**json.loads(file.read_text()), field: value}))
     with pytest.raises(BadRequest):
-        read(file)
+        read_calibration(file)
 
 
 def test_bad_requests_say_what_is_wrong() -> None:
@@ -144,7 +144,7 @@ def test_lines_may_mark_answers_by_offsets_or_by_their_words() -> None:
         "",
         json.dumps({"query": "aspirin", "text": TEXT, "answers": ["Aspirin lowers risk."], "id": "a"}),
     ]
-    assert labelled_lines(lines) == [CASE, CASE]
+    assert parse_labelled_lines(lines) == [CASE, CASE]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_lines_may_mark_answers_by_offsets_or_by_their_words() -> None:
 )
 def test_a_line_that_cannot_be_understood_is_named(line: str) -> None:
     with pytest.raises(BadRequest, match="line 2"):
-        labelled_lines(["", line])
+        parse_labelled_lines(["", line])
 
 
 def test_a_calibration_of_this_engine_only() -> None:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.distiller.distiller import MAX_CHARS_READ, Distiller, Worth, passed, why_bypass
+from outrider.distiller.distiller import MAX_CHARS_READ, BypassRule, Distiller, explain_bypass, keep_whole_texts
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.engines.lexical import Lexical
-from outrider.distiller.selection import NOISE, Keeping
-from outrider.distiller.token_counter import token_bound
-from outrider.distiller.units import Cut, cut
+from outrider.distiller.selection import NOISE, SelectionSettings
+from outrider.distiller.token_counter import estimate_tokens
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Calibration, Distilled, Range, Reading
 from support.distiller_fakes import ODD, Fixed, texts
 
@@ -29,7 +29,7 @@ def _readings(said: Sequence[str]) -> list[Reading]:
 
 
 def _distilled(said: Sequence[str], values: Sequence[float], threshold: float = 0.4, max_tokens: int = 10**6) -> Distilled:
-    return Distiller(Fixed(values), keeping=Keeping(threshold)).distil("q", _readings(said), max_tokens)
+    return Distiller(Fixed(values), selection=SelectionSettings(threshold)).distil("q", _readings(said), max_tokens)
 
 
 def _places(found: Distilled) -> set[tuple[str, int, int]]:
@@ -58,14 +58,14 @@ def test_a_higher_threshold_never_adds_a_unit(said: list[str], values: list[floa
 @given(many, scores, st.floats(0, 1), st.integers(0, 120))
 def test_the_budget_is_never_exceeded(said: list[str], values: list[float], threshold: float, max_tokens: int) -> None:
     found = _distilled(said, values, threshold, max_tokens)
-    assert token_bound(found.text) == found.tokens <= max_tokens
+    assert estimate_tokens(found.text) == found.tokens <= max_tokens
 
 
 @given(many, scores, st.integers(0, 60))
 def test_the_budget_holds_with_a_counter_that_counts_a_whole_higher_than_its_lines(said: list[str], values: list[float], most: int) -> None:
-    keeping = Keeping(0.0, max_tokens=most, count=lambda text: len(text.split()) + 3 * text.count("\n"))
-    found = Distiller(Fixed(values), keeping=keeping).distil("q", _readings(said))
-    assert keeping.count(found.text) == found.tokens <= most or not found.units
+    keeping = SelectionSettings(0.0, max_tokens=most, count_tokens=lambda text: len(text.split()) + 3 * text.count("\n"))
+    found = Distiller(Fixed(values), selection=keeping).distil("q", _readings(said))
+    assert keeping.count_tokens(found.text) == found.tokens <= most or not found.units
 
 
 @given(many, st.text(max_size=30))
@@ -79,14 +79,14 @@ def test_each_text_has_a_unit_or_is_noise_or_repeats_another(said: list[str], va
     found = _distilled(said, values, threshold=1.1)
     supporting = {span.doc_id for unit in found.units for span in unit.support}
     for reading in _readings(said):
-        best = max(Fixed(values).scores("", [cut(reading)])[0], default=0.0)
+        best = max(Fixed(values).scores("", [segment_text(reading)])[0], default=0.0)
         kept = [unit for unit in found.units if unit.doc_id == reading.doc_id]
         assert len(kept) == (1 if best >= NOISE and reading.doc_id not in supporting else 0)
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_odd_texts_are_distilled(text: str) -> None:
-    found = Distiller(Lexical(), keeping=Keeping(0.0)).distil("word نص 😀", [Reading("a", text)])
+    found = Distiller(Lexical(), selection=SelectionSettings(0.0)).distil("word نص 😀", [Reading("a", text)])
     assert "".join("".join(unit.text.split()) for unit in found.units if not unit.support) in "".join(text.split())
     assert bool(found.units) == bool(text.strip())
 
@@ -171,7 +171,7 @@ class _Each:
     name: str = "each"
     revision: str = "1"
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         return [[self.of[text.split()[0].rstrip(".")] for text in its.texts()] for its in cuts]
 
 
@@ -190,19 +190,21 @@ def test_readings_are_not_changed() -> None:
 
 
 def test_short_texts_and_dear_engines_are_bypassed() -> None:
-    assert "short already" in why_bypass(100, 5, Worth(short_tokens=100))
-    assert why_bypass(101, 5, Worth(short_tokens=100)) == ""
-    dear = Worth(0, token_ms=5.0, units_a_second=50.0, left_out=0.3)
-    assert why_bypass(1_000, 50, dear) == ""  # 1 s against 1.5 s
-    assert "1.6 s" in why_bypass(1_000, 80, dear)
-    assert why_bypass(1_000, 80, Worth(0, 0.0, 50.0)) == ""
+    assert "short already" in explain_bypass(100, 5, BypassRule(short_tokens=100))
+    assert explain_bypass(101, 5, BypassRule(short_tokens=100)) == ""
+    dear = BypassRule(0, token_ms=5.0, units_a_second=50.0, removed_share=0.3)
+    assert explain_bypass(1_000, 50, dear) == ""  # 1 s against 1.5 s
+    assert "1.6 s" in explain_bypass(1_000, 80, dear)
+    assert explain_bypass(1_000, 80, BypassRule(0, 0.0, 50.0)) == ""
 
 
 @given(st.lists(texts, max_size=3), st.integers(0, 200), st.sampled_from([1.0, math.inf]))
 def test_what_passes_is_whole_and_fits(said: list[str], most: int, rate: float) -> None:
     readings = [Reading(f"d{at}", text, key=f"[{at + 1}]") for at, text in enumerate(said)]
-    found = Distiller(Fixed([0.9]), keeping=Keeping(max_tokens=most), worth=Worth(units_a_second=rate)).distil("q", readings)
-    assert token_bound(found.text) == found.tokens <= most
+    found = Distiller(Fixed([0.9]), selection=SelectionSettings(max_tokens=most), bypass_rule=BypassRule(units_a_second=rate)).distil(
+        "q", readings
+    )
+    assert estimate_tokens(found.text) == found.tokens <= most
     if found.bypassed:
         assert [unit.text for unit in found.units] == [text.strip() for text in said if text.strip()]
         assert all(unit.text == said[int(unit.doc_id[1:])][unit.start : unit.end] for unit in found.units)
@@ -210,4 +212,4 @@ def test_what_passes_is_whole_and_fits(said: list[str], most: int, rate: float) 
 
 
 def test_a_text_of_blanks_gives_nothing() -> None:
-    assert passed([Reading("a", " \n")]) == ()
+    assert keep_whole_texts([Reading("a", " \n")]) == ()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.selection import ALIKE, lifted, numbers_and_negations, repeats
-from outrider.distiller.units import cut
+from outrider.distiller.selection import REPEAT_SIMILARITY, find_repeats, lift_context_scores, numbers_and_negations
+from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.text.words import content_words, stem
 from support.distiller_fakes import texts
@@ -28,15 +28,15 @@ FACT = "Aspirin lowers the risk of stroke by 12 % in adults with diabetes."
     ],
 )
 def test_the_same_fact_in_other_words_of_the_same_numbers(other: str, same: bool) -> None:
-    assert repeats([FACT, other]) == [0, 0 if same else 1]
+    assert find_repeats([FACT, other]) == [0, 0 if same else 1]
 
 
 def test_more_and_less_are_not_the_same() -> None:
-    assert repeats([f"The patients had {word} risk of stroke after daily aspirin therapy." for word in ("higher", "lower")]) == [0, 1]
+    assert find_repeats([f"The patients had {word} risk of stroke after daily aspirin therapy." for word in ("higher", "lower")]) == [0, 1]
 
 
 def test_five_times_the_same_counts_once() -> None:
-    assert repeats(["Mice sleep at night.", *[FACT] * 5]) == [0, 1, 1, 1, 1, 1]
+    assert find_repeats(["Mice sleep at night.", *[FACT] * 5]) == [0, 1, 1, 1, 1, 1]
 
 
 words = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta eta theta iota kappa".split()), min_size=1, max_size=10)
@@ -48,20 +48,20 @@ def test_prefix_filtering_finds_what_comparing_all_finds(said: list[str]) -> Non
     expected: list[int] = []
     for at, bag in enumerate(bags):
         firsts = (other for other in range(at) if expected[other] == other)
-        expected.append(next((other for other in firsts if len(bag & bags[other]) >= ALIKE * len(bag | bags[other])), at))
-    assert repeats(said) == expected
+        expected.append(next((other for other in firsts if len(bag & bags[other]) >= REPEAT_SIMILARITY * len(bag | bags[other])), at))
+    assert find_repeats(said) == expected
 
 
 @given(st.lists(st.lists(st.sampled_from("alpha beta gamma never not 5 12 higher".split()), max_size=6).map(" ".join), max_size=10))
 def test_only_what_says_the_same_numbers_and_negations_is_a_repeat(said: list[str]) -> None:
-    for at, first in enumerate(repeats(said)):
-        assert first == repeats(said)[first] <= at
+    for at, first in enumerate(find_repeats(said)):
+        assert first == find_repeats(said)[first] <= at
         assert sorted(numbers_and_negations(said[at])) == sorted(numbers_and_negations(said[first]))
 
 
 def test_many_units_take_time_in_line_with_their_number() -> None:
     said = [" ".join(pair) for pair in itertools.product([f"word{at}" for at in range(70)], repeat=2)]
-    assert len(set(repeats(said))) == len(said) - 70 * 69 // 2  # two words in either order are the same
+    assert len(set(find_repeats(said))) == len(said) - 70 * 69 // 2  # two words in either order are the same
 
 
 def test_numbers_and_negations_are_told_in_order() -> None:
@@ -69,7 +69,7 @@ def test_numbers_and_negations_are_told_in_order() -> None:
 
 
 def _lifted(text: str, *scores: float) -> tuple[list[float], list[str]]:
-    worth, why = lifted(cut(Reading("a", text)), scores)
+    worth, why = lift_context_scores(segment_text(Reading("a", text)), scores)
     return worth, list(why)
 
 
@@ -95,9 +95,9 @@ def test_a_heading_is_worth_the_best_of_its_section_and_of_the_sections_within()
 
 @given(texts, st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_nothing_is_worth_less_than_it_was_and_nothing_more_than_the_best(text: str, values: list[float]) -> None:
-    its = cut(Reading("a", text))
+    its = segment_text(Reading("a", text))
     scores = [values[at % len(values)] for at in range(len(its.units))]
-    worth, why = lifted(its, scores)
+    worth, why = lift_context_scores(its, scores)
     assert all(one >= own for one, own in zip(worth, scores, strict=True))
     assert max(worth, default=0) == max(scores, default=0)
     assert all((one > own) == (reason != "relevant") for one, own, reason in zip(worth, scores, why, strict=True))

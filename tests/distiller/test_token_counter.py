@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.token_counter import PIECE, _cost, token_bound
+from outrider.distiller.token_counter import PIECE, _cost, estimate_tokens
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
 def test_lines_together_cost_what_they_cost_apart(first: str, second: str) -> None:
-    assert token_bound(f"{first}\n{second}") == token_bound(f"{first}\n") + token_bound(second)
+    assert estimate_tokens(f"{first}\n{second}") == estimate_tokens(f"{first}\n") + estimate_tokens(second)
 
 
 @given(st.text(alphabet="aAbzE \t09-_+/=.é\x0b\xa0漢", max_size=60))
 def test_words_looked_up_whole_cost_what_their_pieces_cost(line: str) -> None:
-    assert token_bound(line) == sum(map(_cost, PIECE.findall(line)))
+    assert estimate_tokens(line) == sum(map(_cost, PIECE.findall(line)))
 
 
 @given(st.text(max_size=50))
 def test_other_scripts_and_signs_cost_a_token_each_at_least(text: str) -> None:
-    assert token_bound(text) >= sum(
+    assert estimate_tokens(text) >= sum(
         not letter.isascii() or (letter.isprintable() and not letter.isalpha() and letter != " ") for letter in text
     )
 
@@ -36,4 +36,4 @@ def test_it_never_counts_less_than_a_real_tokenizer(ir_data: Path) -> None:
     with gzip.open(ir_data / "scifact" / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         said = [sentence for _, line in zip(range(300), lines, strict=False) for sentence in json.loads(line)["sentences"] if sentence]
     real = [len(ids) for ids in tokenizer(said, add_special_tokens=False)["input_ids"]]
-    assert [text for text, tokens in zip(said, real, strict=True) if token_bound(text) < tokens] == []
+    assert [text for text, tokens in zip(said, real, strict=True) if estimate_tokens(text) < tokens] == []

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 
-from outrider.distiller.units import cut, units_of
+from outrider.distiller.units import find_units, segment_text
 from outrider.state.distilling import Reading, UnitKind
 from support.distiller_fakes import ODD, texts
 
@@ -33,7 +33,7 @@ It worked (p < 0.05). Not bad!"""
 
 
 def test_what_the_units_of_a_page_are() -> None:
-    found = [(unit.kind, PAGE[unit.start : unit.end]) for unit in units_of(PAGE)]
+    found = [(unit.kind, PAGE[unit.start : unit.end]) for unit in find_units(PAGE)]
     assert found == [
         ("heading", "# Title"),
         ("sentence", "An introduction."),
@@ -65,12 +65,12 @@ def test_what_the_units_of_a_page_are() -> None:
     ],
 )
 def test_the_kind_of_a_first_unit(text: str, kind: UnitKind) -> None:
-    assert units_of(text)[0].kind == kind
+    assert find_units(text)[0].kind == kind
 
 
 @given(texts)
 def test_units_are_in_order_do_not_overlap_and_lose_nothing(text: str) -> None:
-    its = cut(Reading("a", text))
+    its = segment_text(Reading("a", text))
     assert all(unit.start < unit.end for unit in its.units)
     assert all(first.end <= second.start and first.block <= second.block for first, second in itertools.pairwise(its.units))
     assert its.texts() == [text[unit.start : unit.end] for unit in its.units]
@@ -80,10 +80,10 @@ def test_units_are_in_order_do_not_overlap_and_lose_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_odd_texts_are_cut(text: str) -> None:
-    units = units_of(text)
+    units = find_units(text)
     assert bool(units) == bool(text.strip())
-    assert units_of(text) == units
+    assert find_units(text) == units
 
 
 def test_paragraphs_are_parted_by_blank_lines() -> None:
-    assert [unit.block for unit in units_of("One. Two.\nThree.\n\nFour.")] == [0, 0, 0, 1]
+    assert [unit.block for unit in find_units("One. Two.\nThree.\n\nFour.")] == [0, 0, 0, 1]

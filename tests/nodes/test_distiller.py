@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.distiller.distiller import Distiller as EngineDistiller
-from outrider.distiller.selection import Keeping
-from outrider.distiller.token_counter import token_bound
+from outrider.distiller.selection import SelectionSettings
+from outrider.distiller.token_counter import estimate_tokens
 from outrider.nodes.distiller import Distiller, Frames, add_spans, distil_readings, make_context
 from outrider.prompts import load
 from outrider.runtime.threads import stop_if_abandoned
@@ -42,7 +42,7 @@ class Given:
             stop_if_abandoned()
         if self.error:
             raise self.error
-        return EngineDistiller(Fixed(self.scores), keeping=Keeping(0.4)).distil(query, readings, max_tokens, frame)
+        return EngineDistiller(Fixed(self.scores), selection=SelectionSettings(0.4)).distil(query, readings, max_tokens, frame)
 
 
 def hit(text: str, rank: int = 1) -> Hit:
@@ -143,7 +143,7 @@ def test_the_context_is_verbatim_in_order_and_within_the_budget(bodies: list[str
     readings = [Reading(one.doc_id, one.original_text, key=f"[{one.rank}]") for one in hits]
     found, _ = asyncio.run(distil_readings((Given(scores),), "liver", readings, FRAMES, budget))
     context = make_context(found)
-    assert token_bound(context.text) == context.tokens <= budget
+    assert estimate_tokens(context.text) == context.tokens <= budget
     for unit in context.units:
         assert unit.text == bodies[int(unit.doc_id[1:]) - 1][unit.start : unit.end]
         assert f"{unit.key} {unit.text}" in context.text

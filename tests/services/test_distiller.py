@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.token_counter import token_bound
+from outrider.distiller.labelled_cases import LabelledText
+from outrider.distiller.token_counter import estimate_tokens
 from outrider.services import Services
 from outrider.services.distiller import calibrated, calibrations_in_use, distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
@@ -109,7 +109,7 @@ def test_where_words_cannot_be_left_out_everything_stays_verbatim(tmp_path: Path
 @pytest.mark.parametrize("most", [0, 30, 60, 10_000])
 def test_the_budget_holds_frame_and_all(most: int, tmp_path: Path) -> None:
     context = distil([PROSE, PROSE.replace("Aspirin", "Ibuprofen")], tmp_path, max_tokens=most)
-    assert token_bound(context.text) == context.tokens <= most
+    assert estimate_tokens(context.text) == context.tokens <= most
 
 
 @pytest.mark.parametrize("text", [text for text in ODD if len(text) < 20_000], ids=str.__len__)
@@ -152,4 +152,4 @@ async def test_the_embedding_reads_with_the_model_that_services_were_given(tmp_p
     assert one.distil("liver", [Reading("a", PROSE)]).engine == "lexical + rhetoric + embedding words"
 
 
-LABELLED = Labelled("does aspirin harm the liver", Reading("a", PROSE), ((PROSE.index("Aspirin"), PROSE.index("Aspirin") + 65),))
+LABELLED = LabelledText("does aspirin harm the liver", Reading("a", PROSE), ((PROSE.index("Aspirin"), PROSE.index("Aspirin") + 65),))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from outrider.distiller.engines.ensemble import Scores
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 
 ODD = (
     "",
@@ -59,6 +59,6 @@ class Fixed:
     revision: str = "1"
     asked: list[str] = field(default_factory=list)
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         self.asked.append(query)
         return [[self.values[at % len(self.values)] for at in range(len(its.units))] for its in cuts]

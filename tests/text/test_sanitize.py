@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.sanitize import is_http, told
+from outrider.text.sanitize import is_http_url, redact
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 
@@ -16,18 +16,18 @@ KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8)
 @given(KEYS, st.text(), st.text())
 def test_no_key_stands_in_what_is_told_however_it_is_written(key: str, before: str, after: str) -> None:
     for said in (key, repr(key), repr(f"Bearer {key}".encode()), json.dumps({"key": key}), repr(f"Bearer {key}\n".encode())):
-        assert "*" * 8 in told(f"{said} {after}", key)
-        shown = told(f"{before} {said} {after}", key)
+        assert "*" * 8 in redact(f"{said} {after}", key)
+        shown = redact(f"{before} {said} {after}", key)
         assert key not in shown.replace("*" * 8, "") or key in f"{before} {after}"
 
 
 @pytest.mark.parametrize("before", range(180, 201))
 def test_no_half_of_a_key_stands_where_the_message_is_cut(before: int) -> None:
-    assert "sk-" not in told("x" * before + "sk-a-secret", "sk-a-secret")
+    assert "sk-" not in redact("x" * before + "sk-a-secret", "sk-a-secret")
 
 
 def test_without_a_key_only_passwords_are_hidden() -> None:
-    assert told("no answer\nfrom http://me:pass@host/v1", "") == "no answer from http://********@host/v1"
+    assert redact("no answer\nfrom http://me:pass@host/v1", "") == "no answer from http://********@host/v1"
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_without_a_key_only_passwords_are_hidden() -> None:
     ],
 )
 def test_addresses(address: str, whether: bool) -> None:
-    assert is_http(address) is whether
+    assert is_http_url(address) is whether
 
 
 def test_what_says_nothing_is_named_by_its_kind_unless_it_is_a_text() -> None:
-    assert (told(TimeoutError(), ""), told("", ""), told(" \n", "")) == ("TimeoutError", "", "")
+    assert (redact(TimeoutError(), ""), redact("", ""), redact(" \n", "")) == ("TimeoutError", "", "")

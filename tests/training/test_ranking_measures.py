@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ir_measures import calc_aggregate, nDCG
 
 from outrider.training.candidate_groups import Group
-from outrider.training.ranking_measures import half_and_half, mean_ndcg, ndcg, ordered_ndcg, word_matching
+from outrider.training.ranking_measures import blend_equally, mean_ndcg, ndcg, ordered_ndcg, score_by_words
 from support.tiny_reranker import separable
 
 
@@ -42,11 +42,11 @@ def test_equal_scores_earn_nothing() -> None:
 
 def test_word_matching_finds_the_words() -> None:
     groups = [Group("zinc lung", "title", "s", ("a", "b"), ("Heart and bone.", "Zinc in the lung."), (0, 1)), *separable(3)]
-    scores = word_matching(groups)
+    scores = score_by_words(groups)
     assert [len(given) for given in scores] == [2, 4, 4, 4]
     assert scores[0][1] > scores[0][0]
     assert mean_ndcg(groups[:1], scores[:1]) == 1.0
 
 
 def test_blending_scales_each_list() -> None:
-    assert half_and_half([[0.0, 10.0, 5.0], [4.0, 4.0]], [[3.0, 1.0, 2.0], [0.0, 1.0]]) == [[0.5, 0.5, 0.5], [0.0, 0.5]]
+    assert blend_equally([[0.0, 10.0, 5.0], [4.0, 4.0]], [[3.0, 1.0, 2.0], [0.0, 1.0]]) == [[0.5, 0.5, 0.5], [0.0, 0.5]]

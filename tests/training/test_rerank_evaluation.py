@@ -24,8 +24,8 @@ from outrider.state.ports import Reranker
 from outrider.state.records import Record
 from outrider.text.words import stems
 from outrider.training import rerank_evaluation as probing
-from outrider.training.output_folder import record
-from outrider.training.rerank_evaluation import FirstStage, Probed, probe, sign_flip_p
+from outrider.training.output_folder import write_record
+from outrider.training.rerank_evaluation import FirstStage, ProbeResult, probe, sign_flip_p
 from support.fakes import NOON, paper
 
 COMMON = tuple(f"{letter}ord" for letter in "bcdfghjklmnpqrstvwxz")
@@ -99,7 +99,7 @@ class Broken:
         raise ModelUnavailable("broken has no weights")
 
 
-async def run(library: Library, *rerankers: Reranker, **fields: Any) -> Probed:
+async def run(library: Library, *rerankers: Reranker, **fields: Any) -> ProbeResult:
     settings = {"depth": 20, "weight": 0.5, "clock": lambda: NOON, "queries": 60, **fields}
     return await probe(library, first_stage, rerankers, **settings)
 
@@ -285,11 +285,11 @@ async def test_records_that_a_reranker_was_trained_on_are_not_asked_for(library:
         return search
 
     learned = {one.doc_id for one in records[:200]}
-    record(tmp_path, {}, learned)
+    write_record(tmp_path, {}, learned)
     await probe(library, noting, [Overlap(str(tmp_path))], depth=50, weight=0.5, clock=lambda: NOON, queries=30)
     titles = {one.title: one.doc_id for one in records}
     assert not {titles[text] for text in asked if text in titles} & learned
     assert len(asked) >= 20
-    record(tmp_path, {}, {one.doc_id for one in records})
+    write_record(tmp_path, {}, {one.doc_id for one in records})
     with pytest.raises(BadRequest, match="trained on"):
         await probe(library, noting, [Overlap(str(tmp_path))], depth=50, weight=0.5, clock=lambda: NOON, queries=30)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from outrider.distiller.engines.classifier import Classifier
-from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.units import cut
+from outrider.distiller.labelled_cases import LabelledText
+from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.training.train_distiller import Recipe, train
@@ -29,14 +29,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def _case(at: int) -> Labelled:
+def _case(at: int) -> LabelledText:
     """Three sentences, of which the one that says "right" answers."""
     thing = THINGS[at % len(THINGS)]
     said = [f"{thing} {FILLER[(at + place) % 15]} wrong." for place in range(3)]
     said[at % 3] = f"{thing} {FILLER[at % 15]} right."
     text = " ".join(one.capitalize() for one in said)
     start = text.index(said[at % 3].capitalize())
-    return Labelled(thing, Reading(str(at), text), ((start, start + len(said[at % 3])),))
+    return LabelledText(thing, Reading(str(at), text), ((start, start + len(said[at % 3])),))
 
 
 def test_it_learns_and_is_read_back_as_a_classifier(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_learns_and_is_read_back_as_a_classifier(tmp_path: Path) -> None:
     right = 0
     for at in range(48, 60):
         case = _case(at)
-        (scores,) = engine.scores(case.query, [cut(case.reading)])
+        (scores,) = engine.scores(case.query, [segment_text(case.reading)])
         right += scores.index(max(scores)) == at % 3
     assert right >= 10
 

@@ -11,8 +11,8 @@ import yaml
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.training import trainable_cross_encoder as model
-from outrider.training.model_card import FRONT_MATTER, licence_of
-from outrider.training.output_folder import RECORD, refuse_foreign, replacing, trained_on
+from outrider.training.model_card import FRONT_MATTER, read_licence
+from outrider.training.output_folder import RECORD, read_trained_ids, refuse_foreign, replace_folder
 from outrider.training.train_reranker import train_reranker
 from outrider.training.training_loop import Recipe
 
@@ -45,7 +45,7 @@ async def test_a_folder_that_searches_can_be_given(shelf: Library, tiny_base: st
     assert not [
         file.name for file in out.iterdir() if tiny_base.encode() in file.read_bytes() or str(tmp_path).encode() in file.read_bytes()
     ]
-    seen = trained_on(str(out))
+    seen = read_trained_ids(str(out))
     assert seen == frozenset(json.loads((out / RECORD).read_text())["trained_on"])
     assert 0 < len(seen) < await shelf.count()
     assert {doing for doing, _, _ in said} == {"loading the base", "making pairs", "training"}
@@ -87,10 +87,10 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
 
 
 def test_other_rerankers_were_trained_on_nothing_of_ours(tmp_path: Path) -> None:
-    assert trained_on("BAAI/bge-reranker-v2-m3") == frozenset()
+    assert read_trained_ids("BAAI/bge-reranker-v2-m3") == frozenset()
     for text in ("{", "[]", '{"trained_on": 1}', "{}"):
         (tmp_path / RECORD).write_text(text)
-        assert trained_on(str(tmp_path)) == frozenset()
+        assert read_trained_ids(str(tmp_path)) == frozenset()
 
 
 def test_a_failed_write_leaves_all_as_it_was(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_failed_write_leaves_all_as_it_was(tmp_path: Path) -> None:
     (out / RECORD).write_text("old")
 
     def write() -> None:
-        with replacing(out) as made:
+        with replace_folder(out) as made:
             (made / "model").write_text("half")
             raise OSError(28, "No space left on device")
 
@@ -121,7 +121,7 @@ def test_where_the_new_folder_cannot_take_its_place_the_old_one_is_put_back(tmp_
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(BadRequest, match="Input/output error"), replacing(out) as made:
+    with pytest.raises(BadRequest, match="Input/output error"), replace_folder(out) as made:
         (made / RECORD).write_text("new")
     assert (out / RECORD).read_text() == "old"
     assert names(tmp_path) == ["mine"]
@@ -179,11 +179,11 @@ def test_a_base_that_memory_does_not_hold(tiny_base: str, monkeypatch: pytest.Mo
 
 
 def test_the_licence_of_a_base(tmp_path: Path, tiny_base: str) -> None:
-    assert licence_of(tiny_base) == "mit"
-    assert licence_of(str(tmp_path)) is None
+    assert read_licence(tiny_base) == "mit"
+    assert read_licence(str(tmp_path)) is None
     for text in ("no front matter", "---\n: [\n---\n", "---\n- a\n---\n", "---\nlicense: [a]\n---\n"):
         (tmp_path / "README.md").write_text(text)
-        assert licence_of(str(tmp_path)) is None
+        assert read_licence(str(tmp_path)) is None
 
 
 def test_no_longer_than_the_base_reads(tiny_base: str) -> None:
@@ -195,7 +195,7 @@ def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out.mkdir()
     monkeypatch.chdir(out)
     refuse_foreign(Path())
-    with replacing(Path()) as made:
+    with replace_folder(Path()) as made:
         (made / RECORD).write_text("{}")
     assert names(out) == [RECORD]
     assert names(tmp_path) == ["here"]

@@ -8,18 +8,18 @@ import torch
 from outrider.state.errors import ModelUnavailable
 from outrider.training import trainable_cross_encoder as model
 from outrider.training import training_loop as loop
-from outrider.training.questions import generator
-from outrider.training.trainable_cross_encoder import Scorer
-from outrider.training.training_loop import Recipe, Trained, fit
+from outrider.training.questions import make_generator
+from outrider.training.trainable_cross_encoder import TrainableCrossEncoder
+from outrider.training.training_loop import Recipe, TrainingResult, fine_tune
 from support.tiny_reranker import separable
 
 QUICK = Recipe(epochs=6, max_length=16, learning_rate=3e-3, batch_groups=4, checks_an_epoch=1, patience=10)
 TRAIN, HELD_OUT = separable(40), separable(10, start=100)
 
 
-def trained(base: str, recipe: Recipe = QUICK, stop: Event | None = None) -> tuple[Scorer, Trained]:
+def trained(base: str, recipe: Recipe = QUICK, stop: Event | None = None) -> tuple[TrainableCrossEncoder, TrainingResult]:
     scorer = model.load(base, recipe.max_length, recipe.seed, "cpu")
-    return scorer, fit(scorer, TRAIN, HELD_OUT, recipe, stop or Event(), lambda done, of, best: None)
+    return scorer, fine_tune(scorer, TRAIN, HELD_OUT, recipe, stop or Event(), lambda done, of, best: None)
 
 
 def test_it_learns_what_tells_right_from_wrong(tiny_base: str) -> None:
@@ -56,7 +56,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_base: str, mo
     monkeypatch.setattr(loop, "mean_ndcg", measured)
     scorer = model.load(tiny_base, 16, 0, "cpu")
     recipe = Recipe(epochs=50, max_length=16, batch_groups=8, checks_an_epoch=1, patience=2, learning_rate=1e-3)
-    done = fit(scorer, TRAIN, HELD_OUT, recipe, Event(), lambda done, of, best: None)
+    done = fine_tune(scorer, TRAIN, HELD_OUT, recipe, Event(), lambda done, of, best: None)
     assert (len(done.checks), done.steps, done.best) == (4, 20, done.checks[1])
     assert "2 checks" in done.ended
     now = scorer.encoder.model.state_dict()
@@ -72,22 +72,22 @@ def test_a_stop_before_the_first_check_has_no_best(tiny_base: str) -> None:
 
 
 def test_batches_hold_every_group_once() -> None:
-    made = loop.batches(TRAIN, 3, generator(0))
+    made = loop.make_batches(TRAIN, 3, make_generator(0))
     assert sorted(group.source for batch in made for group in batch) == sorted(group.source for group in TRAIN)
     assert max(map(len, made)) == 3
 
 
 def test_out_of_memory_halves_the_batch_and_goes_on(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Scorer.logits
+    whole = TrainableCrossEncoder.logits
     sizes: list[int] = []
 
-    def small(self: Scorer, pairs: list[tuple[str, str]]) -> torch.Tensor:
+    def small(self: TrainableCrossEncoder, pairs: list[tuple[str, str]]) -> torch.Tensor:
         if len(pairs) > 8:
             raise torch.OutOfMemoryError("CUDA out of memory")
         sizes.append(len(pairs))
         return whole(self, pairs)
 
-    monkeypatch.setattr(Scorer, "logits", small)
+    monkeypatch.setattr(TrainableCrossEncoder, "logits", small)
     scorer, done = trained(tiny_base, Recipe(epochs=1, max_length=16, batch_groups=8, learning_rate=1e-3))
     assert done.steps == 5
     assert set(sizes) == {8}
@@ -95,19 +95,19 @@ def test_out_of_memory_halves_the_batch_and_goes_on(tiny_base: str, monkeypatch:
 
 
 def test_memory_for_nothing_is_an_error(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Scorer, pairs: object) -> torch.Tensor:
+    def full(self: TrainableCrossEncoder, pairs: object) -> torch.Tensor:
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
 
-    monkeypatch.setattr(Scorer, "logits", full)
+    monkeypatch.setattr(TrainableCrossEncoder, "logits", full)
     with pytest.raises(ModelUnavailable, match="--max-length"):
         trained(tiny_base)
 
 
 def test_another_failure_is_not_taken_for_memory(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Scorer, pairs: object) -> torch.Tensor:
+    def broken(self: TrainableCrossEncoder, pairs: object) -> torch.Tensor:
         raise RuntimeError("size mismatch")
 
-    monkeypatch.setattr(Scorer, "logits", broken)
+    monkeypatch.setattr(TrainableCrossEncoder, "logits", broken)
     with pytest.raises(RuntimeError, match="size mismatch"):
         trained(tiny_base)
 

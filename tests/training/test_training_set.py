@@ -10,9 +10,9 @@ from outrider.library.library import Library
 from outrider.state.errors import BadRequest
 from outrider.state.records import Edge
 from outrider.training import collect_questions as gather
-from outrider.training.candidate_groups import GROUP, Maker
+from outrider.training.candidate_groups import GROUP, GroupMaker
 from outrider.training.questions import Question, QuestionKind
-from outrider.training.training_set import training_set
+from outrider.training.training_set import build_training_set
 from support.fakes import paper
 from support.tiny_reranker import papers
 
@@ -20,14 +20,14 @@ JUDGED = {"zinc for lungs": {"p00": 0, "p94": 2, "gone": 1}, "nothing right": {"
 
 
 async def test_the_same_seed_makes_the_same_pairs(shelf: Library) -> None:
-    first = await training_set(shelf, 150, 0, {})
-    assert first == await training_set(shelf, 150, 0, {})
-    assert first != await training_set(shelf, 150, 1, {})
+    first = await build_training_set(shelf, 150, 0, {})
+    assert first == await build_training_set(shelf, 150, 0, {})
+    assert first != await build_training_set(shelf, 150, 1, {})
     assert 0 < first.pairs <= 150
 
 
 async def test_all_kinds_and_the_right_answer_first(shelf: Library) -> None:
-    made = await training_set(shelf, 400, 3, JUDGED)
+    made = await build_training_set(shelf, 400, 3, JUDGED)
     assert {group.kind for group in made.train} >= {"title", "sentence", "citation"}
     assert {group.query for group in (*made.train, *made.held_out) if group.kind == "judgement"} <= set(JUDGED) - {"nothing right"}
     assert made.unknown_ids == ("gone",)
@@ -40,7 +40,7 @@ async def test_all_kinds_and_the_right_answer_first(shelf: Library) -> None:
 
 
 async def test_no_record_is_asked_about_on_both_sides(shelf: Library) -> None:
-    made = await training_set(shelf, 400, 5, JUDGED)
+    made = await build_training_set(shelf, 400, 5, JUDGED)
 
     def ends(groups: tuple[Any, ...]) -> set[str]:
         own = [group for group in groups if group.kind != "judgement"]
@@ -67,7 +67,7 @@ def questions(draw: st.DrawFn) -> Question:
 @given(st.lists(questions(), max_size=40), st.floats(0, 1), st.integers(0, 99))
 @settings(deadline=None)
 def test_the_split_keeps_sources_and_answers_apart(every: list[Question], share: float, seed: int) -> None:
-    sides = gather.split(every, share, seed)
+    sides = gather.split_by_source(every, share, seed)
     judged = {doc_id for one in every if one.kind == "judgement" for doc_id in one.relevance}
 
     def ends(side: tuple[Question, ...]) -> set[str]:
@@ -81,7 +81,7 @@ async def test_citations_are_resolved_by_identifier_and_id(library: Library) -> 
     edges = [Edge(relation="cites", target=target) for target in ("doi:10.1/3", "doc:p05", "doi:10.1/none", "arxiv:1", "odd")]
     citing = paper("me", "A review", edges=(*edges, Edge(relation="cites", target="doc:me"), Edge(relation="extends", target="doc:p06")))
     await library.upsert([*papers()[:8], citing])
-    found = await gather.citations(library, [citing], 0)
+    found = await gather.make_citation_questions(library, [citing], 0)
     assert {doc_id for one in found for doc_id in one.relevance} == {"p03", "p05"}
     assert {one.query for one in found} == {"A review"}
     assert all(one.excluded == {"me", "p03", "p05"} for one in found)
@@ -99,12 +99,12 @@ async def test_wrong_answers(shelf: Library) -> None:
         return []
 
     asked = Question("liver", "judgement", "liver", {"p10": 1, "p20": 0, "p30": 0}, frozenset({"p40"}))
-    maker = Maker(nothing, fetch, (copy, records["p40"], records["p50"], records["p51"], records["p10"]), 0)
-    (group,) = await maker.for_training(asked)
+    maker = GroupMaker(nothing, fetch, (copy, records["p40"], records["p50"], records["p51"], records["p10"]), 0)
+    (group,) = await maker.make_training_groups(asked)
     assert group.doc_ids[:3] == ("p10", "p20", "p30")
     assert set(group.doc_ids[3:]) == {"p50", "p51"}
-    assert await maker.for_checking(asked) is None
-    listed = await Maker(shelf_search(shelf), shelf.fetch, (), 0).for_checking(asked)
+    assert await maker.make_checking_group(asked) is None
+    listed = await GroupMaker(shelf_search(shelf), shelf.fetch, (), 0).make_checking_group(asked)
     assert listed is not None
     assert "p10" in listed.doc_ids
 
@@ -116,7 +116,7 @@ def shelf_search(shelf: Library) -> Any:
 async def test_too_few_and_no_text(library: Library) -> None:
     await library.upsert([paper("bare", "Only a title that says nothing more")])
     with pytest.raises(BadRequest, match="holds a text to learn from"):
-        await training_set(library, 5_000, 0, {})
+        await build_training_set(library, 5_000, 0, {})
     await library.upsert(papers()[:2])
     with pytest.raises(BadRequest, match="ingest more records"):
-        await training_set(library, 5_000, 0, {})
+        await build_training_set(library, 5_000, 0, {})

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 
 from outrider.state.boolean import Either, Near, Pattern, Words
-from outrider.text.tokens import parted, tokens
+from outrider.text.tokens import separate_words, tokens
 
 WILD = re.compile(r"\*|\{\*\d{1,3}\}|\{\?\}|\{#\}")
 """Any characters, at most so many, one or none, exactly one."""
@@ -79,7 +79,7 @@ class Column:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Column:
-        return cls(f" {BETWEEN.join(map(parted, texts))} ")
+        return cls(f" {BETWEEN.join(map(separate_words, texts))} ")
 
     @property
     def texts(self) -> list[list[str]]:

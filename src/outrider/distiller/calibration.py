@@ -25,9 +25,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from outrider.distiller.engines.ensemble import Engine, Scores
-from outrider.distiller.labelled_cases import Labelled, answering
-from outrider.distiller.selection import lifted
-from outrider.distiller.units import Cut, cut
+from outrider.distiller.labelled_cases import LabelledText, find_answering_units
+from outrider.distiller.selection import lift_context_scores
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.distilling import Calibration, Range, parse_calibration
 from outrider.state.errors import BadRequest
@@ -40,24 +40,24 @@ CONFIDENCE = 0.8
 FAR_BELOW = 0.04
 """A share of new cases this much below the promise breaks it for anyone who looks."""
 LOOKS = 20
-RARE = 0.1
+LOOK_RISK = 0.1
 """That any of so many looks, each at as many new cases as were fitted on, finds it that far below."""
-MOST_ABOVE = 0.015
+MAX_EXCESS = 0.015
 """Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
 and this one counts."""
 
 
 def conformal_threshold(weakest: Sequence[float], keep_rate: float) -> float:
     """The score with the rank that `rank` gives; 0, which keeps everything, where there are too few to leave one out."""
-    place = rank(len(weakest), keep_rate)
+    place = conformal_rank(len(weakest), keep_rate)
     return sorted(weakest)[place - 1] if place else 0.0
 
 
-def rank(cases: int, keep_rate: float) -> int:
+def conformal_rank(cases: int, keep_rate: float) -> int:
     """The largest k with which the promise holds with `CONFIDENCE`; smaller where `FAR_BELOW` would not be `RARE`, down to `MOST_ABOVE`."""
     found = _confident(cases, keep_rate)
-    fewest = max(0, math.ceil((1 - keep_rate - MOST_ABOVE) * (cases + 1) - 1e-9))
-    rare = 1 - (1 - RARE) ** (1 / LOOKS)
+    fewest = max(0, math.ceil((1 - keep_rate - MAX_EXCESS) * (cases + 1) - 1e-9))
+    rare = 1 - (1 - LOOK_RISK) ** (1 / LOOKS)
     while found > fewest and chance_below(keep_rate - FAR_BELOW, found, cases, cases) > rare:
         found -= 1
     return found
@@ -91,9 +91,9 @@ def _log_chosen(of: int, many: int) -> float:
     return math.lgamma(of + 1) - math.lgamma(many + 1) - math.lgamma(of - many + 1)
 
 
-FEWEST = 20
+MIN_CASES = 20
 """Cases below which no threshold is fitted; for 95 % it takes 32 before any text can be left out at all."""
-FEWEST_WORDS = 30
+MIN_WORDS = 30
 """A text shorter than this does not show its language."""
 SAMPLE_CHARS = 20_000
 NOT_LATIN = re.compile("[^\x00-\u024f]")
@@ -101,7 +101,7 @@ TIMES_LONGER = 4.0
 """A text of more units than so many times the longest one fitted on is another kind of text."""
 
 
-def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[Cut], scores: Scores) -> str:
+def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[SegmentedText], scores: Scores) -> str:
     """Why the promise cannot be given for these texts; empty where it can."""
     if (engine.name, engine.revision) != (calibration.engine, calibration.revision):
         return f"the threshold was fitted for {calibration.engine}, not for {engine.name}"
@@ -111,7 +111,7 @@ def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[Cu
     return ""
 
 
-def _explain_difference(calibration: Calibration, one: Cut, own: Sequence[float]) -> str:
+def _explain_difference(calibration: Calibration, one: SegmentedText, own: Sequence[float]) -> str:
     """How one text differs from those that the threshold was fitted on; empty where it does not."""
     text = one.reading.text[:SAMPLE_CHARS]
     if not calibration.latin.holds(latin_share(text)):
@@ -127,29 +127,34 @@ def _explain_difference(calibration: Calibration, one: Cut, own: Sequence[float]
 
 
 def calibrate(
-    engine: Engine, labelled: Sequence[Labelled], fitted_on: str, keep_rate: float = KEEP_RATE, progress: OnCount | None = None
+    engine: Engine, labelled: Sequence[LabelledText], fitted_on: str, keep_rate: float = KEEP_RATE, progress: OnCount | None = None
 ) -> Calibration:
     """Fits the threshold. `BadRequest` for too few cases, a rate that is no share, or answers that no unit holds."""
     if not 0 < keep_rate < 1:
         raise BadRequest(f"the share to be kept is {keep_rate}; give one between 0 and 1, such as {KEEP_RATE}")
-    if len(labelled) < FEWEST:
-        raise BadRequest(f"{len(labelled)} labelled texts are too few to promise anything; give at least {FEWEST}")
-    cuts = [cut(one.reading) for one in labelled]
+    if len(labelled) < MIN_CASES:
+        raise BadRequest(f"{len(labelled)} labelled texts are too few to promise anything; give at least {MIN_CASES}")
+    cuts = [segment_text(one.reading) for one in labelled]
     scores: Scores = []
     for one, its in zip(labelled, cuts, strict=True):
         stop_if_abandoned()
         scores += engine.scores(one.query, [its])
         if progress:
             progress(len(scores), len(labelled))
-    return fitted(engine, labelled, cuts, scores, fitted_on, keep_rate)
+    return calibrate_scores(engine, labelled, cuts, scores, fitted_on, keep_rate)
 
 
-def fitted(
-    engine: Engine, labelled: Sequence[Labelled], cuts: Sequence[Cut], scores: Scores, fitted_on: str, keep_rate: float = KEEP_RATE
+def calibrate_scores(
+    engine: Engine,
+    labelled: Sequence[LabelledText],
+    cuts: Sequence[SegmentedText],
+    scores: Scores,
+    fitted_on: str,
+    keep_rate: float = KEEP_RATE,
 ) -> Calibration:
     """The same from scores that are known already."""
-    worth = [lifted(its, own)[0] for its, own in zip(cuts, scores, strict=True)]
-    weakest = [min(many[at] for at in answering(its, one)) for one, its, many in zip(labelled, cuts, worth, strict=True)]
+    worth = [lift_context_scores(its, own)[0] for its, own in zip(cuts, scores, strict=True)]
+    weakest = [min(many[at] for at in find_answering_units(its, one)) for one, its, many in zip(labelled, cuts, worth, strict=True)]
     threshold = conformal_threshold(weakest, keep_rate)
     texts = [its.reading.text[:SAMPLE_CHARS] for its in cuts]
     shares = [share for share in map(function_word_share, texts) if share is not None]
@@ -168,7 +173,7 @@ def fitted(
     )
 
 
-def removed_share(cuts: Sequence[Cut], worth: Scores, threshold: float) -> float:
+def removed_share(cuts: Sequence[SegmentedText], worth: Scores, threshold: float) -> float:
     """Of all characters of all texts."""
     chars = sum(len(its.reading.text) for its in cuts)
     kept = sum(
@@ -192,7 +197,7 @@ def latin_share(text: str) -> float:
 def function_word_share(text: str) -> float | None:
     """None for a text that is too short to tell."""
     said = words(text)
-    return sum(map(STOP_WORDS.__contains__, said)) / len(said) if len(said) >= FEWEST_WORDS else None
+    return sum(map(STOP_WORDS.__contains__, said)) / len(said) if len(said) >= MIN_WORDS else None
 
 
 def _range(values: Iterable[float]) -> Range:
@@ -200,11 +205,11 @@ def _range(values: Iterable[float]) -> Range:
     return Range(known[0], known[-1])
 
 
-def write(calibration: Calibration, file: Path) -> None:
+def write_calibration(calibration: Calibration, file: Path) -> None:
     file.write_text(json.dumps(asdict(calibration), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read(file: Path) -> Calibration:
+def read_calibration(file: Path) -> Calibration:
     """`BadRequest` where the file cannot be read or holds something else."""
     try:
         return parse_calibration(file.read_text(encoding="utf-8"), str(file))

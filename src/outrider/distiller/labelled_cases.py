@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledText:
     """`answers` are half-open character offsets into the text of `reading`."""
 
     query: str
@@ -21,7 +21,7 @@ class Labelled:
     answers: tuple[tuple[int, int], ...]
 
 
-def answering(its: Cut, one: Labelled) -> list[int]:
+def find_answering_units(its: SegmentedText, one: LabelledText) -> list[int]:
     """Units that share at least half of themselves, or half of an answer, with it. `BadRequest` where there is none."""
     found = [at for at, unit in enumerate(its.units) if any(_shares_half(unit.start, unit.end, *answer) for answer in one.answers)]
     if not found:
@@ -33,7 +33,7 @@ def _shares_half(start: int, end: int, first: int, last: int) -> bool:
     return 2 * (min(end, last) - max(start, first)) >= min(end - start, last - first) > 0
 
 
-def labelled_lines(lines: Iterable[str]) -> list[Labelled]:
+def parse_labelled_lines(lines: Iterable[str]) -> list[LabelledText]:
     """One JSON object a line: `query`, `text`, `answers` as [[start, end], ...] or the answering sentences themselves; `id`, `title`.
 
     `BadRequest` with the number of the line that cannot be understood.
@@ -50,7 +50,7 @@ def labelled_lines(lines: Iterable[str]) -> list[Labelled]:
             query = str(said["query"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadRequest(f'line {number} is not of the form {{"query": ..., "text": ..., "answers": [[start, end], ...]}}') from error
-        found.append(Labelled(query, reading, answers))
+        found.append(LabelledText(query, reading, answers))
     return found
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from outrider.distiller.engines.ensemble import Scores
-from outrider.distiller.token_counter import CountTokens, token_bound
-from outrider.distiller.units import Cut
+from outrider.distiller.token_counter import CountTokens, estimate_tokens
+from outrider.distiller.units import SegmentedText
 from outrider.state.distilling import Frame, KeptUnit, Span, Why, no_frame
 from outrider.text.words import stems
 
@@ -33,11 +33,11 @@ REFERS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Begins a unit that points back at the one before it, and not at the whole work ("this study")."""
-MOST_BACK = 2
+MAX_BACK = 2
 """Units before one that are lifted for its sake, where the one before points back as well."""
 
 
-def lifted(cut: Cut, scores: Sequence[float]) -> tuple[list[float], list[Why]]:
+def lift_context_scores(cut: SegmentedText, scores: Sequence[float]) -> tuple[list[float], list[Why]]:
     """Scores not below those given, and why each is what it is."""
     found = list(scores)
     why: list[Why] = ["relevant"] * len(found)
@@ -46,17 +46,17 @@ def lifted(cut: Cut, scores: Sequence[float]) -> tuple[list[float], list[Why]]:
     return found, why
 
 
-def _lift_what_is_referred_to(cut: Cut, scores: Sequence[float], found: list[float], why: list[Why]) -> None:
+def _lift_what_is_referred_to(cut: SegmentedText, scores: Sequence[float], found: list[float], why: list[Why]) -> None:
     refers = [bool(REFERS.match(cut.reading.text, unit.start, unit.end)) and unit.kind == "sentence" for unit in cut.units]
     for at, score in enumerate(scores):
         back = at
-        while refers[back] and back > 0 and at - back < MOST_BACK and cut.units[back - 1].kind in ("sentence", "item"):
+        while refers[back] and back > 0 and at - back < MAX_BACK and cut.units[back - 1].kind in ("sentence", "item"):
             back -= 1
             if score > found[back]:
                 found[back], why[back] = score, "context"
 
 
-def _lift_headings(cut: Cut, found: list[float], why: list[Why]) -> None:
+def _lift_headings(cut: SegmentedText, found: list[float], why: list[Why]) -> None:
     """Each heading to the best score of its section, that of a part of the section included."""
     open_headings: list[int] = []
     for at, unit in enumerate(cut.units):
@@ -70,7 +70,7 @@ def _lift_headings(cut: Cut, found: list[float], why: list[Why]) -> None:
             open_headings.append(at)
 
 
-ALIKE = 0.8
+REPEAT_SIMILARITY = 0.8
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 NEGATION = re.compile(
     r"\b(?:not|no|nor|never|neither|none|without|cannot|fail(?:s|ed)?|lack(?:s|ed|ing)?|unlike|un(?:able|affected|changed|related|likely))\b"
@@ -81,7 +81,7 @@ DIRECTION = re.compile(r"\b(?:in|de)creas\w*|\b(?:higher|lower|more|less|fewer|g
 """Words that turn a fact round though little else differs."""
 
 
-def repeats(texts: Sequence[str], stemmed: Sequence[Iterable[str]] | None = None) -> list[int]:
+def find_repeats(texts: Sequence[str], stemmed: Sequence[Iterable[str]] | None = None) -> list[int]:
     """For each text the place of the first one that says the same: its own where there is none before it.
 
     `stemmed` are their content stems, where they are known already.
@@ -116,7 +116,7 @@ def _facts(text: str) -> Hashable:
 def _prefix(bag: frozenset[str], common: Counter[str]) -> list[str]:
     """The rarest words, so many that two alike units share one of them; without those that no other unit has."""
     shared = [word for word in bag if common[word] > 1]
-    many = len(shared) - math.ceil(ALIKE * len(bag)) + 1
+    many = len(shared) - math.ceil(REPEAT_SIMILARITY * len(bag)) + 1
     return sorted(shared, key=lambda word: (common[word], word))[:many] if many > 0 else []
 
 
@@ -133,7 +133,7 @@ def _first(
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     both = len(one & other)
-    return both >= ALIKE * (len(one) + len(other) - both)
+    return both >= REPEAT_SIMILARITY * (len(one) + len(other) - both)
 
 
 THRESHOLD = 0.4
@@ -143,15 +143,15 @@ NOISE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class SelectionSettings:
     threshold: float = THRESHOLD
     noise: float = NOISE
     max_tokens: int = 1_000_000
-    count: CountTokens = token_bound
+    count_tokens: CountTokens = estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """In the order of the texts, then of their places."""
 
     units: tuple[KeptUnit, ...]
@@ -171,31 +171,33 @@ Shorten = Callable[[KeptUnit], str]
 """What is left of a kept unit's words; empty where it stays as it is."""
 
 
-def choose(cuts: Sequence[Cut], scores: Scores, keeping: Keeping, frame: Frame = no_frame, shorten: Shorten | None = None) -> Chosen:
+def select_units(
+    cuts: Sequence[SegmentedText], scores: Scores, settings: SelectionSettings, frame: Frame = no_frame, shorten: Shorten | None = None
+) -> Selection:
     """`scores` as an engine gave them, for each unit of each of `cuts`. What is shortened makes no room for others."""
-    wanted = _once(_in_order(cuts, scores, keeping), cuts)
-    fitting = _within(wanted, keeping, keeping.max_tokens - keeping.count(frame("")))
+    wanted = _once(_in_order(cuts, scores, settings), cuts)
+    fitting = _within(wanted, settings, settings.max_tokens - settings.count_tokens(frame("")))
     if shorten:
-        fitting = [_shortened(one, shorten, keeping.count) for one in fitting]
+        fitting = [_shortened(one, shorten, settings.count_tokens) for one in fitting]
     while True:
-        text = shown(_units(fitting), frame)
-        tokens = keeping.count(text) if text else 0
-        if tokens <= keeping.max_tokens:
-            return Chosen(_units(fitting), text, tokens, len(wanted) - len(fitting))
+        text = render_units(_units(fitting), frame)
+        tokens = settings.count_tokens(text) if text else 0
+        if tokens <= settings.max_tokens:
+            return Selection(_units(fitting), text, tokens, len(wanted) - len(fitting))
         fitting = fitting[:-1]  # a tokenizer may count the whole higher than its lines
 
 
-def shown(units: Sequence[KeptUnit], frame: Frame) -> str:
+def render_units(units: Sequence[KeptUnit], frame: Frame) -> str:
     """Empty where nothing is kept: a frame alone says nothing."""
-    return frame("\n".join(map(line, units))) if units else ""
+    return frame("\n".join(map(render_unit, units))) if units else ""
 
 
-def _in_order(cuts: Sequence[Cut], scores: Scores, keeping: Keeping) -> list[_Candidate]:
+def _in_order(cuts: Sequence[SegmentedText], scores: Scores, keeping: SelectionSettings) -> list[_Candidate]:
     """The best unit of each text that is not noise, then all that reach the threshold; best first, ties by text and place."""
     best: list[_Candidate] = []
     others: list[_Candidate] = []
     for number, (cut, own) in enumerate(zip(cuts, scores, strict=True)):
-        worth, why = lifted(cut, own)
+        worth, why = lift_context_scores(cut, own)
         first = max(range(len(own)), key=lambda at: (own[at], -at), default=-1)
         for at, score in enumerate(worth):
             if at == first and own[at] >= keeping.noise:
@@ -205,16 +207,16 @@ def _in_order(cuts: Sequence[Cut], scores: Scores, keeping: Keeping) -> list[_Ca
     return [one for many in (best, others) for one in sorted(many, key=lambda one: (-one.kept.score, one.text, one.unit))]
 
 
-def _kept(cut: Cut, at: int, score: float, why: str) -> KeptUnit:
+def _kept(cut: SegmentedText, at: int, score: float, why: str) -> KeptUnit:
     unit, reading = cut.units[at], cut.reading
     return KeptUnit(reading.doc_id, unit.start, unit.end, cut.text(at), score, unit.kind, why, reading.key)  # type: ignore[arg-type]
 
 
-def _once(candidates: Sequence[_Candidate], cuts: Sequence[Cut]) -> list[_Candidate]:
+def _once(candidates: Sequence[_Candidate], cuts: Sequence[SegmentedText]) -> list[_Candidate]:
     """The first of those that say the same, with the places of the others; headings may be alike."""
     facts = [one for one in candidates if one.kept.kind != "heading"]
     said = [cuts[one.text].stems()[one.unit] for one in facts]
-    same = repeats([one.kept.text for one in facts], said)
+    same = find_repeats([one.kept.text for one in facts], said)
     support: dict[int, list[Span]] = {}
     for one, first in zip(facts, same, strict=True):
         if facts[first] is not one:
@@ -227,11 +229,11 @@ def _supported(one: _Candidate, support: Sequence[Span] | None) -> _Candidate:
     return replace(one, kept=replace(one.kept, support=tuple(support))) if support else one
 
 
-def _within(candidates: Sequence[_Candidate], keeping: Keeping, room: int) -> list[_Candidate]:
+def _within(candidates: Sequence[_Candidate], keeping: SelectionSettings, room: int) -> list[_Candidate]:
     """Down the list, each that still fits."""
     left, fitting = room, []
     for one in candidates:
-        cost = keeping.count(f"{line(one.kept)}\n")
+        cost = keeping.count_tokens(f"{render_unit(one.kept)}\n")
         if cost <= left:
             left -= cost
             fitting.append(one)
@@ -241,12 +243,12 @@ def _within(candidates: Sequence[_Candidate], keeping: Keeping, room: int) -> li
 def _shortened(one: _Candidate, shorten: Shorten, count: CountTokens) -> _Candidate:
     """It stays as it is where shortening costs tokens: what is left may be cut finer."""
     shorter = replace(one.kept, compressed=shorten(one.kept))
-    if not shorter.compressed or count(f"{line(shorter)}\n") > count(f"{line(one.kept)}\n"):
+    if not shorter.compressed or count(f"{render_unit(shorter)}\n") > count(f"{render_unit(one.kept)}\n"):
         return one
     return replace(one, kept=shorter)
 
 
-def line(unit: KeptUnit) -> str:
+def render_unit(unit: KeptUnit) -> str:
     said = unit.compressed or unit.text
     return f"{unit.key} {said}" if unit.key else said
 

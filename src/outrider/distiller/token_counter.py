@@ -11,7 +11,7 @@ from typing import Any
 from outrider.state.errors import BadRequest, MissingExtra
 
 CountTokens = Callable[[str], int]
-LETTERS_A_TOKEN = 3
+LETTERS_PER_TOKEN = 3
 """English words average over four letters a token in the common vocabularies; rare words are cut finer."""
 LONGEST_WORD = 25
 """Beyond it, it is a key, a hash, a sequence or an address: each sign counts."""
@@ -21,11 +21,11 @@ PIECE = re.compile(r"[A-Za-z0-9+/=_-]{26,}|[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[A-Z]
 """Within a line. A single space costs nothing and is none."""
 PLAIN = re.compile(r"[a-z]{1,25}")
 """One piece."""
-UNSPEAKABLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{4,}")
+CONSONANT_RUN = re.compile(r"[bcdfghjklmnpqrstvwxz]{4,}")
 """Letters that no word has in a row: keys, hashes, the names of some genes. Vocabularies hold few pieces of them."""
 
 
-def token_bound(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """An estimate from above: a token for every three letters of a word begun, for every letter in capitals, without a vowel near it
     or in a run longer than any word, for every digit, sign and line break, and for every byte of other scripts.
 
@@ -60,11 +60,11 @@ def _cost(piece: str) -> int:
         return len(piece) // 2
     if piece.isupper() or len(piece) > LONGEST_WORD:
         return len(piece)
-    alone = sum(map(len, UNSPEAKABLE.findall(piece))) if len(piece) > LETTERS_A_TOKEN else 0
-    return alone - (alone - len(piece)) // LETTERS_A_TOKEN
+    alone = sum(map(len, CONSONANT_RUN.findall(piece))) if len(piece) > LETTERS_PER_TOKEN else 0
+    return alone - (alone - len(piece)) // LETTERS_PER_TOKEN
 
 
-def tokens_of(file: str) -> CountTokens:
+def load_token_counter(file: str) -> CountTokens:
     """Counts with the tokenizer in a `tokenizer.json`, or in the folder that holds one. `BadRequest`, `MissingExtra`."""
     return _loaded(str(Path(file).expanduser()))
 

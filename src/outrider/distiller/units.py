@@ -18,9 +18,9 @@ TAGGED_HEADING = re.compile(r"<h([1-6])\b", re.IGNORECASE)
 NUMBERED_HEADING = re.compile(r"\d+(?:\.\d+)*\.?[ \t]+[^\W\d_]")
 ITEM = re.compile(r"(?:[-*+•‣◦–][ \t]|\(?\d{1,3}[.)][ \t]|\(?[a-z][.)][ \t])")
 ROW = re.compile(r"\|.*\||[^\t\n]+(?:\t[^\t\n]*){2,}")
-CLOSED = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
-MOST_HEADING_CHARS = 90
-MOST_HEADING_WORDS = 12
+ENDS_SENTENCE = re.compile(r"[.!?…。！？;,:]['\"”’)\]]*$")
+MAX_HEADING_CHARS = 90
+MAX_HEADING_WORDS = 12
 PLAIN_LEVEL = 7
 """Of a heading that nothing but its shape gives away: it ends at the next heading of any kind."""
 
@@ -39,7 +39,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SegmentedText:
     """A text and its units, in order, without overlap."""
 
     reading: Reading
@@ -60,12 +60,12 @@ class Cut:
         return self._stems
 
 
-def cut(reading: Reading) -> Cut:
+def segment_text(reading: Reading) -> SegmentedText:
     """Linear in the length of the text."""
-    return Cut(reading, tuple(units_of(reading.text)))
+    return SegmentedText(reading, tuple(find_units(reading.text)))
 
 
-def units_of(text: str) -> list[Unit]:
+def find_units(text: str) -> list[Unit]:
     spans = sentence_spans(text)
     units: list[Unit] = []
     block = 0
@@ -100,7 +100,7 @@ def _kind(text: str, spans: Sequence[tuple[int, int]], at: int) -> tuple[UnitKin
 def _heading(text: str, said: str, spans: Sequence[tuple[int, int]], at: int) -> int:
     """Of what begins a line: its level, 0 where it is none."""
     start, end = spans[at]
-    if end - start > MOST_HEADING_CHARS:
+    if end - start > MAX_HEADING_CHARS:
         return 0
     if MARKED_HEADING.match(said):
         return len(said) - len(said.lstrip("#"))
@@ -113,7 +113,7 @@ def _looks_like_one(text: str, said: str, spans: Sequence[tuple[int, int]], at: 
     """A short line of its own, without a full stop, with words and more text behind it."""
     follows = at + 1 < len(spans) and "\n" in text[spans[at][1] : spans[at + 1][0]]
     words = said.split()
-    if not follows or CLOSED.search(said) or "\n" in said or len(words) > MOST_HEADING_WORDS:
+    if not follows or ENDS_SENTENCE.search(said) or "\n" in said or len(words) > MAX_HEADING_WORDS:
         return False
     first = said.lstrip("0123456789.) \t")[:1]
     own_paragraph = _parted(text, spans[at][1], spans[at + 1][0]) and (at == 0 or _parted(text, spans[at - 1][1], spans[at][0]))

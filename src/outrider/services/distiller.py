@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from outrider.distiller.calibration import KEEP_RATE, calibrate
+from outrider.distiller.distiller import BypassRule
 from outrider.distiller.distiller import Distiller as EngineDistiller
-from outrider.distiller.distiller import Worth
 from outrider.distiller.engines.ensemble import Engine
-from outrider.distiller.engines.select import EngineName, calibration_of, engine_of, llmlingua_of, units_a_second
-from outrider.distiller.labelled_cases import Labelled
-from outrider.distiller.selection import THRESHOLD, Keeping
-from outrider.distiller.token_counter import CountTokens, token_bound, tokens_of
+from outrider.distiller.engines.select import EngineName, find_calibration, make_engine, make_llmlingua, units_a_second
+from outrider.distiller.labelled_cases import LabelledText
+from outrider.distiller.selection import THRESHOLD, SelectionSettings
+from outrider.distiller.token_counter import CountTokens, estimate_tokens, load_token_counter
 from outrider.library.location import Location
 from outrider.nodes.distiller import STEP, Distiller, Frames, distil_readings, make_context
 from outrider.prompts import load
@@ -78,26 +78,26 @@ class Prepared:
         said = self.settings
         model = said.llmlingua_model if self.engine == "llmlingua2" else said.model_name
         embedder = self.embedder() if self.embedder and self.engine in READ_BY_EMBEDDER else None
-        return engine_of(self.engine, embedder, model, said.device)
+        return make_engine(self.engine, embedder, model, said.device)
 
     def _make(self) -> EngineDistiller:
         engine, said = self.engine_made(), self.settings
         fitted = calibration_at_hand(engine, self.own) if said.threshold is None else None
         threshold = THRESHOLD if said.threshold is None else said.threshold
-        keeping = Keeping(threshold, max_tokens=said.max_context_tokens, count=counter_of(said))
-        compressor = None if self.verbatim else llmlingua_of(said.llmlingua_model, said.device)
+        keeping = SelectionSettings(threshold, max_tokens=said.max_context_tokens, count_tokens=counter_of(said))
+        compressor = None if self.verbatim else make_llmlingua(said.llmlingua_model, said.device)
         return EngineDistiller(engine, fitted, keeping, compressor, said.compress_rate, self._worth())
 
-    def _worth(self) -> Worth | None:
+    def _worth(self) -> BypassRule | None:
         said = self.settings
         if not (self.bypass and said.bypass):
             return None
         device = self.embedder_device if self.engine in ("embedding", "ensemble") else said.device
-        return Worth(said.bypass_tokens, said.token_ms, units_a_second(self.engine, device) if said.token_ms else float("inf"))
+        return BypassRule(said.bypass_tokens, said.token_ms, units_a_second(self.engine, device) if said.token_ms else float("inf"))
 
 
 def counter_of(settings: DistillerSettings) -> CountTokens:
-    return tokens_of(settings.tokenizer) if settings.tokenizer else token_bound
+    return load_token_counter(settings.tokenizer) if settings.tokenizer else estimate_tokens
 
 
 def calibration_at_hand(engine: Engine, own: Sequence[Calibration]) -> Calibration | None:
@@ -107,7 +107,7 @@ def calibration_at_hand(engine: Engine, own: Sequence[Calibration]) -> Calibrati
         found = next((one for one in mine if one.revision == engine.revision), None)
         if found:
             return found
-    return calibration_of(engine)
+    return find_calibration(engine)
 
 
 def engine_named(name: str) -> EngineName:
@@ -212,7 +212,7 @@ def _in_use(one: Prepared, own: Sequence[Calibration]) -> InUse:
 
 async def calibrated(
     services: Services,
-    labelled: Sequence[Labelled],
+    labelled: Sequence[LabelledText],
     fitted_on: str,
     *,
     engine: str = "",

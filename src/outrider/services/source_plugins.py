@@ -25,7 +25,7 @@ from outrider.state.hits import Scored
 from outrider.state.ports import AnswerStatus, BatchSource, Capabilities, Source, SourceAnswer, SourceQuery
 from outrider.state.records import Document, Page, Paper, Record, Repository
 from outrider.state.request import KNOWN_SOURCES, source_plugins
-from outrider.text.sanitize import HIDDEN, told
+from outrider.text.sanitize import HIDDEN, redact
 
 Result = TypeVar("Result")
 Settings = Mapping[str, JsonValue]
@@ -199,4 +199,4 @@ def _shown(error: BaseException, secrets: tuple[str, ...]) -> str:
     text = str(error)
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    return told(f"{type(error).__name__}: {text}" if text else type(error).__name__, "")
+    return redact(f"{type(error).__name__}: {text}" if text else type(error).__name__, "")

@@ -26,7 +26,7 @@ from outrider.state.errors import Malformed
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
-from outrider.text.sanitize import told
+from outrider.text.sanitize import redact
 from outrider.text.words import WORD
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def page_of(reply: Reply) -> Page:
         name = text_in(entry, "id")
         if ERROR in name:
             kind = WrongId if WRONG_ID in name else Malformed
-            raise kind(f"{reply.url} was answered with an error: {told(text_in(entry, 'summary') or name, '')}")
+            raise kind(f"{reply.url} was answered with an error: {redact(text_in(entry, 'summary') or name, '')}")
     if reply.status != 200:
         raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
     count = text_in(feed, "totalResults")
@@ -163,9 +163,9 @@ def feed_of(reply: Reply) -> Element:
     try:
         feed: Element = fromstring(reply.body)
     except (ParseError, DefusedXmlException, LookupError, ValueError) as error:  # the last two: an encoding that is unknown
-        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(error, '')}") from error
+        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {redact(error, '')}") from error
     if feed.tag.rpartition("}")[2] != "feed":
-        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {told(feed.tag, '')}")
+        raise Malformed(f"{reply.url} answered with something else than an Atom feed: {redact(feed.tag, '')}")
     return feed
 
 

@@ -28,7 +28,7 @@ from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeo
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record
-from outrider.text.sanitize import told
+from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
     from outrider.settings.sources import SemanticScholarSettings
@@ -263,7 +263,7 @@ def page_of(answer: Any, within: str = "") -> PageSaid:
     if listed is None and said.mapping(answer).keys() & {"data", "total", "offset"}:
         listed = []
     if not isinstance(listed, list):
-        raise Malformed(f"{NAME} answered with something else than a list of papers: {told(answer, '')}")
+        raise Malformed(f"{NAME} answered with something else than a list of papers: {redact(answer, '')}")
     papers = [paper_of(said.mapping(one).get(within) if within else one) for one in listed]
     total, following = said.whole(answer.get("total")), said.whole(answer.get("next"))
     return PageSaid(tuple(paper for paper in papers if paper), len(listed), total, following, said.text(answer.get("token")))

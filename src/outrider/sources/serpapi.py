@@ -26,7 +26,7 @@ from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Page, Paper, Record
-from outrider.text.sanitize import told
+from outrider.text.sanitize import redact
 
 SCHOLAR, GOOGLE = "serpapi_scholar", "serpapi_google"
 SCHOLAR_PAGE, GOOGLE_PAGE, MOST_PAGES = 20, 10, 2
@@ -133,14 +133,14 @@ def page_of(reply: Reply, record_of: ToRecord) -> PageSaid:
     if state in ("Processing", "Queued", "Error"):
         raise SourceUnavailable(f"serpapi has not searched: its status is {state}")
     if not isinstance(found, list) and not (problem or "search_information" in said):
-        raise Malformed(f"serpapi answered without results: {told(text(reply.body[:100].decode(errors='replace')), '')}")
+        raise Malformed(f"serpapi answered without results: {redact(text(reply.body[:100].decode(errors='replace')), '')}")
     records = tuple(record for one in items(found) if (record := record_of(mapping(one))))
     return PageSaid(records, len(items(found)), whole(mapping(said.get("search_information")).get("total_results")), reply)
 
 
 def refusal_of(problem: str) -> SourceError:
     """By its words, where the status of the answer said nothing."""
-    words, what = problem.lower(), f"serpapi answered: {told(problem, '')}"
+    words, what = problem.lower(), f"serpapi answered: {redact(problem, '')}"
     if "api key" in words:
         return Unauthorized(what)
     if "run out of searches" in words or "credit" in words or "throughput" in words:

@@ -30,12 +30,12 @@ class Encoding:
     name: str
     guessed: bool = False
 
-    def said(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """What a record's metadata says about it: nothing for UTF-8."""
         return {} if self.name in ("utf-8", "utf-8-sig") else {"encoding": f"{self.name} (guessed)" if self.guessed else self.name}
 
 
-def marked(start: bytes) -> str | None:
+def detect_byte_order_mark(start: bytes) -> str | None:
     """The encoding that the byte order mark at the start of a file names."""
     return next((name for mark, name in MARKS if start.startswith(mark)), None)
 
@@ -84,45 +84,41 @@ class Sample:
                 break
 
 
-class NoText(ValueError):
+class NotText(ValueError):
     """Bytes that are empty, binary, or false to their own byte order mark."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     """Text with line feeds only and without stray control characters."""
 
     text: str
     encoding: Encoding
 
-    def said(self) -> dict[str, str]:
-        """What a record's metadata says about the encoding."""
-        return self.encoding.said()
 
-
-def decoded(data: bytes, declared: str | None = None) -> Decoded:
+def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
     """A whole text. An encoding that is `declared` is believed where the bytes are not UTF-8. Raises `NoText`."""
     if not data.strip():
-        raise NoText("is empty")
+        raise NotText("is empty")
     text, encoding = _decode(data, declared)
     controls = sum(1 for _ in CONTROL.finditer(text))
     if controls > max(1, MAX_CONTROL_SHARE * len(text)):
-        raise NoText(f"binary, not text ({controls} control characters)")
+        raise NotText(f"binary, not text ({controls} control characters)")
     plain = CONTROL.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     if not plain.strip():
-        raise NoText("is empty")
-    return Decoded(plain, encoding)
+        raise NotText("is empty")
+    return DecodedText(plain, encoding)
 
 
 def _decode(data: bytes, declared: str | None) -> tuple[str, Encoding]:
-    encoding = marked(data) or "utf-8"
+    encoding = detect_byte_order_mark(data) or "utf-8"
     try:
         return data.decode(encoding), Encoding(encoding)
     except UnicodeDecodeError as broken:
         if encoding != "utf-8":
-            raise NoText(f"starts as {encoding} but is not: {broken.reason} at byte {broken.start}") from broken
+            raise NotText(f"starts as {encoding} but is not: {broken.reason} at byte {broken.start}") from broken
     if b"\x00" in data:
-        raise NoText("binary, not text (null bytes)")
+        raise NotText("binary, not text (null bytes)")
     if declared and _known(declared):
         return data.decode(declared, errors="replace"), Encoding(codecs.lookup(declared).name)
     sample = Sample()

@@ -170,7 +170,7 @@ PARTED = bytes(byte if byte < 128 and chr(byte).isalnum() else 32 for byte in ra
 """For `bytes.translate`: all but the letters and digits of ASCII becomes a space."""
 
 
-def possible(plain: str) -> Set[str]:
+def find_candidates(plain: str) -> Set[str]:
     """The names of the patterns whose signs a plain text holds."""
     said = plain.encode("ascii", "replace").translate(PARTED).decode("ascii").split()
     held = SIGNS.intersection(said).union(mark for mark in MARKS if mark in plain)
@@ -238,7 +238,7 @@ def suspicious(text: str) -> tuple[str, ...]:
 def _said(plain: str) -> list[str]:
     """The names of the patterns that plain text holds."""
     foreign = not plain.isascii() and bool(FOREIGN.search(plain))
-    names = possible(plain)
+    names = find_candidates(plain)
     return [one.name for one in PATTERNS if (foreign or one.name in names) and one.regex.search(plain)]
 
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 HIDDEN = "********"
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
-MOST_SAID = 200
+MAX_MESSAGE_CHARS = 200
 """Characters that are shown of what a server says."""
 
 
@@ -27,7 +27,7 @@ def origin(address: str) -> tuple[str, str, int | None]:
         return "", "", None
 
 
-def is_http(address: str) -> bool:
+def is_http_url(address: str) -> bool:
     """Whether a client can ask it; of some slips clients raise errors of their own."""
     import httpx
 
@@ -39,16 +39,16 @@ def is_http(address: str) -> bool:
         return False
 
 
-def told(said: object, key: str) -> str:
+def redact(message: object, key: str) -> str:
     """What a server or its client says, on one line, without passwords and without the key, plain or as a quotation writes it.
 
     It is cut last: half a key is a secret too.
     """
-    text = str(said) or ("" if isinstance(said, str) else type(said).__name__)
+    text = str(message) or ("" if isinstance(message, str) else type(message).__name__)
     for form in sorted({key, repr(key)[1:-1], json.dumps(key)[1:-1]}, key=len, reverse=True) if key else ():
         text = text.replace(form, HIDDEN)
     line = " ".join(without_password(text).split())
-    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}..."
+    return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}..."
 
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
@@ -60,10 +60,10 @@ def without_control(text: str, replacement: str = " ") -> str:
     return CONTROL.sub(replacement, text)
 
 
-def flat(element: Element | None) -> str:
+def element_text(element: Element | None) -> str:
     """All text under an element on one line, white space collapsed; empty where there is none."""
-    return one_line("".join(element.itertext())) if element is not None else ""
+    return collapse_spaces("".join(element.itertext())) if element is not None else ""
 
 
-def one_line(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     return " ".join(text.split())

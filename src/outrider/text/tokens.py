@@ -51,10 +51,10 @@ _ALPHABETIC_MARKS = """
 
 def tokens(text: str) -> list[str]:
     """The words of `text` in order, as the exact index holds them."""
-    return parted(text).split()
+    return separate_words(text).split()
 
 
-def parted(text: str) -> str:
+def separate_words(text: str) -> str:
     """The words of `text` with one blank or more between them, and before and behind them where something stood there."""
     plain = text.encode("utf-8", "surrogatepass").translate(_ASCII).decode("utf-8", "surrogatepass")
     return plain if plain.isascii() else _OTHERS.sub(lambda found: found.group().translate(_TABLE), plain)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from outrider.state.hits import Scored
 from outrider.state.records import Record
-from outrider.training.questions import Question, QuestionKind, generator, passage, same_text
+from outrider.training.questions import Question, QuestionKind, is_same_text, make_generator, make_passage
 
 Retrieve = Callable[[str, int], Awaitable[list[Scored]]]
 """The first stage: a query and how many, best first."""
@@ -20,7 +20,7 @@ HARD_RANKS = slice(4, 50)
 HARD = 3
 RANDOM = 1
 GROUP = 1 + HARD + RANDOM
-LISTED = 10
+CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class GroupMaker:
     """Makes groups; the same seed, library and question give the same group. `spare` is what random wrong answers come from."""
 
     retrieve: Retrieve
@@ -44,14 +44,14 @@ class Maker:
     spare: Sequence[Record]
     seed: int
 
-    async def for_training(self, question: Question) -> list[Group]:
+    async def make_training_groups(self, question: Question) -> list[Group]:
         """A group for each right answer: people's wrong ones first, then lower places of the search, then any record."""
         right = await self.fetch(_relevant(question))
         refused = await self.fetch(sorted(doc_id for doc_id, value in question.relevance.items() if not value))
         found = [scored.record for scored in (await self.retrieve(question.query, HARD_RANKS.stop))[HARD_RANKS]]
         groups = []
         for answer in right:
-            rng = generator(self.seed, "wrong answers", question.kind, question.source, question.query, answer.doc_id)
+            rng = make_generator(self.seed, "wrong answers", question.kind, question.source, question.query, answer.doc_id)
             hard = rng.sample(found, len(found))
             wrong = _wrong(question, right, [*refused, *hard], HARD)
             wrong += _wrong(question, [*right, *wrong], self._any(rng), GROUP - 1 - len(wrong))
@@ -59,11 +59,11 @@ class Maker:
                 groups.append(_group(question, [answer, *wrong], self.seed))
         return groups
 
-    async def for_checking(self, question: Question) -> Group | None:
+    async def make_checking_group(self, question: Question) -> Group | None:
         """The first that the search gives, `LISTED` with the right answers, which are put in where it missed them."""
         right = await self.fetch(_relevant(question))
-        found = [scored.record for scored in await self.retrieve(question.query, 2 * LISTED)]
-        wrong = _wrong(question, right, found, max(LISTED // 2, LISTED - len(right)))
+        found = [scored.record for scored in await self.retrieve(question.query, 2 * CANDIDATES)]
+        wrong = _wrong(question, right, found, max(CANDIDATES // 2, CANDIDATES - len(right)))
         if not right or not wrong:
             return None
         listed = sorted([*right, *wrong], key=lambda record: record.doc_id)  # the order gives nothing away
@@ -73,7 +73,7 @@ class Maker:
         return rng.sample(self.spare, min(len(self.spare), 3 * GROUP))
 
 
-def kinds(groups: Sequence[Group]) -> dict[str, int]:
+def count_kinds(groups: Sequence[Group]) -> dict[str, int]:
     """Pairs by the kind of their question."""
     counts = Counter({group.kind: 0 for group in groups})
     for group in groups:
@@ -91,19 +91,19 @@ def _wrong(question: Question, right: Sequence[Record], offered: Sequence[Record
     for record in offered:
         if len(kept) >= count:
             break
-        if record.doc_id not in barred and not any(same_text(record, other) for other in right):
+        if record.doc_id not in barred and not any(is_same_text(record, other) for other in right):
             barred.add(record.doc_id)
             kept.append(record)
     return kept
 
 
 def _group(question: Question, records: Sequence[Record], seed: int) -> Group:
-    rngs = [generator(seed, "passage", question.query, record.doc_id) for record in records]
+    rngs = [make_generator(seed, "passage", question.query, record.doc_id) for record in records]
     return Group(
         query=question.query,
         kind=question.kind,
         source=question.source,
         doc_ids=tuple(record.doc_id for record in records),
-        texts=tuple(passage(record, question, rng) for record, rng in zip(records, rngs, strict=True)),
+        texts=tuple(make_passage(record, question, rng) for record, rng in zip(records, rngs, strict=True)),
         relevance=tuple(question.relevance.get(record.doc_id, 0) for record in records),
     )

@@ -15,7 +15,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.filters import Compare
 from outrider.state.model import Model
 from outrider.state.records import Record
-from outrider.training.questions import Question, body_of, draw, questions_of
+from outrider.training.questions import Question, draw_number, make_questions, read_body
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
@@ -75,48 +75,48 @@ KNOWN_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledRecords:
     """Records in an order that the seed decides: what questions are made of, and what random wrong answers are taken from."""
 
     records: tuple[Record, ...]
     citing: tuple[Record, ...]
 
 
-async def drawn(library: Library, count: int, seed: int) -> Drawn:
+async def sample_records(library: Library, count: int, seed: int) -> SampledRecords:
     """Up to `count` records with text and as many that cite, evenly from the whole library, the same for the same seed."""
     some = _Lowest(count)
     citing = _Lowest(count)
     async for record in library.scan():
-        place = draw(seed, "record", record.doc_id)
-        if body_of(record):
+        place = draw_number(seed, "record", record.doc_id)
+        if read_body(record):
             some.offer(place, record)
         if record.title and any(edge.relation == CITES for edge in record.edges):
             citing.offer(place, record)
-    return Drawn(some.sorted(), citing.sorted())
+    return SampledRecords(some.sorted(), citing.sorted())
 
 
-def known(records: Sequence[Record], seed: int) -> Iterator[Question]:
+def make_known_item_questions(records: Sequence[Record], seed: int) -> Iterator[Question]:
     """One question of each record, then a second of each, and so on."""
-    made = [questions_of(record, seed)[:KNOWN_EACH] for record in records]
+    made = [make_questions(record, seed)[:KNOWN_EACH] for record in records]
     for turn in range(KNOWN_EACH):
         for questions in made:
             yield from questions[turn : turn + 1]
 
 
-async def citations(library: Library, citing: Sequence[Record], seed: int) -> list[Question]:
+async def make_citation_questions(library: Library, citing: Sequence[Record], seed: int) -> list[Question]:
     """A title asks for what its record cites, as far as the library holds it."""
     held = await _held(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
     questions: list[Question] = []
     for record in citing:
         targets = [held.get(edge.target, "") for edge in record.edges if edge.relation == CITES]
         cited = sorted({doc_id for doc_id in targets if doc_id and doc_id != record.doc_id})
-        chosen = sorted(cited, key=lambda doc_id: (draw(seed, "citation", record.doc_id, doc_id), doc_id))[:CITED_EACH]
+        chosen = sorted(cited, key=lambda doc_id: (draw_number(seed, "citation", record.doc_id, doc_id), doc_id))[:CITED_EACH]
         excluded = frozenset({record.doc_id, *cited})
         questions += [Question(record.title, "citation", record.doc_id, {doc_id: 1}, excluded) for doc_id in chosen]
     return questions
 
 
-async def judged(library: Library, judgements: Mapping[str, Mapping[str, int]]) -> tuple[list[Question], list[str]]:
+async def make_judged_questions(library: Library, judgements: Mapping[str, Mapping[str, int]]) -> tuple[list[Question], list[str]]:
     """Questions with at least one relevant record, and the ids, sorted, that the library does not hold."""
     named = sorted({doc_id for relevance in judgements.values() for doc_id in relevance})
     held = {record.doc_id async for record in _fetched(library, named)}
@@ -133,7 +133,7 @@ class Split:
     held_out: tuple[Question, ...]
 
 
-def split(questions: Iterable[Question], share: float, seed: int) -> Split:
+def split_by_source(questions: Iterable[Question], share: float, seed: int) -> Split:
     """Held out by source: no record that a held-out question is made from, or is answered by, is so in training.
 
     A judged query falls on its side by its own words; known items and citations about judged records are left out, and so is a
@@ -147,7 +147,7 @@ def split(questions: Iterable[Question], share: float, seed: int) -> Split:
         ends = {one.source} if one.kind == "judgement" else {one.source, *one.relevance}
         if one.kind != "judgement" and ends & judged_ids:
             continue
-        sides = {draw(seed, "held out", end) < share for end in sorted(ends)}
+        sides = {draw_number(seed, "held out", end) < share for end in sorted(ends)}
         if len(sides) == 1:
             (held_out if sides.pop() else train).append(one)
     return Split(tuple(train), tuple(held_out))
@@ -194,4 +194,4 @@ class _Lowest:
 
 
 def _brief(record: Record) -> Record:
-    return record.model_copy(update={"text": record.text[: len(body_of(record))]})
+    return record.model_copy(update={"text": record.text[: len(read_body(record))]})

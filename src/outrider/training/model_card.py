@@ -56,7 +56,7 @@ class TrainingReport:
         return self.ended == INTERRUPTED
 
 
-def licence_of(base: str) -> str | None:
+def read_licence(base: str) -> str | None:
     """What the card of a local checkpoint says; None where there is none, or it says nothing."""
     try:
         text = (Path(base).expanduser() / "README.md").read_text(encoding="utf-8", errors="replace")
@@ -71,7 +71,7 @@ def licence_of(base: str) -> str | None:
     return said if isinstance(said, str) else None
 
 
-def card(report: TrainingReport) -> str:
+def render_card(report: TrainingReport) -> str:
     return f"---\n{yaml.safe_dump(_front(report), sort_keys=False)}---\n\n{_body(report)}"
 
 

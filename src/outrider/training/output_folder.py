@@ -29,7 +29,7 @@ def refuse_foreign(out: Path) -> None:
 
 
 @contextmanager
-def replacing(out: Path) -> Iterator[Path]:
+def replace_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` to write into, which takes its place at the end; after an error `out` is as it was."""
     out = out.absolute()
     with _translated(out):
@@ -52,13 +52,13 @@ def replacing(out: Path) -> Iterator[Path]:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def record(folder: Path, report: Mapping[str, Any], trained_on: Iterable[str]) -> None:
+def write_record(folder: Path, report: Mapping[str, Any], trained_on: Iterable[str]) -> None:
     """Mark the folder as a training's, with what it came to and the ids of the records it was trained on."""
     said = {**report, "trained_on": sorted(trained_on)}
     (folder / RECORD).write_text(json.dumps(said, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def trained_on(name: str) -> frozenset[str]:
+def read_trained_ids(name: str) -> frozenset[str]:
     """Ids of the records that the reranker of this name was trained on here; empty for any other reranker.
 
     A probe leaves them out: a reranker finds again what it has learned by heart.

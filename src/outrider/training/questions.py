@@ -38,14 +38,14 @@ class Question:
     """By id; 0 for what a person judged not relevant."""
     excluded: frozenset[str] = frozenset()
     """Ids that must not stand among the wrong answers, though nobody calls them right."""
-    taken: str = field(default="", repr=False)
+    source_text: str = field(default="", repr=False)
     """The words of the source that the query was made from."""
 
 
-def questions_of(record: Record, seed: int) -> list[Question]:
+def make_questions(record: Record, seed: int) -> list[Question]:
     """Questions that `record` answers, in an order drawn from the seed and its id; none where it holds too little text."""
-    rng = generator(seed, "known item", record.doc_id)
-    body = body_of(record)
+    rng = make_generator(seed, "known item", record.doc_id)
+    body = read_body(record)
     if len(body) < MIN_BODY_CHARS:
         return []
     taken: list[tuple[QuestionKind, str]] = []
@@ -56,10 +56,10 @@ def questions_of(record: Record, seed: int) -> list[Question]:
     if len(content_words(record.title)) >= MIN_TITLE_WORDS:
         taken.insert(rng.randrange(2), ("title", record.title))
     relevance = {record.doc_id: 1}
-    return [Question(degraded(words, rng), kind, record.doc_id, relevance, taken=words) for kind, words in taken]
+    return [Question(degrade_query(words, rng), kind, record.doc_id, relevance, source_text=words) for kind, words in taken]
 
 
-def degraded(text: str, rng: random.Random) -> str:
+def degrade_query(text: str, rng: random.Random) -> str:
     """The text as it is, with words left out, or a few of its content words: each as often as the others."""
     style = rng.randrange(3)
     words = text.split() if style < 2 else content_words(text)
@@ -71,34 +71,34 @@ def degraded(text: str, rng: random.Random) -> str:
     return " ".join(words).rstrip(".")
 
 
-def passage(record: Record, question: Question, rng: random.Random) -> str:
+def make_passage(record: Record, question: Question, rng: random.Random) -> str:
     """What of a record is compared with the query: title and body, less what corresponds to the part the query was made from."""
-    body = body_of(record)
+    body = read_body(record)
     if question.kind == "title":
         return body.replace(record.title, "", 1).strip() if record.title else body
     if question.kind == "sentence":
-        return f"{record.title}\n\n{_less_a_sentence(body, question.taken, rng)}".strip()
+        return f"{record.title}\n\n{_less_a_sentence(body, question.source_text, rng)}".strip()
     return make_reranker_text(record)
 
 
-def body_of(record: Record) -> str:
+def read_body(record: Record) -> str:
     return record.full_text()[:READ_CHARS]
 
 
-def same_text(first: Record, second: Record) -> bool:
+def is_same_text(first: Record, second: Record) -> bool:
     """Whether two ids stand for one text, so that neither is a wrong answer where the other is right."""
     if first.doc_id == second.doc_id:
         return True
     titles = [" ".join(content_words(record.title)) for record in (first, second)]
-    return (bool(titles[0]) and titles[0] == titles[1]) or (bool(body_of(first)) and body_of(first) == body_of(second))
+    return (bool(titles[0]) and titles[0] == titles[1]) or (bool(read_body(first)) and read_body(first) == read_body(second))
 
 
-def generator(seed: int, *purpose: str) -> random.Random:
+def make_generator(seed: int, *purpose: str) -> random.Random:
     """Random numbers that depend on the seed and the purpose alone, whatever was drawn before."""
     return random.Random(_digest(seed, *purpose))  # noqa: S311  # reproducible, no secret
 
 
-def draw(seed: int, *purpose: str) -> float:
+def draw_number(seed: int, *purpose: str) -> float:
     """A number in [0, 1) that depends on the seed and the purpose alone."""
     return (_digest(seed, *purpose) >> 75) / 2**53
 

@@ -38,7 +38,7 @@ def ordered_ndcg(relevance: Sequence[int], scores: Sequence[float]) -> float:
     return ndcg((relevance[at] for at in order), relevance)
 
 
-def word_matching(groups: Sequence[Group]) -> list[list[float]]:
+def score_by_words(groups: Sequence[Group]) -> list[list[float]]:
     """BM25 over the very texts that the model sees, terms weighted by all texts of all lists.
 
     The library's own index would not do: it holds the part that the query was taken from.
@@ -55,6 +55,6 @@ def word_matching(groups: Sequence[Group]) -> list[list[float]]:
     return scores
 
 
-def half_and_half(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
+def blend_equally(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[list[float]]:
     """As a search blends them by default (`reranker.weight`)."""
     return [blend_scores(one, other, 0.5) for one, other in zip(first, second, strict=True)]

@@ -24,7 +24,7 @@ from outrider.state.ports import Clock, OnCount, Reranker
 from outrider.state.records import Record
 from outrider.state.reranking import Effect, Verdict, blend_scores, make_reranker_text, order_by_score, verdict_order
 from outrider.training.known_items import KnownItem, known_items
-from outrider.training.output_folder import trained_on
+from outrider.training.output_folder import read_trained_ids
 from outrider.training.ranking_measures import ndcg
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MakeFirstStage = Callable[["Library"], Awaitable[FirstStage]]
 QUERIES = 200
 MIN_QUERIES = 20
 """Below this no difference that matters could be told from chance."""
-COPIED = 2_000
+SAMPLE_RECORDS = 2_000
 """Records among which the known ones are looked for. More make a probe harder and longer: without a GPU embedding them takes a minute."""
 SIGNIFICANT = 0.05
 TOLERATED_LOSS = 0.01
@@ -50,7 +50,7 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """Verdicts, the chosen one first, and what kept other rerankers from being judged."""
 
     verdicts: tuple[Verdict, ...]
@@ -68,15 +68,15 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
     queries: int = QUERIES,
     seed: int = 0,
     progress: OnCount | None = None,
-) -> Probed:
+) -> ProbeResult:
     """Judges each reranker on the same queries and keeps the verdicts in the library, in one commit at the end.
 
     `depth` and `weight` are those of the searches (see `blended`). Raises `BadRequest` where the library gives too few queries,
     `ModelUnavailable` where no reranker could be run. Records that one of the rerankers was trained on are not asked for.
     """
     snapshot = await library.snapshot()
-    records = await library.sample(max(COPIED, 2 * queries), seed)
-    learned = frozenset[str]().union(*(trained_on(one.name) for one in rerankers))
+    records = await library.sample(max(SAMPLE_RECORDS, 2 * queries), seed)
+    learned = frozenset[str]().union(*(read_trained_ids(one.name) for one in rerankers))
     items = known_items([record for record in records if record.doc_id not in learned], queries, seed)
     if len(items) < MIN_QUERIES:
         raise BadRequest(
@@ -93,9 +93,9 @@ async def probe(  # noqa: PLR0913 - what is judged, on what, and how
         raise ModelUnavailable(f"no reranker could be probed: {why}")
     trial.progress(trial.steps, trial.steps)
     judged_at = datetime.fromtimestamp(clock(), UTC).isoformat()
-    verdicts = judged(trial, seed, snapshot, judged_at)
+    verdicts = make_verdicts(trial, seed, snapshot, judged_at)
     await library.remember_verdicts(verdicts)
-    return Probed(verdicts, trial.failed)
+    return ProbeResult(verdicts, trial.failed)
 
 
 @asynccontextmanager
@@ -115,7 +115,7 @@ async def _copy(records: Sequence[Record], items: Sequence[KnownItem]) -> AsyncI
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _EvaluatedQuery:
     """A query, its answer, and what the first stage found: ids and scores, best first."""
 
     query: str
@@ -139,7 +139,7 @@ class _Trial:
     progress: OnCount
     steps: int
     done: int = 0
-    asked: list[_Asked] = field(default_factory=list)
+    asked: list[_EvaluatedQuery] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     """What rerankers read, by id: once, however many queries find it."""
     after: dict[str, list[float]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class _Trial:
             found = await first_stage(item.query, self.depth)
             ids = tuple(one.record.doc_id for one in found)
             self.texts.update((one.record.doc_id, make_reranker_text(one.record)) for one in found)
-            self.asked.append(_Asked(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in found)))
+            self.asked.append(_EvaluatedQuery(item.query, item.record.doc_id, item.kind == "title", ids, tuple(one.score for one in found)))
 
     async def rerank(self, reranker: Reranker) -> None:
         until = self.done + len(self.asked)
@@ -172,7 +172,7 @@ class _Trial:
             if isinstance(reranker, CrossEncoderReranker):
                 reranker.release()
 
-    async def _reranked(self, reranker: Reranker, one: _Asked) -> float:
+    async def _reranked(self, reranker: Reranker, one: _EvaluatedQuery) -> float:
         self._step()
         scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
         order = order_by_score(blend_scores(one.scores, scores, self.weight))
@@ -187,7 +187,7 @@ class _Trial:
         self.after.pop(reranker.name, None)
 
 
-def judged(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
+def make_verdicts(trial: _Trial, seed: int, snapshot: str, judged_at: str) -> tuple[Verdict, ...]:
     """A verdict for each reranker, best first; p is multiplied by their number (Bonferroni), the best that helps is chosen."""
     verdicts = sorted((_verdict(trial, name, seed, snapshot, judged_at) for name in sorted(trial.after)), key=verdict_order)
     first = verdicts[0]

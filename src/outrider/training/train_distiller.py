@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.distiller.engines.windows import Form, Window
-from outrider.distiller.labelled_cases import Labelled, answering
-from outrider.distiller.units import cut
+from outrider.distiller.engines.windows import PairEncoder, Window
+from outrider.distiller.labelled_cases import LabelledText, find_answering_units
+from outrider.distiller.units import segment_text
 from outrider.models.loading import catch_load_errors, collect_missing_weights
 from outrider.models.weights import SettingNames, find_weights, refuse_own_code
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
-from outrider.training.training_loop import Optimizer, Stepping
+from outrider.training.training_loop import Optimizer, OptimizerSettings
 
-ASKED = SettingNames("--base", "--device", "--base")
-FEWEST = 20
+BASE_SETTINGS = SettingNames("--base", "--device", "--base")
+MIN_CASES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe(Stepping):
+class Recipe(OptimizerSettings):
     epochs: int = 5
     max_length: int = 512
     batch: int = 8
@@ -38,7 +38,7 @@ class Recipe(Stepping):
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     cases: int
     steps: int
     losses: tuple[float, ...]
@@ -58,14 +58,16 @@ class _Case:
     """What the frozen layers gave, shape (tokens, d)."""
 
 
-def train(base: str, cases: Sequence[Labelled], out: Path, recipe: Recipe | None = None, on_epoch: OnEpoch | None = None) -> Trained:
+def train(
+    base: str, cases: Sequence[LabelledText], out: Path, recipe: Recipe | None = None, on_epoch: OnEpoch | None = None
+) -> TrainingResult:
     """Trains on the CPU and writes weights (safetensors), tokenizer and settings to `out`, which transformers loads as a token classifier.
 
     `BadRequest` for too few cases, `ModelUnavailable` for a base that is no BERT, `MissingExtra`.
     """
     recipe = recipe or Recipe()
-    if len(cases) < FEWEST:
-        raise BadRequest(f"{len(cases)} labelled texts are too few to train on; give at least {FEWEST}")
+    if len(cases) < MIN_CASES:
+        raise BadRequest(f"{len(cases)} labelled texts are too few to train on; give at least {MIN_CASES}")
     try:
         import torch
     except ImportError as error:
@@ -76,22 +78,24 @@ def train(base: str, cases: Sequence[Labelled], out: Path, recipe: Recipe | None
         return _trained(model, form, cases, out, recipe, on_epoch)
 
 
-def _loaded(base: str, recipe: Recipe) -> tuple[Any, Form]:
+def _loaded(base: str, recipe: Recipe) -> tuple[Any, PairEncoder]:
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
-    found = find_weights(base, fetch=True, names=ASKED)
-    refuse_own_code(found, ASKED)
-    with catch_load_errors(found, ASKED):
+    found = find_weights(base, fetch=True, names=BASE_SETTINGS)
+    refuse_own_code(found, BASE_SETTINGS)
+    with catch_load_errors(found, BASE_SETTINGS):
         config = AutoConfig.from_pretrained(found.folder, num_labels=1, id2label={0: "RELEVANT"}, label2id={"RELEVANT": 0})
         if config.model_type != "bert":
             raise ModelUnavailable(f"{base} is of the kind {config.model_type}; a distiller is trained from a BERT, such as MiniLM")
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = recipe.dropout
         model = AutoModelForTokenClassification.from_pretrained(found.folder, config=config, dtype="float32")
         tokenizer = AutoTokenizer.from_pretrained(found.folder)
-    return model, Form(tokenizer, min(recipe.max_length, config.max_position_embeddings))
+    return model, PairEncoder(tokenizer, min(recipe.max_length, config.max_position_embeddings))
 
 
-def _trained(model: Any, form: Form, labelled: Sequence[Labelled], out: Path, recipe: Recipe, on_epoch: OnEpoch | None) -> Trained:
+def _trained(
+    model: Any, form: PairEncoder, labelled: Sequence[LabelledText], out: Path, recipe: Recipe, on_epoch: OnEpoch | None
+) -> TrainingResult:
     started = time.monotonic()
     cases = [case for one in labelled for case in _cases(model, form, one, recipe.frozen_layers)]
     layers = model.bert.encoder.layer[recipe.frozen_layers :]
@@ -116,21 +120,21 @@ def _trained(model: Any, form: Form, labelled: Sequence[Labelled], out: Path, re
     with collect_missing_weights():
         model.save_pretrained(out)
         form.tokenizer.save_pretrained(out)
-    return Trained(len(cases), planned, tuple(losses), time.monotonic() - started)
+    return TrainingResult(len(cases), planned, tuple(losses), time.monotonic() - started)
 
 
-def _cases(model: Any, form: Form, one: Labelled, frozen: int) -> Iterator[_Case]:
+def _cases(model: Any, form: PairEncoder, one: LabelledText, frozen: int) -> Iterator[_Case]:
     """One a window."""
     import torch
 
-    its = cut(one.reading)
-    right = set(answering(its, one)) if one.answers else set()
+    its = segment_text(one.reading)
+    right = set(find_answering_units(its, one)) if one.answers else set()
     for window in form.windows(form.query(one.query), its):
         wanted = torch.tensor([float(unit in right) for unit, _, _ in window.spans])
         yield _Case(window, wanted, _frozen(model, form, window, frozen))
 
 
-def _frozen(model: Any, form: Form, window: Window, layers: int) -> Any:
+def _frozen(model: Any, form: PairEncoder, window: Window, layers: int) -> Any:
     import torch
 
     read = form.batch([window])

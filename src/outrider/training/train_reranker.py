@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from outrider.training import ranking_measures as measure
 from outrider.training import trainable_cross_encoder as model
 from outrider.training import training_loop as loop
-from outrider.training.candidate_groups import kinds
-from outrider.training.model_card import TrainingReport, base_name, card, licence_of
-from outrider.training.output_folder import record, refuse_foreign, replacing
-from outrider.training.training_loop import Recipe, Trained
-from outrider.training.training_set import TrainingSet, training_set
+from outrider.training.candidate_groups import count_kinds
+from outrider.training.model_card import TrainingReport, base_name, read_licence, render_card
+from outrider.training.output_folder import refuse_foreign, replace_folder, write_record
+from outrider.training.training_loop import Recipe, TrainingResult
+from outrider.training.training_set import TrainingSet, build_training_set
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ async def train_reranker(
     said("loading the base", 0, 0, "")
     scorer = await asyncio.to_thread(model.load, base, recipe.max_length, recipe.seed, device)
     snapshot = await library.snapshot()
-    made = await training_set(library, recipe.pairs, recipe.seed, judgements or {}, lambda done, of: said("making pairs", done, of, ""))
+    made = await build_training_set(
+        library, recipe.pairs, recipe.seed, judgements or {}, lambda done, of: said("making pairs", done, of, "")
+    )
     run = _Run(out, base, library.library_id, snapshot, scorer, made, recipe, said)
     stop = Event()
     work = asyncio.create_task(asyncio.to_thread(run.done, stop))
@@ -70,43 +72,43 @@ class _Run:
     base: str
     library_id: str
     snapshot: str
-    scorer: model.Scorer
+    scorer: model.TrainableCrossEncoder
     made: TrainingSet
     recipe: Recipe
     said: OnProgress
 
     def done(self, stop: Event) -> TrainingReport:
         started = time.monotonic()
-        trained = loop.fit(self.scorer, self.made.train, self.made.held_out, self.recipe, stop, self._step)
+        trained = loop.fine_tune(self.scorer, self.made.train, self.made.held_out, self.recipe, stop, self._step)
         report = self._report(trained, time.monotonic() - started)
         if report.saved:
-            with replacing(self.out) as folder:
+            with replace_folder(self.out) as folder:
                 model.save(self.scorer, folder)
-                (folder / "README.md").write_text(card(report), encoding="utf-8")
+                (folder / "README.md").write_text(render_card(report), encoding="utf-8")
                 shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
-                record(folder, dataclasses.asdict(shared), self.made.trained_on)
+                write_record(folder, dataclasses.asdict(shared), self.made.trained_on)
         return report
 
     def _step(self, done: int, of: int, best: float | None) -> None:
         self.said("training", done, of, "" if best is None else f"held-out nDCG@10 {best:.3f}")
 
-    def _report(self, trained: Trained, took_s: float) -> TrainingReport:
+    def _report(self, trained: TrainingResult, took_s: float) -> TrainingReport:
         lists = self.made.held_out
-        words = measure.word_matching(lists)
+        words = measure.score_by_words(lists)
         return TrainingReport(
             out=str(self.out),
             saved=trained.best is not None,
             ended=trained.ended,
             words_ndcg=measure.mean_ndcg(lists, words),
             reranker_ndcg=trained.best.ndcg if trained.best else None,
-            blended_ndcg=measure.mean_ndcg(lists, measure.half_and_half(words, trained.scores)) if trained.best else None,
+            blended_ndcg=measure.mean_ndcg(lists, measure.blend_equally(words, trained.scores)) if trained.best else None,
             base=self.base,
-            base_licence=licence_of(self.base),
+            base_licence=read_licence(self.base),
             library_id=self.library_id,
             snapshot=self.snapshot,
             questions=len(self.made.train),
             pairs=self.made.pairs,
-            kinds=kinds(self.made.train),
+            kinds=count_kinds(self.made.train),
             held_out=len(lists),
             held_out_pairs=sum(len(group.texts) for group in lists),
             unknown_ids=self.made.unknown_ids,

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 PAIRS_AT_ONCE = 64
-ASKED = SettingNames("--base", "reranker.device", "reranker.base_url")
+BASE_SETTINGS = SettingNames("--base", "reranker.device", "reranker.base_url")
 ADVICE = "give --base a folder or hub name of a small encoder such as MiniLM"
 
 
 @dataclass(slots=True)
-class Scorer:
+class TrainableCrossEncoder:
     """`at_once` shrinks when the memory does not hold a batch, and stays so."""
 
     encoder: CrossEncoder
@@ -60,7 +60,7 @@ class Scorer:
                 try:
                     values: list[float] | None = self.logits([pairs[at] for at in places]).tolist()
                 except (RuntimeError, MemoryError) as error:
-                    self.at_once = halved(error, self.at_once)
+                    self.at_once = halve_batch(error, self.at_once)
                     values = None
                 if values is None:
                     empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
@@ -70,7 +70,7 @@ class Scorer:
         return [found[at] for at in range(len(pairs))]
 
 
-def halved(error: RuntimeError | MemoryError, at_once: int) -> int:
+def halve_batch(error: RuntimeError | MemoryError, at_once: int) -> int:
     """Half of `at_once` where `error` says that memory ran out; `ModelUnavailable` where it cannot be halved; any other is raised."""
     if not is_out_of_memory(error):
         raise error
@@ -81,7 +81,7 @@ def halved(error: RuntimeError | MemoryError, at_once: int) -> int:
     return at_once // 2
 
 
-def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
+def load(base: str, max_length: int, seed: int, device: str = "auto") -> TrainableCrossEncoder:
     """The checkpoint with a fresh scoring head where it has none. `ModelUnavailable` says what is wrong with it."""
     try:
         import torch
@@ -89,10 +89,10 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
     except ImportError as error:
         raise MissingExtra("training a reranker", "models") from error
     with _from(base):
-        found = find_weights(base, fetch=True, names=ASKED)
-        refuse_own_code(found, ASKED)
-        on, _ = choose_device(device, ASKED)
-        with catch_load_errors(found, ASKED) as made_up, torch.random.fork_rng():
+        found = find_weights(base, fetch=True, names=BASE_SETTINGS)
+        refuse_own_code(found, BASE_SETTINGS)
+        on, _ = choose_device(device, BASE_SETTINGS)
+        with catch_load_errors(found, BASE_SETTINGS) as made_up, torch.random.fork_rng():
             torch.manual_seed(seed)  # the head starts from random numbers
             encoder = CrossEncoder(
                 str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
@@ -102,7 +102,7 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Scorer:
     if lacking := [name for name in made_up if "layer" in name or "embeddings" in name]:
         raise ModelUnavailable(f"no reranker can be started from {base}: its files hold no {lacking[0]}; {ADVICE}")
     encoder.activation_fn = torch.nn.Identity()  # plain scores: a sigmoid would flatten the best ones into each other
-    return Scorer(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
+    return TrainableCrossEncoder(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def _from(base: str) -> Iterator[None]:
         raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
 
 
-def save(scorer: Scorer, folder: Path) -> None:
+def save(scorer: TrainableCrossEncoder, folder: Path) -> None:
     """Weights (safetensors), tokenizer and settings, without a card."""
     with collect_missing_weights():
         scorer.encoder.save(str(folder), create_model_card=False)

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from outrider.models.loading import empty_cache
 from outrider.training.candidate_groups import Group
-from outrider.training.questions import generator
+from outrider.training.questions import make_generator
 from outrider.training.ranking_measures import mean_ndcg
-from outrider.training.trainable_cross_encoder import Scorer, freeze_word_vectors, halved
+from outrider.training.trainable_cross_encoder import TrainableCrossEncoder, freeze_word_vectors, halve_batch
 
 if TYPE_CHECKING:
     import torch
 
 INTERRUPTED = "interrupted"
-WINDOW = 16
+BATCHES_PER_WINDOW = 16
 """Batches whose groups are sorted by length among themselves, so that little is padded and the order stays nearly random."""
 
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Stepping:
+class OptimizerSettings:
     """Parameters of AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization")."""
 
     seed: int = 0
@@ -52,7 +52,7 @@ class Step(NamedTuple, Generic[T]):
 class Optimizer:
     """AdamW with linear warm-up and decay over a planned number of steps."""
 
-    def __init__(self, groups: Sequence[dict[str, Any]], stepping: Stepping, planned: int) -> None:
+    def __init__(self, groups: Sequence[dict[str, Any]], stepping: OptimizerSettings, planned: int) -> None:
         """`groups` are torch's parameter groups; those without a rate or decay of their own take `stepping`'s."""
         import torch
 
@@ -84,7 +84,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe(Stepping):
+class Recipe(OptimizerSettings):
     pairs: int = 5_000
     """To train on, about; those to check with come on top."""
     epochs: int = 2
@@ -105,7 +105,7 @@ class Check:
 
 
 @dataclass(slots=True)
-class Trained:
+class TrainingResult:
     """Result of a training; the scorer holds the best weights."""
 
     steps: int = 0
@@ -124,7 +124,9 @@ OnStep = Callable[[int, int, float | None], None]
 """Called with steps done, steps planned, and the best nDCG so far, None before the first check."""
 
 
-def fit(scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep) -> Trained:
+def fine_tune(
+    scorer: TrainableCrossEncoder, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep
+) -> TrainingResult:
     """Train until the epochs are done, nothing improves any more, or `stop` is set. Blocking.
 
     The scorer keeps the weights of the best check; `Trained.best` is None where `stop` was set before the first check.
@@ -140,17 +142,17 @@ def fit(scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recip
 
 class _Loop:
     def __init__(
-        self, scorer: Scorer, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep
+        self, scorer: TrainableCrossEncoder, train: Sequence[Group], held_out: Sequence[Group], recipe: Recipe, stop: Event, on_step: OnStep
     ) -> None:
         self.scorer, self.train, self.held_out, self.recipe, self.stop, self.on_step = scorer, train, held_out, recipe, stop, on_step
         each = -(-len(train) // recipe.batch_groups)
         self.every = max(1, each // recipe.checks_an_epoch)
-        self.done = Trained(planned=each * recipe.epochs)
+        self.done = TrainingResult(planned=each * recipe.epochs)
         self.optimizer = _optimizer(scorer, recipe, self.done.planned)
         self.groups_at_once = recipe.batch_groups
         self.best_weights: dict[str, torch.Tensor] = {}
 
-    def run(self) -> Trained:
+    def run(self) -> TrainingResult:
         losses: list[float] = []
         for batch, loss, seconds in self.optimizer.steps(self._batches(), self._backward):
             losses.append(loss)
@@ -171,8 +173,8 @@ class _Loop:
 
     def _batches(self) -> Iterator[list[Group]]:
         for epoch in range(self.recipe.epochs):
-            rng = generator(self.recipe.seed, "epoch", str(epoch))
-            for batch in batches(self.train, self.recipe.batch_groups, rng):
+            rng = make_generator(self.recipe.seed, "epoch", str(epoch))
+            for batch in make_batches(self.train, self.recipe.batch_groups, rng):
                 if self.stop.is_set():
                     self.done.ended = INTERRUPTED
                     return
@@ -186,7 +188,7 @@ class _Loop:
                 pieces = (batch[start : start + self.groups_at_once] for start in range(0, len(batch), self.groups_at_once))
                 return float(sum(self._backward_piece(piece, len(batch)) for piece in pieces))
             except (RuntimeError, MemoryError) as error:
-                self.groups_at_once = halved(error, self.groups_at_once)
+                self.groups_at_once = halve_batch(error, self.groups_at_once)
             self.optimizer.forget_gradients()
             empty_cache()
 
@@ -197,7 +199,7 @@ class _Loop:
         return float(loss.item())
 
     def _check(self, loss: float) -> None:
-        scores = list_scores(self.scorer, self.held_out)
+        scores = score_groups(self.scorer, self.held_out)
         check = Check(self.done.steps, loss, mean_ndcg(self.held_out, scores))
         self.done.checks.append(check)
         if self.done.best is None or check.ndcg > self.done.best.ndcg:
@@ -210,18 +212,18 @@ class _Loop:
         return best is not None and len(self.done.checks) - 1 - self.done.checks.index(best) >= self.recipe.patience
 
 
-def list_scores(scorer: Scorer, groups: Sequence[Group]) -> list[list[float]]:
+def score_groups(scorer: TrainableCrossEncoder, groups: Sequence[Group]) -> list[list[float]]:
     """The model's scores of each group's texts."""
     scores = iter(scorer.scores([(group.query, text) for group in groups for text in group.texts]))
     return [[next(scores) for _ in group.texts] for group in groups]
 
 
-def batches(groups: Sequence[Group], size: int, rng: random.Random) -> list[list[Group]]:
+def make_batches(groups: Sequence[Group], size: int, rng: random.Random) -> list[list[Group]]:
     """Every group once, shuffled; within a window of `WINDOW` batches those of like length stand together."""
     order = rng.sample(list(groups), len(groups))
     made: list[list[Group]] = []
-    for start in range(0, len(order), size * WINDOW):
-        window = sorted(order[start : start + size * WINDOW], key=lambda group: sum(map(len, group.texts)))
+    for start in range(0, len(order), size * BATCHES_PER_WINDOW):
+        window = sorted(order[start : start + size * BATCHES_PER_WINDOW], key=lambda group: sum(map(len, group.texts)))
         made += [window[at : at + size] for at in range(0, len(window), size)]
     rng.shuffle(made)
     return made
@@ -235,7 +237,7 @@ def _loss(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     return torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum()
 
 
-def _optimizer(scorer: Scorer, recipe: Recipe, steps: int) -> Optimizer:
+def _optimizer(scorer: TrainableCrossEncoder, recipe: Recipe, steps: int) -> Optimizer:
     weights = [weight for weight in scorer.encoder.model.parameters() if weight.requires_grad]
     decayed = [weight for weight in weights if weight.ndim > 1]
     plain = [weight for weight in weights if weight.ndim <= 1]  # biases and norms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from outrider.state.errors import BadRequest
 from outrider.training import collect_questions as gather
-from outrider.training.candidate_groups import GROUP, Group, Maker
+from outrider.training.candidate_groups import GROUP, Group, GroupMaker
 from outrider.training.questions import Question
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TrainingSet:
         return frozenset(right | {group.source for group in self.train if group.kind != "judgement"})
 
 
-async def training_set(
+async def build_training_set(
     library: Library, pairs: int, seed: int, judgements: Mapping[str, Mapping[str, int]], on_pair: OnPair | None = None
 ) -> TrainingSet:
     """About `pairs` pairs to train on and an eighth as many questions held out; the same for the same library and seed.
@@ -56,17 +56,17 @@ async def training_set(
     """
     wanted = max(1, pairs // GROUP)
     held_out = min(max(int(wanted * HELD_OUT_SHARE), HELD_OUT[0]), HELD_OUT[1])
-    drawn = await gather.drawn(library, wanted + held_out, seed)
-    judged, unknown = await gather.judged(library, judgements)
-    cited = await gather.citations(library, drawn.citing, seed)
-    known = await asyncio.to_thread(lambda: list(gather.known(drawn.records, seed)))
-    sides = gather.split([*judged, *cited, *known], held_out / (wanted + held_out), seed)
+    drawn = await gather.sample_records(library, wanted + held_out, seed)
+    judged, unknown = await gather.make_judged_questions(library, judgements)
+    cited = await gather.make_citation_questions(library, drawn.citing, seed)
+    known = await asyncio.to_thread(lambda: list(gather.make_known_item_questions(drawn.records, seed)))
+    sides = gather.split_by_source([*judged, *cited, *known], held_out / (wanted + held_out), seed)
     asked = [_mixed(sides.train, wanted), _mixed(sides.held_out, held_out)]
     _refuse_too_few(library, len(drawn.records), *map(len, asked))
-    maker = Maker(lambda query, limit: library.search(query, limit=limit), library.fetch, drawn.records, seed)
+    maker = GroupMaker(lambda query, limit: library.search(query, limit=limit), library.fetch, drawn.records, seed)
     count = _Counter(sum(map(len, asked)), on_pair)
-    train = [group for question in asked[0] for group in count(await maker.for_training(question))]
-    lists = [group for question in asked[1] for group in count([await maker.for_checking(question)]) if group is not None]
+    train = [group for question in asked[0] for group in count(await maker.make_training_groups(question))]
+    lists = [group for question in asked[1] for group in count([await maker.make_checking_group(question)]) if group is not None]
     _refuse_too_few(library, len(drawn.records), len(train), len(lists))
     return TrainingSet(tuple(train[:wanted]), tuple(lists), tuple(unknown))
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from outrider.distiller.engines.classifier import Classifier, relevance
+from outrider.distiller.engines.classifier import Classifier, relevance_logits
 from outrider.distiller.engines.ensemble import logit
-from outrider.distiller.engines.windows import OVERLAP_UNITS, Form
-from outrider.distiller.units import Cut, cut
+from outrider.distiller.engines.windows import OVERLAP_UNITS, PairEncoder
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
 from support.distiller_fakes import ODD
@@ -20,14 +20,14 @@ pytest.importorskip("transformers")
 LONG = "Aspirin lowers the risk of stroke. Mice sleep. It lowers risk in adults. " * 20
 
 
-def _cut(text: str, title: str = "") -> Cut:
-    return cut(Reading("a", text, title))
+def _cut(text: str, title: str = "") -> SegmentedText:
+    return segment_text(Reading("a", text, title))
 
 
-def _form(folder: str) -> Form:
+def _form(folder: str) -> PairEncoder:
     from transformers import AutoTokenizer
 
-    return Form(AutoTokenizer.from_pretrained(folder), 64)
+    return PairEncoder(AutoTokenizer.from_pretrained(folder), 64)
 
 
 def test_a_token_classifier_scores_a_unit_by_the_mean_of_its_tokens(classifier) -> None:  # type: ignore[no-untyped-def]
@@ -95,7 +95,7 @@ def test_odd_texts_have_a_probability_for_each_unit(classifier, kind: str) -> No
 )
 def test_which_label_says_relevant(labels: tuple[str, ...], logits: list[float], odds: float) -> None:
     config = SimpleNamespace(id2label=dict(enumerate(labels)))
-    assert float(relevance(torch.tensor([logits]), config)[0]) == pytest.approx(odds, abs=1e-5)
+    assert float(relevance_logits(torch.tensor([logits]), config)[0]) == pytest.approx(odds, abs=1e-5)
 
 
 def test_what_is_no_classifier_is_refused(classifier) -> None:  # type: ignore[no-untyped-def]

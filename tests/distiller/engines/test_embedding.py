@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.distiller.engines.embedding import LONG_CONTEXT, Embedding
-from outrider.distiller.units import Cut, cut
+from outrider.distiller.units import SegmentedText, segment_text
 from outrider.models.embed.embedder import Embedder
 from outrider.state.distilling import Reading
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
@@ -18,8 +18,8 @@ from outrider.state.ports import OnCount
 from support.word_embedder import WordEmbedder
 
 
-def _cut(text: str) -> Cut:
-    return cut(Reading("a", text))
+def _cut(text: str) -> SegmentedText:
+    return segment_text(Reading("a", text))
 
 
 @dataclass

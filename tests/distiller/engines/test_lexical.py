@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.engines.lexical import Lexical, with_neighbours
+from outrider.distiller.engines.lexical import Lexical, smooth_with_neighbours
 from outrider.distiller.engines.rhetoric import Rhetoric
 from outrider.distiller.selection import NOISE
-from outrider.distiller.units import cut
+from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from support.distiller_fakes import ODD, texts
 
 
 def _scores(query: str, *said: str) -> list[list[float]]:
-    return Lexical().scores(query, [cut(Reading(str(at), text)) for at, text in enumerate(said)])
+    return Lexical().scores(query, [segment_text(Reading(str(at), text)) for at, text in enumerate(said)])
 
 
 def test_what_says_more_of_the_query_scores_higher() -> None:
@@ -37,7 +37,7 @@ def test_a_query_without_words_makes_all_noise() -> None:
 @pytest.mark.parametrize("engine", [Lexical(), Rhetoric()])
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_odd_texts_have_a_probability_for_each_unit(engine: Lexical | Rhetoric, text: str) -> None:
-    its = cut(Reading("a", text))
+    its = segment_text(Reading("a", text))
     (found,) = engine.scores("word نص 学习 x", [its])
     assert len(found) == len(its.units)
     assert all(0 <= one <= 1 for one in found)
@@ -45,13 +45,13 @@ def test_odd_texts_have_a_probability_for_each_unit(engine: Lexical | Rhetoric, 
 
 @given(texts, st.text(max_size=20))
 def test_the_same_again_gives_the_same(text: str, query: str) -> None:
-    its = cut(Reading("a", text))
+    its = segment_text(Reading("a", text))
     assert Lexical().scores(query, [its]) == Lexical().scores(query, [its])
 
 
 @given(st.lists(st.floats(0, 1), max_size=6), st.floats(0, 1))
 def test_neighbours_never_lead_out_of_the_range(scores: list[float], share: float) -> None:
-    found = with_neighbours(scores, share)
+    found = smooth_with_neighbours(scores, share)
     assert len(found) == len(scores)
     assert all(min(scores) - 1e-9 <= one <= max(scores) + 1e-9 for one in found)
 
@@ -67,5 +67,5 @@ def test_a_megabyte_is_read_at_once() -> None:
 
 def test_what_states_a_result_outranks_what_states_an_aim() -> None:
     text = "The aim was to study aspirin in many adults here. We used many methods in several settings. Results show a reduced risk of it."
-    ((aim, method, result),) = Rhetoric().scores("", [cut(Reading("a", text))])
+    ((aim, method, result),) = Rhetoric().scores("", [segment_text(Reading("a", text))])
     assert result > max(aim, method)

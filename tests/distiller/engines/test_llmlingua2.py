@@ -10,7 +10,7 @@ import pytest
 
 from outrider.distiller.engines.llmlingua2 import LLMLingua2
 from outrider.distiller.selection import numbers_and_negations
-from outrider.distiller.units import cut
+from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
 from support.distiller_fakes import ODD
@@ -43,7 +43,7 @@ def test_numbers_and_negations_stay(engine: LLMLingua2, text: str, rate: float) 
 
 @pytest.mark.parametrize("text", [text[:3_000] for text in ODD], ids=range(len(ODD)))
 def test_odd_texts_are_left_as_they_are_or_made_shorter(engine: LLMLingua2, text: str) -> None:
-    its = cut(Reading("a", text))
+    its = segment_text(Reading("a", text))
     (scores,) = engine.scores("", [its])
     assert len(scores) == len(its.units)
     assert all(0 <= one <= 1 for one in scores)

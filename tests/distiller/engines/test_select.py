@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from outrider.distiller.calibration import calibrate, read, write
+from outrider.distiller.calibration import calibrate, read_calibration, write_calibration
 from outrider.distiller.engines.classifier import Classifier
-from outrider.distiller.engines.ensemble import Ensemble, Weights
-from outrider.distiller.engines.select import OWN, OWN_WEIGHTS, SHIPPED, EngineName, calibration_of, engine_of
+from outrider.distiller.engines.ensemble import Ensemble, EnsembleWeights
+from outrider.distiller.engines.select import CALIBRATION_FILE, SHIPPED, WEIGHTS_FILE, EngineName, find_calibration, make_engine
 from outrider.state.errors import BadRequest
 from support.word_embedder import WordEmbedder
 
@@ -18,22 +18,22 @@ NEED_A_MODEL = ("classifier", "classifier+", "llmlingua2")
 
 @pytest.mark.parametrize("name", get_args(EngineName))
 def test_every_name_makes_an_engine_without_loading_anything(name: EngineName) -> None:
-    assert engine_of(name, WordEmbedder(), "/no/such/folder") is not None  # type: ignore[arg-type]
+    assert make_engine(name, WordEmbedder(), "/no/such/folder") is not None  # type: ignore[arg-type]
 
 
 def test_what_an_engine_needs_is_said() -> None:
     with pytest.raises(BadRequest, match="needs a model"):
-        engine_of("classifier")
+        make_engine("classifier")
     with pytest.raises(BadRequest, match="needs an embedding model"):
-        engine_of("ensemble")
+        make_engine("ensemble")
     with pytest.raises(BadRequest, match="needs a model"):
-        engine_of("classifier+", WordEmbedder())  # type: ignore[arg-type]
+        make_engine("classifier+", WordEmbedder())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["lexical", "words"])
 def test_engines_without_a_model_come_with_a_calibration(name: EngineName) -> None:
     """Else a change of their weights was not followed by `python -m bench.train_distiller`."""
-    found = calibration_of(engine_of(name))
+    found = find_calibration(make_engine(name))
     assert found is not None
     assert found.keep_rate == 0.95
     assert found.removed > 0.05
@@ -43,36 +43,36 @@ def test_engines_without_a_model_come_with_a_calibration(name: EngineName) -> No
 def test_all_that_is_shipped_can_be_read() -> None:
     files = sorted(SHIPPED.glob("*.json"))
     assert len(files) >= 2
-    assert {read(file).keep_rate for file in files} == {0.95}
+    assert {read_calibration(file).keep_rate for file in files} == {0.95}
 
 
 def test_a_classifier_has_its_calibration_beside_its_weights(classifier) -> None:  # type: ignore[no-untyped-def]
-    from outrider.distiller.labelled_cases import Labelled
+    from outrider.distiller.labelled_cases import LabelledText
     from outrider.state.distilling import Reading
 
     folder = classifier()
     engine = Classifier(folder, "cpu")
-    assert calibration_of(engine) is None
-    found = calibrate(engine, [Labelled("stroke", Reading("a", "Mice sleep. Aspirin lowers risk."), ((12, 32),))] * 20, "mice")
-    write(found, Path(folder) / OWN)
-    assert calibration_of(Classifier(folder, "cpu")) == found
+    assert find_calibration(engine) is None
+    found = calibrate(engine, [LabelledText("stroke", Reading("a", "Mice sleep. Aspirin lowers risk."), ((12, 32),))] * 20, "mice")
+    write_calibration(found, Path(folder) / CALIBRATION_FILE)
+    assert find_calibration(Classifier(folder, "cpu")) == found
     (Path(folder) / "tokenizer_config.json").write_text("{}")
-    assert calibration_of(Classifier(folder, "cpu")) is None
+    assert find_calibration(Classifier(folder, "cpu")) is None
 
 
 def test_a_classifier_brings_its_weights_beside_the_others(tmp_path: Path) -> None:
     said = {"each": [0.5, 1.0, 0.7, 0.4], "intercept": 1.0, "behind": [0.0, 0.0, 0.0, 0.3]}
-    (tmp_path / OWN_WEIGHTS).write_text(json.dumps(said))
-    engine = engine_of("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
+    (tmp_path / WEIGHTS_FILE).write_text(json.dumps(said))
+    engine = make_engine("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
     assert isinstance(engine, Ensemble)
-    assert (len(engine.engines), engine.weights) == (4, Weights((0.5, 1.0, 0.7, 0.4), 1.0, (0.0, 0.0, 0.0, 0.3)))
-    (tmp_path / OWN_WEIGHTS).write_text("{}")
+    assert (len(engine.engines), engine.weights) == (4, EnsembleWeights((0.5, 1.0, 0.7, 0.4), 1.0, (0.0, 0.0, 0.0, 0.3)))
+    (tmp_path / WEIGHTS_FILE).write_text("{}")
     with pytest.raises(BadRequest, match="holds no weights"):
-        engine_of("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
+        make_engine("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
 
 
 def test_what_a_unit_is_behind_the_best_of_its_text_counts() -> None:
     of_each = [[0.9, 0.5, 0.2]]
-    apart = Weights((1.0,), 0.0, (1.0,)).probabilities(of_each)
+    apart = EnsembleWeights((1.0,), 0.0, (1.0,)).probabilities(of_each)
     assert apart[0] == pytest.approx(0.9)
     assert all(one < alone for one, alone in zip(apart[1:], of_each[0][1:], strict=True))

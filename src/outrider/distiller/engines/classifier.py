@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.engines.windows import Form, Window
-from outrider.distiller.units import Cut
+from outrider.distiller.engines.windows import PairEncoder, Window
+from outrider.distiller.units import SegmentedText
 from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, run_by_length
 from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
-ASKED = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
+CLASSIFIER_SETTINGS = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
 BATCH, BATCH_TOKENS = 32, 8_192
-LONGEST = 8_192
+MAX_TOKENS = 8_192
 TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
 RELEVANT = ("relevant", "keep", "entailment", "yes", "answer", "positive", "label_1", "1")
 """Names of the label that says so, the surest first; QNLI calls it entailment: the sentence answers the question."""
@@ -35,7 +35,7 @@ IRRELEVANT = "neutral"
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     model: Any
-    form: Form
+    form: PairEncoder
     reads_tokens: bool
     weights: Weights
 
@@ -60,7 +60,7 @@ class Classifier:
         """Of the weights; loads them."""
         return self._ready().weights.revision
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         ready = self._ready()
         asked = ready.form.query(query)
         windows = [(number, window) for number, its in enumerate(cuts) for window in _windows(ready, asked, its)]
@@ -94,11 +94,11 @@ class Classifier:
     def _ready(self) -> _Loaded:
         with self._loading:
             if self._loaded is None:
-                self._loaded = load(self.model_name, self.device, downloads=self.downloads)
+                self._loaded = load_classifier(self.model_name, self.device, downloads=self.downloads)
             return self._loaded
 
 
-def _windows(ready: _Loaded, query: Sequence[int], its: Cut) -> Iterable[Window]:
+def _windows(ready: _Loaded, query: Sequence[int], its: SegmentedText) -> Iterable[Window]:
     if ready.reads_tokens:
         return ready.form.windows(query, its)
     return [ready.form.pair(query, unit, ids) for unit, ids in enumerate(ready.form.ids(its.texts()) if its.units else [])]
@@ -109,7 +109,7 @@ def _logits(ready: _Loaded, windows: Sequence[Window], name: str) -> list[list[f
 
     features = {key: tensor.to(ready.model.device) for key, tensor in ready.form.batch(windows).items()}
     with torch.inference_mode():
-        found = relevance(ready.model(**features).logits.float(), ready.model.config)
+        found = relevance_logits(ready.model(**features).logits.float(), ready.model.config)
     if not torch.isfinite(found).all():
         raise BadVectors(f"{name} gave a score that is no number; its weights or its precision cannot be used")
     if not ready.reads_tokens:
@@ -124,7 +124,7 @@ def _mean(sums: Any, first: int, last: int) -> float:
     return float(sums[last - 1] - (sums[first - 1] if first else 0.0)) / (last - first)
 
 
-def relevance(logits: Any, config: Any) -> Any:
+def relevance_logits(logits: Any, config: Any) -> Any:
     """The log-odds of "relevant", shape (...), from logits of shape (..., labels)."""
     import torch
 
@@ -140,22 +140,22 @@ def relevance(logits: Any, config: Any) -> Any:
     return torch.logsumexp(logits[..., ~others], -1) - torch.logsumexp(logits[..., others], -1)
 
 
-def load(name: str, device: str, *, downloads: bool) -> _Loaded:
+def load_classifier(name: str, device: str, *, downloads: bool) -> _Loaded:
     """Raises `ModelUnavailable` with what is wrong and what to do, `MissingExtra`."""
     try:
         from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
     except ImportError as error:
         raise MissingExtra("the distiller's classifier", "models") from error
-    found = find_weights(name, fetch=downloads, names=ASKED)
-    refuse_own_code(found, ASKED)
+    found = find_weights(name, fetch=downloads, names=CLASSIFIER_SETTINGS)
+    refuse_own_code(found, CLASSIFIER_SETTINGS)
     kind = _kind(found)
-    on, _ = choose_device(device, ASKED)
-    with catch_load_errors(found, ASKED) as made_up:
+    on, _ = choose_device(device, CLASSIFIER_SETTINGS)
+    with catch_load_errors(found, CLASSIFIER_SETTINGS) as made_up:
         config = AutoConfig.from_pretrained(found.folder)
         of = AutoModelForTokenClassification if kind == TOKEN else AutoModelForSequenceClassification
         model = of.from_pretrained(found.folder, **({"dtype": "float32"} if on.startswith("cpu") else {"dtype": "auto"})).to(on).eval()
         tokenizer = AutoTokenizer.from_pretrained(found.folder)
-        form = Form(tokenizer, _limit(tokenizer, config))
+        form = PairEncoder(tokenizer, _limit(tokenizer, config))
     if made_up:
         raise ModelUnavailable(f"{name} is no classifier: its files hold no {made_up[0]}")
     return _Loaded(model, form, kind == TOKEN, found)
@@ -169,8 +169,8 @@ def _kind(found: Weights) -> str:
     kind = next((kind for kind in (TOKEN, SEQUENCE) if str(said[0]).endswith(kind)), None)
     if kind is None:
         raise ModelUnavailable(
-            f"{found.name} is no classifier but {said[0] or 'of an unknown kind'}; set {ASKED.model} to a token or sequence classifier, "
-            "such as a cross-encoder"
+            f"{found.name} is no classifier but {said[0] or 'of an unknown kind'}; set {CLASSIFIER_SETTINGS.model} to a token or sequence "
+            "classifier, such as a cross-encoder"
         )
     return kind
 
@@ -180,4 +180,4 @@ def _limit(tokenizer: Any, config: Any) -> int:
     if "roberta" in str(config.model_type):
         positions -= (config.pad_token_id or 0) + 1
     known = [int(limit) for limit in (tokenizer.model_max_length, positions) if 0 < limit < 10**7]
-    return min([*known, LONGEST])
+    return min([*known, MAX_TOKENS])

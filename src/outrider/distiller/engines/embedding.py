@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from outrider.distiller.engines.ensemble import Scores
-from outrider.distiller.engines.lexical import beside_the_best, with_neighbours
-from outrider.distiller.units import Cut
+from outrider.distiller.engines.lexical import compare_with_best, smooth_with_neighbours
+from outrider.distiller.units import SegmentedText
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import ModelUnavailable
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LONG_CONTEXT = 2_048
 """Tokens; late chunking is for models that were made for long texts."""
-BESIDE = 0.1
-LEAST_BEST = 0.3
+NEIGHBOUR_SHARE = 0.1
+MIN_BEST = 0.3
 WEIGHTS = (1.835, 4.886, -1.573)
 """As in `lexical`, with all-MiniLM-L6-v2; other models' cosines lie elsewhere, so that for them only a calibration gives a threshold that
 means something."""
@@ -58,10 +58,10 @@ class Embedding:
     def revision(self) -> str:
         return self.embedder.space.revision
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
-        return [beside_the_best(many, LEAST_BEST, WEIGHTS) for many in self.cosines(query, cuts)]
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
+        return [compare_with_best(many, MIN_BEST, WEIGHTS) for many in self.cosines(query, cuts)]
 
-    def cosines(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def cosines(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         """With a little of the neighbours'; -1 for a unit that has no vector, and for all where the query is empty."""
         if not query.strip():
             return [[-1.0] * len(its.units) for its in cuts]
@@ -71,12 +71,12 @@ class Embedding:
                 return [self._late(asked, its) for its in cuts]
         return self._alone(asked, cuts)
 
-    def _late(self, asked: np.ndarray, its: Cut) -> list[float]:
+    def _late(self, asked: np.ndarray, its: SegmentedText) -> list[float]:
         stop_if_abandoned()
         vectors = self.embedder.span_vectors(its.reading.text, [(unit.start, unit.end) for unit in its.units])
         return [_cosine(asked, vector) for vector in vectors]
 
-    def _alone(self, asked: np.ndarray, cuts: Sequence[Cut]) -> Scores:
+    def _alone(self, asked: np.ndarray, cuts: Sequence[SegmentedText]) -> Scores:
         """All units of all texts together, so that batches are full."""
         stop_if_abandoned()
         answers = iter(self.embedder.embed_each([text for its in cuts for text in its.texts()]))
@@ -84,7 +84,7 @@ class Embedding:
         for its in cuts:
             vectors = [next(answers).vector for _ in its.units]
             alone = [-1.0 if vector is None else _cosine(asked, vector) for vector in vectors]
-            found.append(with_neighbours(alone, BESIDE))
+            found.append(smooth_with_neighbours(alone, NEIGHBOUR_SHARE))
         return found
 
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 from outrider.state.errors import BadRequest
 
-MOST = 15.0
+MAX_LOGIT = 15.0
 """A logit beyond this says no more."""
-FLOOR = 1 / (1 + math.exp(MOST))
+MIN_PROBABILITY = 1 / (1 + math.exp(MAX_LOGIT))
 
 Scores = list[list[float]]
 """For each text, for each of its units, a number in [0, 1]."""
@@ -34,23 +34,23 @@ class Engine(Protocol):
     @property
     def revision(self) -> str: ...
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         """Raises `ModelError`, `MissingExtra`."""
         ...
 
 
 def probability(logit: float) -> float:
-    return 1 / (1 + math.exp(-max(-MOST, min(MOST, logit))))
+    return 1 / (1 + math.exp(-max(-MAX_LOGIT, min(MAX_LOGIT, logit))))
 
 
 def logit(probability: float) -> float:
     """In [-MOST, MOST]."""
-    clipped = min(max(probability, FLOOR), 1 - FLOOR)
+    clipped = min(max(probability, MIN_PROBABILITY), 1 - MIN_PROBABILITY)
     return math.log(clipped / (1 - clipped))
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class EnsembleWeights:
     """P = sigmoid(intercept + sum of weight x logit + sum of weight x (logit - the best of its text))."""
 
     each: tuple[float, ...]
@@ -75,7 +75,7 @@ class Ensemble:
     """`weights` of the engines in their order; without them each counts alike."""
 
     engines: tuple[Engine, ...]
-    weights: Weights | None = None
+    weights: EnsembleWeights | None = None
 
     def __post_init__(self) -> None:
         if not self.engines:
@@ -99,16 +99,16 @@ class Ensemble:
         said = json.dumps(parts)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         of_each = [engine.scores(query, cuts) for engine in self.engines]
         weights = self._weights()
         return [weights.probabilities(text) for text in zip(*of_each, strict=True)]
 
-    def _weights(self) -> Weights:
-        return self.weights or Weights((1 / len(self.engines),) * len(self.engines))
+    def _weights(self) -> EnsembleWeights:
+        return self.weights or EnsembleWeights((1 / len(self.engines),) * len(self.engines))
 
 
-def fit(logits: Sequence[Sequence[float]], relevant: Sequence[bool], ridge: float = 1.0) -> Weights:
+def fit_weights(logits: Sequence[Sequence[float]], relevant: Sequence[bool], ridge: float = 1.0) -> EnsembleWeights:
     """Logistic regression by Newton's method: `logits` hold for each unit one of each engine. `ridge` holds back the weights only.
 
     The cases must be none that an engine was trained on, else its weight is too high.
@@ -127,4 +127,4 @@ def fit(logits: Sequence[Sequence[float]], relevant: Sequence[bool], ridge: floa
         found = found + np.clip(step, -5, 5)
         if np.abs(step).max() < 1e-8:
             break
-    return Weights(tuple(float(one) for one in found[1:]), float(found[0]))
+    return EnsembleWeights(tuple(float(one) for one in found[1:]), float(found[0]))

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 from outrider.text.words import stems
 
 K1, B = 1.2, 0.3
 """Units are short: a word seldom stands twice in one, and a long sentence is hardly less about it."""
-BESIDE = 0.2
+NEIGHBOUR_SHARE = 0.2
 """Of a neighbour's score that counts for a unit; on SciFact's rationales units alone find fewer of them."""
-LEAST_BEST = 0.25
+MIN_BEST = 0.25
 """A text whose best unit says less than this of what is asked is not taken to answer because its others say still less."""
 WEIGHTS = (3.509, 3.835, -1.291)
 """Of a unit's raw score, of how far it is behind the best of its text, and the intercept: logistic regression on half of SciFact's claims
@@ -33,12 +33,12 @@ class Lexical:
     name: str = "lexical"
     revision: str = "1"
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         """A query without words, and a text without the query's, give the same low number to every unit."""
-        return [beside_the_best(many, LEAST_BEST, WEIGHTS) for many in raw_scores(query, cuts)]
+        return [compare_with_best(many, MIN_BEST, WEIGHTS) for many in compute_raw_scores(query, cuts)]
 
 
-def raw_scores(query: str, cuts: Sequence[Cut]) -> Scores:
+def compute_raw_scores(query: str, cuts: Sequence[SegmentedText]) -> Scores:
     """In [0, 1], before they are made probabilities."""
     wanted = dict.fromkeys(stems(query))
     bags = [[_bag(wanted, stemmed) for stemmed in one.stems()] for one in cuts]
@@ -50,17 +50,17 @@ def raw_scores(query: str, cuts: Sequence[Cut]) -> Scores:
         [_share(bag, idf, most, length / mean) for bag, length in zip(many, sizes, strict=True)]
         for many, sizes in zip(bags, lengths, strict=True)
     ]
-    return [with_neighbours(many, BESIDE) for many in alone]
+    return [smooth_with_neighbours(many, NEIGHBOUR_SHARE) for many in alone]
 
 
-def beside_the_best(raw: Sequence[float], least_best: float, weights: tuple[float, float, float]) -> list[float]:
+def compare_with_best(raw: Sequence[float], least_best: float, weights: tuple[float, float, float]) -> list[float]:
     """Probabilities from the scores of one text's units, each by itself and as it compares with the best of them."""
     of_it, behind, intercept = weights
     best = max([least_best, *raw])
     return [probability(of_it * one + behind * (one - best) + intercept) for one in raw]
 
 
-def with_neighbours(scores: Sequence[float], share: float) -> list[float]:
+def smooth_with_neighbours(scores: Sequence[float], share: float) -> list[float]:
     """The weighted mean of each score and of those before and after it, which weigh `share` each."""
     found = []
     for at, one in enumerate(scores):

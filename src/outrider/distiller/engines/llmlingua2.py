@@ -23,13 +23,13 @@ from typing import Any
 
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.selection import numbers_and_negations
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 from outrider.models.loading import catch_load_errors, choose_device
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 
-ASKED = SettingNames("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
+LLMLINGUA_SETTINGS = SettingNames("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")
 KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
 """The package knows two ways of writing words, by these names."""
 PADDING = {"xlm-roberta-large": "<pad>", "bert-base-multilingual-cased": "[PAD]"}
@@ -37,7 +37,7 @@ PADDING = {"xlm-roberta-large": "<pad>", "bert-base-multilingual-cased": "[PAD]"
 FORCED = ("not", "no", "never", "without", "nor", "cannot")
 RATE = 0.6
 BATCH = 32
-MOST_WORDS = 220
+MAX_WORDS = 220
 """Of a piece given to it: it cuts at 512 tokens, and says nothing of what it cut."""
 
 _patching = threading.Lock()
@@ -65,7 +65,7 @@ class LLMLingua2:
             self._ready()
             return self._weights.revision if self._weights else ""
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         return [self._kept_shares(its.texts()) for its in cuts]
 
     def compress(self, text: str, rate: float = RATE) -> str:
@@ -112,7 +112,7 @@ class LLMLingua2:
     def _ready(self) -> Any:
         with self._lock:
             if self._compressor is None:
-                self._weights = find_weights(self.model_name, fetch=self.downloads, names=ASKED)
+                self._weights = find_weights(self.model_name, fetch=self.downloads, names=LLMLINGUA_SETTINGS)
                 self._compressor = _loaded(self._weights, self.device)
             return self._compressor
 
@@ -133,7 +133,7 @@ def _mean_kept(compressor: Any, texts: Sequence[str]) -> list[float]:
 def _pieces(text: str) -> Iterator[str]:
     """So short that nothing is cut off."""
     words = text.split()
-    return (" ".join(words[at : at + MOST_WORDS]) for at in range(0, len(words), MOST_WORDS))
+    return (" ".join(words[at : at + MAX_WORDS]) for at in range(0, len(words), MAX_WORDS))
 
 
 def _encodable(text: str) -> str:
@@ -147,9 +147,9 @@ def _closed_up(text: str) -> str:
 
 
 def _loaded(found: Weights, device: str) -> Any:
-    refuse_own_code(found, ASKED)
-    on, _ = choose_device(device, ASKED)
-    with catch_load_errors(found, ASKED) as made_up:
+    refuse_own_code(found, LLMLINGUA_SETTINGS)
+    on, _ = choose_device(device, LLMLINGUA_SETTINGS)
+    with catch_load_errors(found, LLMLINGUA_SETTINGS) as made_up:
         kind = _kind(found)
         compressor = _made(found, on, kind)
     if made_up:

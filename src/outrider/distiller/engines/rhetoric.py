@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.distiller.engines.ensemble import Scores, probability
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 
 RESULT = re.compile(
     r"\b(?=[acdfhirs])(?:conclu\w+|results?|show(?:s|n|ed|ing)?|suggest\w*|demonstrat\w+|found|find(?:s|ings?)|indicat\w+|reveal\w*|associated"
@@ -39,14 +39,14 @@ class Rhetoric:
     name: str = "rhetoric"
     revision: str = "1"
 
-    def scores(self, query: str, cuts: Sequence[Cut]) -> Scores:
+    def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         return [
             [probability(INTERCEPT + sum(w * f for w, f in zip((*PER_UNIT, *PLACE), one, strict=True))) for one in features(its)]
             for its in cuts
         ]
 
 
-def features(its: Cut) -> list[tuple[float, ...]]:
+def features(its: SegmentedText) -> list[tuple[float, ...]]:
     """For each unit what the weights stand for, in their order."""
     sentences = [at for at, unit in enumerate(its.units) if unit.kind != "heading"]
     rank = {at: number for number, at in enumerate(sentences)}

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from outrider.distiller.calibration import read
+from outrider.distiller.calibration import read_calibration
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedder, Embedding
-from outrider.distiller.engines.ensemble import Engine, Ensemble, Weights
+from outrider.distiller.engines.ensemble import Engine, Ensemble, EnsembleWeights
 from outrider.distiller.engines.lexical import Lexical
 from outrider.distiller.engines.llmlingua2 import LLMLingua2
 from outrider.distiller.engines.rhetoric import Rhetoric
@@ -24,15 +24,15 @@ EngineName = Literal["words", "lexical", "embedding", "ensemble", "classifier", 
 """`words` is lexical and rhetoric together; `ensemble` adds the embedding; `classifier+` is the classifier beside that."""
 
 SHIPPED = Path(__file__).parents[1] / "defaults"
-OWN = "calibration"
+CALIBRATION_FILE = "calibration"
 """Of a classifier, in its folder; without `.json`, since the fingerprint of a model is over all such files."""
-OWN_WEIGHTS = "weights"
+WEIGHTS_FILE = "weights"
 """Of a classifier beside lexical, rhetoric and embedding, in its folder; without the file the ensemble and it count alike."""
-OF_WORDS = Weights((0.995, 0.966), 1.347)
-OF_ALL = Weights((0.551, 0.961, 0.702), 1.681)
+WORDS_WEIGHTS = EnsembleWeights((0.995, 0.966), 1.347)
+ENSEMBLE_WEIGHTS = EnsembleWeights((0.551, 0.961, 0.702), 1.681)
 """Of the logits of lexical, rhetoric and embedding: logistic regression on half of SciFact's claims (`python -m bench.train_distiller`)."""
-HALVES = Weights((0.5, 0.5))
-MODELS_KEPT = 2
+HALVES = EnsembleWeights((0.5, 0.5))
+CACHED_MODELS = 2
 RATES: dict[EngineName, tuple[float, float]] = {
     "embedding": (150.0, 3_000.0),
     "ensemble": (150.0, 3_000.0),
@@ -43,7 +43,7 @@ RATES: dict[EngineName, tuple[float, float]] = {
 """Units a second without and with an accelerator; of engines without a model time does not count."""
 
 
-def engine_of(
+def make_engine(
     name: EngineName, embedder: Embedder | None = None, model_name: str = "", device: str = "auto", *, downloads: bool = True
 ) -> Engine:
     """Loads nothing. `BadRequest` where the engine needs an embedder or a model's name and there is none."""
@@ -52,43 +52,43 @@ def engine_of(
     if name == "lexical":
         return Lexical()
     if name == "words":
-        return Ensemble((Lexical(), Rhetoric()), OF_WORDS)
+        return Ensemble((Lexical(), Rhetoric()), WORDS_WEIGHTS)
     if name == "classifier":
         return _classifier(model_name, device, downloads)
     if name == "llmlingua2":
-        return llmlingua_of(model_name, device, downloads=downloads)
+        return make_llmlingua(model_name, device, downloads=downloads)
     if embedder is None:
         raise BadRequest(f"the distiller's engine {name} needs an embedding model; see embedding.model_name")
     if name == "embedding":
         return Embedding(embedder)
     members = (Lexical(), Rhetoric(), Embedding(embedder))
-    every = Ensemble(members, OF_ALL)
+    every = Ensemble(members, ENSEMBLE_WEIGHTS)
     if name == "ensemble":
         return every
-    classifier = engine_of("classifier", None, model_name, device, downloads=downloads)
-    own = Path(model_name).expanduser() / OWN_WEIGHTS
+    classifier = make_engine("classifier", None, model_name, device, downloads=downloads)
+    own = Path(model_name).expanduser() / WEIGHTS_FILE
     return Ensemble((*members, classifier), _weights(own)) if own.is_file() else Ensemble((every, classifier), HALVES)
 
 
-def _weights(file: Path) -> Weights:
+def _weights(file: Path) -> EnsembleWeights:
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
-        return Weights(tuple(map(float, said["each"])), float(said["intercept"]), tuple(map(float, said["behind"])))
+        return EnsembleWeights(tuple(map(float, said["each"])), float(said["intercept"]), tuple(map(float, said["behind"])))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise BadRequest(f"{file} holds no weights of the distiller; `python -m bench.train_distiller` writes them") from error
 
 
-@lru_cache(maxsize=MODELS_KEPT)
+@lru_cache(maxsize=CACHED_MODELS)
 def _classifier(model_name: str, device: str, downloads: bool) -> Classifier:
     return Classifier(model_name, device, downloads)
 
 
-def llmlingua_of(model_name: str, device: str = "auto", *, downloads: bool = True) -> LLMLingua2:
+def make_llmlingua(model_name: str, device: str = "auto", *, downloads: bool = True) -> LLMLingua2:
     """One for a process; loads nothing."""
     return _llmlingua(model_name, device, downloads)
 
 
-@lru_cache(maxsize=MODELS_KEPT)
+@lru_cache(maxsize=CACHED_MODELS)
 def _llmlingua(model_name: str, device: str, downloads: bool) -> LLMLingua2:
     return LLMLingua2(model_name, device, downloads)
 
@@ -101,24 +101,24 @@ def units_a_second(name: EngineName, device: str) -> float:
     return slow if choose_device(device)[0].startswith("cpu") else fast
 
 
-def calibration_of(engine: Engine) -> Calibration | None:
+def find_calibration(engine: Engine) -> Calibration | None:
     """The one that is shipped, or that lies beside a classifier's weights; None where there is none for these very weights."""
-    found = _beside(engine.model_name) if isinstance(engine, Classifier) else _shipped(file_name(engine))
+    found = _beside(engine.model_name) if isinstance(engine, Classifier) else _shipped(calibration_file_name(engine))
     return found if found and (found.engine, found.revision) == (engine.name, engine.revision) else None
 
 
 def _beside(folder: str) -> Calibration | None:
-    own = Path(folder).expanduser() / OWN
-    return read(own) if own.is_file() else None
+    own = Path(folder).expanduser() / CALIBRATION_FILE
+    return read_calibration(own) if own.is_file() else None
 
 
 @lru_cache(maxsize=16)
 def _shipped(name: str) -> Calibration | None:
     own = SHIPPED / name
-    return read(own) if own.is_file() else None
+    return read_calibration(own) if own.is_file() else None
 
 
-def file_name(engine: Engine) -> str:
+def calibration_file_name(engine: Engine) -> str:
     """Of the engine and the very weights that it runs with."""
     said = re.sub(r"[^a-z0-9]+", "-", engine.name.casefold())
     return f"{said}-{re.sub(r'[^a-z0-9]+', '-', engine.revision.casefold())[:24]}.json"

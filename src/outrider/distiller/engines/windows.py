@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outrider.distiller.units import Cut
+from outrider.distiller.units import SegmentedText
 
 OVERLAP_UNITS = 2
 QUERY_SHARE, TITLE_SHARE = 0.25, 0.125
 """Of a window, at most."""
-AT_ONCE = 2_000
+TOKENIZER_BATCH = 2_000
 """Units that the tokenizer is given together: it holds a few hundred bytes a token."""
 
 
@@ -29,7 +29,7 @@ class Window:
     """Unit, first token, token after the last."""
 
 
-class Form:
+class PairEncoder:
     """How a tokenizer joins a pair, learned from one that it made: what stands before, between and after, and in which segment."""
 
     def __init__(self, tokenizer: Any, max_length: int) -> None:
@@ -47,8 +47,8 @@ class Form:
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         found: list[list[int]] = []
-        for start in range(0, len(texts), AT_ONCE):
-            some = [text.encode("utf-8", "replace").decode("utf-8") for text in texts[start : start + AT_ONCE]]
+        for start in range(0, len(texts), TOKENIZER_BATCH):
+            some = [text.encode("utf-8", "replace").decode("utf-8") for text in texts[start : start + TOKENIZER_BATCH]]
             found += self.tokenizer(
                 some, add_special_tokens=False, truncation=False, padding=False, verbose=False, split_special_tokens=True
             )["input_ids"]
@@ -61,7 +61,7 @@ class Form:
         """The query with one unit alone."""
         return self._window(query, [], [(unit, text)], 0)
 
-    def windows(self, query: Sequence[int], cut: Cut) -> Iterator[Window]:
+    def windows(self, query: Sequence[int], cut: SegmentedText) -> Iterator[Window]:
         title = self.ids([cut.reading.title])[0][: int(self.max_length * TITLE_SHARE)] if cut.reading.title else []
         head = [*title, *self.between[:1]] if title else []
         units = list(enumerate(self.ids(cut.texts()) if cut.units else []))

@@ -19,7 +19,7 @@ from outrider.ingest.record_draft import make_citation
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Identifiers, Paper
-from outrider.text.sanitize import flat, one_line
+from outrider.text.sanitize import collapse_spaces, element_text
 
 HREF = "{http://www.w3.org/1999/xlink}href"
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -45,14 +45,14 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
     meta = _child(_child(article, "front"), "article-meta")
     journal = _child(_child(article, "front"), "journal-meta")
-    venue = flat(_first(journal, "journal-title")) or None
+    venue = element_text(_first(journal, "journal-title")) or None
     identifiers = _read_identifiers(meta)
     references = list(article.iter("ref"))
     # the body, then appendices; a blank line between headings, paragraphs, captions and table rows
     text_parts = [part for part in (article.find("body"), *article.findall("back/app-group")) if part is not None]
     # the earliest year of publication, in print or online
     dates = [date for date in _all(meta, "pub-date") if date.get("pub-type", date.get("date-type", "")) not in NOT_PUBLISHED]
-    years = (parse_year(flat(_child(date, "year")))[0] for date in dates)
+    years = (parse_year(element_text(_child(date, "year")))[0] for date in dates)
     common: dict[str, Any] = {
         "doc_id": "",
         "title": _inline(_first(meta, "article-title")),
@@ -63,7 +63,7 @@ def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
         "year": min(filter(None, years), default=None),
         "venue": venue,
         "language": (article.get(LANGUAGE) or "").split("-")[0].lower() or None,
-        "tags": tuple(dict.fromkeys(filter(None, (flat(word) for group in _all(meta, "kwd-group") for word in group.iter("kwd"))))),
+        "tags": tuple(dict.fromkeys(filter(None, (element_text(word) for group in _all(meta, "kwd-group") for word in group.iter("kwd"))))),
         "edges": tuple(dict.fromkeys(edge for reference in references for edge in _list_citations(reference))),
         "metadata": _make_metadata(article, journal, meta, len(references)),
     }
@@ -72,8 +72,8 @@ def _make_entry(article: Element, *, in_set: bool) -> Entry | None:
     own_id = next((f"{scheme}:{value}" for scheme, value in identifiers.pairs()), None) if in_set else None
     if not venue and not any(identifiers.pairs()):
         return Entry(Document(**common), own_id)
-    volume, issue, location = (flat(_child(meta, tag)) or None for tag in ("volume", "issue", "elocation-id"))
-    pages = "-".join(dict.fromkeys(filter(None, (flat(_child(meta, "fpage")), flat(_child(meta, "lpage"))))))
+    volume, issue, location = (element_text(_child(meta, tag)) or None for tag in ("volume", "issue", "elocation-id"))
+    pages = "-".join(dict.fromkeys(filter(None, (element_text(_child(meta, "fpage")), element_text(_child(meta, "lpage"))))))
     return Entry(Paper(**common, volume=volume, issue=issue, pages=pages or location), own_id)
 
 
@@ -92,7 +92,7 @@ def _all(element: Element | None, tag: str) -> list[Element]:
 def _read_identifiers(meta: Element | None) -> Identifiers:
     ids: dict[str, str] = {}
     for element in _all(meta, "article-id"):
-        ids.setdefault(element.get("pub-id-type", ""), flat(element))
+        ids.setdefault(element.get("pub-id-type", ""), element_text(element))
     pmcid = ids.get("pmcid") or ids.get("pmc") or ids.get("pmcaid") or ""
     return Identifiers(
         doi=normal_doi(ids.get("doi", "")),
@@ -108,8 +108,8 @@ def _read_authors(meta: Element | None) -> Iterator[str]:
             if person.get("contrib-type", group.get("content-type", "author")) not in ("author", "authors"):
                 continue
             name = _first(person, "name")
-            parts = [flat(_child(name, part)) for part in ("surname", "given-names")] if name is not None else []
-            author = ", ".join(filter(None, parts)) or _inline(_first(person, "collab")) or flat(_first(person, "string-name"))
+            parts = [element_text(_child(name, part)) for part in ("surname", "given-names")] if name is not None else []
+            author = ", ".join(filter(None, parts)) or _inline(_first(person, "collab")) or element_text(_first(person, "string-name"))
             if author:
                 yield author
 
@@ -118,8 +118,8 @@ def _make_metadata(article: Element, journal: Element | None, meta: Element | No
     licence = _first(meta, "license")
     metadata: dict[str, JsonValue] = {
         "article_type": article.get("article-type", ""),
-        "issn": flat(_first(journal, "issn")),
-        "publisher": flat(_first(journal, "publisher-name")),
+        "issn": element_text(_first(journal, "issn")),
+        "publisher": element_text(_first(journal, "publisher-name")),
         "licence": licence.get(HREF) if licence is not None else None,
         "references": references,
     }
@@ -130,8 +130,8 @@ def _list_citations(reference: Element) -> Iterator[Edge]:
     """The work of a reference; several if one item of the list holds several citations."""
     citations = [part for part in reference if "citation" in part.tag] or [reference]
     for citation in citations:
-        ids = {element.get("pub-id-type", ""): flat(element) for element in citation.iter("pub-id")}
-        links = (link.get(HREF) or flat(link) for link in citation.iter("ext-link"))
+        ids = {element.get("pub-id-type", ""): element_text(element) for element in citation.iter("pub-id")}
+        links = (link.get(HREF) or element_text(link) for link in citation.iter("ext-link"))
         doi = normal_doi(ids.get("doi", "")) or next(filter(None, (normal_doi(link) for link in links if "doi.org/" in link)), None)
         if edge := make_citation(doi, normal_pmid(ids.get("pmid", ""))):
             yield edge
@@ -173,7 +173,7 @@ def _blocks(element: Element, own_title: str = "") -> Iterator[str]:
 
 def _clean_run(run: list[str]) -> str:
     cells = "".join(run).split("\t") if "\t" in run else ["".join(run)]
-    return "\t".join(map(one_line, cells)).strip()
+    return "\t".join(map(collapse_spaces, cells)).strip()
 
 
 def _inline(element: Element | None) -> str:
@@ -185,4 +185,4 @@ def _inline(element: Element | None) -> str:
         if child.tag not in ("fn", "xref", "contrib-group", "tex-math"):
             parts.append(_inline(child) if child.tag in ("inline-formula", "alternatives") else "".join(child.itertext()))
         parts.append(child.tail or "")
-    return one_line("".join(parts))
+    return collapse_spaces("".join(parts))

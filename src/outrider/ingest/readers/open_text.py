@@ -1,6 +1,7 @@
 """Opening of files as text: encoding detected, gzip unpacked, size limited, binary files refused.
 
-The encoding is UTF-8 or the marked one if the bytes allow it, else a guess that the record names. `read_text` reads a document whole;
+The encoding is UTF-8 or the encoding of the byte order mark if the bytes allow it,
+else a guess that the record names. `read_text` reads a document whole;
 `read_entries` streams files of many records, which may be large.
 """
 
@@ -19,22 +20,22 @@ from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
 from outrider.state.errors import UnreadableFile
-from outrider.text.encoding import Decoded, Encoding, NoText, Sample, decoded, marked
+from outrider.text.encoding import DecodedText, Encoding, NotText, Sample, decode_text, detect_byte_order_mark
 
 CHUNK_BYTES = 2**16
 Parse = Callable[[TextIO], Iterator[Parsed]]
 MAX_NUL_SHARE = 0.01
 
 
-def read_text(path: Path, declared: Callable[[bytes], str | None] = lambda data: None) -> Decoded:
+def read_text(path: Path, declared: Callable[[bytes], str | None] = lambda data: None) -> DecodedText:
     """A text file, whole. `declared` may read an encoding from the bytes; it is used if they are not UTF-8.
 
     Raises `UnreadableFile` for a file that is empty, binary, or contradicts its own byte order mark.
     """
     data = path.read_bytes()
     try:
-        return decoded(data, declared(data))
-    except NoText as error:
+        return decode_text(data, declared(data))
+    except NotText as error:
         raise UnreadableFile(f"{path}: {error}") from error
 
 
@@ -49,7 +50,7 @@ def read_entries(
     """
     packed = path.suffix.lower() == ".gz"
     encoding = _detect_encoding(path, options.max_bytes, packed=packed)
-    notes: dict[str, JsonValue] = {**encoding.said()}
+    notes: dict[str, JsonValue] = {**encoding.metadata()}
     empty = True
     with (
         _archive_errors(path),
@@ -112,7 +113,7 @@ class _EncodingScan:
 
     def feed(self, chunk: bytes) -> None:
         if not self.bytes:
-            self.mark = marked(chunk)
+            self.mark = detect_byte_order_mark(chunk)
         self.bytes += len(chunk)
         self.nuls += chunk.count(0)
         if self.utf8:

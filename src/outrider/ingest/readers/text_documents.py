@@ -35,14 +35,14 @@ FIELDS = frozenset("title author authors tags keywords categories date year doi 
 
 def read_plain_text(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     content = read_text(path)
-    yield Entry(Document(doc_id="", title=path.stem, text=content.text.strip(), metadata={**content.said()}))
+    yield Entry(Document(doc_id="", title=path.stem, text=content.text.strip(), metadata={**content.encoding.metadata()}))
 
 
 def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     """A saved web page."""
     content = read_text(path, declared_charset)
     try:
-        page = page_of(content.text, content.said())
+        page = page_of(content.text, content.encoding.metadata())
     except Malformed as error:
         raise UnreadableFile(f"{path}: {error}") from error
     if not page.text and not page.title:
@@ -53,7 +53,10 @@ def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     content = read_text(path)
     front, body, problem = split_front(content.text)
-    metadata: dict[str, JsonValue] = {**content.said(), **{str(key): _to_json(value) for key, value in front.items() if key not in FIELDS}}
+    metadata: dict[str, JsonValue] = {
+        **content.encoding.metadata(),
+        **{str(key): _to_json(value) for key, value in front.items() if key not in FIELDS},
+    }
     if problem:
         metadata["front_matter"] = problem
     authors = front.get("authors") or front.get("author")

@@ -21,7 +21,7 @@ from outrider.state.errors import BadRequest, ModelUnavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from outrider.distiller.labelled_cases import Labelled
+    from outrider.distiller.labelled_cases import LabelledText
     from outrider.library.library import Library
     from outrider.services import Services
     from outrider.state.distilling import Calibration
@@ -57,9 +57,9 @@ def calibrate_distiller(
         _show_calibration(found)
 
 
-def read_labelled(file: Path) -> list[Labelled]:
+def read_labelled(file: Path) -> list[LabelledText]:
     """`BadRequest` where the file cannot be read or understood."""
-    from outrider.distiller.labelled_cases import labelled_lines
+    from outrider.distiller.labelled_cases import parse_labelled_lines
 
     try:
         text = file.expanduser().read_text(encoding="utf-8-sig")
@@ -68,13 +68,13 @@ def read_labelled(file: Path) -> list[Labelled]:
     except UnicodeDecodeError as error:
         raise BadRequest(f"{file} is no text in UTF-8; --judgements takes a file of lines like {FORM}") from error
     try:
-        return labelled_lines(text.splitlines())
+        return parse_labelled_lines(text.splitlines())
     except BadRequest as error:
         raise BadRequest(f"{file}: {error}") from error
 
 
 async def _fitted(
-    made: Services, labelled: list[Labelled], name: str, engine: str, model: str, keep_rate: float, *, quiet: bool
+    made: Services, labelled: list[LabelledText], name: str, engine: str, model: str, keep_rate: float, *, quiet: bool
 ) -> Calibration:
     from outrider.services.distiller import calibrated
 

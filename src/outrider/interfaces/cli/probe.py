@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from outrider.settings.model import RerankerSettings
     from outrider.state.hits import Scored
     from outrider.state.ports import Reranker
-    from outrider.training.rerank_evaluation import FirstStage, Probed
+    from outrider.training.rerank_evaluation import FirstStage, ProbeResult
 
 QUERIES = 200
 DECISIONS = {"better": "helps", "unclear": "no clear difference", "worse": "does harm"}
@@ -54,7 +54,7 @@ def probe(
         _show(probed)
 
 
-async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, *, quiet: bool) -> Probed:
+async def _probe(made: Services, names: Sequence[str], queries: int, seed: int, *, quiet: bool) -> ProbeResult:
     from outrider.training.rerank_evaluation import probe as run_probe
 
     library = await made.library()
@@ -118,7 +118,7 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
     return search
 
 
-def _show(probed: Probed) -> None:
+def _show(probed: ProbeResult) -> None:
     listing = table("reranker", "first stage", "reranked", "difference", "p", "decision")
     for one in probed.verdicts:
         decision = DECISIONS[one.effect] + (", chosen" if one.chosen else "")

@@ -11,7 +11,7 @@ from outrider.models.chat.cost import PRICES, Price, parse_prices
 from outrider.models.chat.structured_output_modes import OutputMode
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError
-from outrider.text.sanitize import is_http, told, without_password
+from outrider.text.sanitize import is_http_url, redact, without_password
 
 AUTO, NONE = "auto", "none"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -74,7 +74,7 @@ class Endpoint:
 
     def redact(self, said: object) -> str:
         """What it says, as it may be shown."""
-        return told(said, self.key.get_secret_value())
+        return redact(said, self.key.get_secret_value())
 
 
 def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
@@ -106,6 +106,6 @@ def _told(price: Price | None) -> str:
 
 
 def _host(address: str) -> str:
-    if is_http(address):
+    if is_http_url(address):
         return urlsplit(address).hostname or ""
     raise SettingsError(f"llm.base_url {without_password(address)!r} is no address; write for example http://localhost:11434/v1")

@@ -18,7 +18,7 @@ from outrider.settings.model import EmbeddingSettings
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole, TokensRead
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 from outrider.state.ports import OnCount
-from outrider.text.sanitize import is_http, told, without_password
+from outrider.text.sanitize import is_http_url, redact, without_password
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,14 +71,14 @@ class EmbeddingClient:
             ).http_response
         except openai.APIStatusError as error:
             if error.status_code in REFUSES_SIZE and (error.status_code == 413 or SIZE_WORDS.search(error.message)):
-                raise BatchTooLarge(f"{self.name} refuses it: {told(error, self._key)}", too_many_texts=True) from None
+                raise BatchTooLarge(f"{self.name} refuses it: {redact(error, self._key)}", too_many_texts=True) from None
             raise ModelUnavailable(self._why(error)) from error
         except openai.APITimeoutError as error:
             raise ModelUnavailable(
                 f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise embedding.timeout_s"
             ) from error
         except openai.OpenAIError as error:
-            raise ModelUnavailable(f"{self.name} cannot be reached: {told(error.__cause__ or error, self._key)}") from error
+            raise ModelUnavailable(f"{self.name} cannot be reached: {redact(error.__cause__ or error, self._key)}") from error
         try:
             body = raw.json()
         except ValueError as error:
@@ -98,7 +98,7 @@ class EmbeddingClient:
             )
         if status == 429:
             return f"{self.name} takes no more requests now (429), also after waiting; try later or lower embedding.batch_tokens"
-        return f"{self.name} answers {status}: {told(error, self._key)}"
+        return f"{self.name} answers {status}: {redact(error, self._key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def parse_response(body: object, asked: int, name: str, key: str = "") -> Embedd
 
     data = body.get("data") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise BadVectors(f"{name} answered without embeddings: {told(body, key)}")
+        raise BadVectors(f"{name} answered without embeddings: {redact(body, key)}")
     if len(data) != asked:
         raise BadVectors(f"{name} gave {len(data)} vectors for {asked} texts")
     places = [item.get("index") for item in data]
@@ -221,7 +221,7 @@ def _client(settings: EmbeddingSettings, name: str) -> Any:
         from langchain_openai import OpenAIEmbeddings
     except ImportError as error:
         raise MissingExtra("an embeddings endpoint", "openai") from error
-    if not is_http(settings.base_url):
+    if not is_http_url(settings.base_url):
         raise ModelUnavailable(f"{name}: embedding.base_url must be an address such as http://localhost:8080/v1")
     return OpenAIEmbeddings(
         model=settings.model_name,

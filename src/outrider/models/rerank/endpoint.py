@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.runtime.threads import stop_if_abandoned
 from outrider.state.errors import BadVectors, ModelUnavailable
-from outrider.text.sanitize import is_http, told, without_password
+from outrider.text.sanitize import is_http_url, redact, without_password
 
 if TYPE_CHECKING:
     import httpx
@@ -63,7 +63,7 @@ class EndpointReranker:
         """`ModelUnavailable` where the server cannot be reached or refuses, `BadVectors` for answers that are no scores."""
         import httpx
 
-        if not is_http(self.base_url):
+        if not is_http_url(self.base_url):
             raise ModelUnavailable(
                 f"reranker.base_url {without_password(self.base_url)!r} is no address; write for example http://localhost:8080"
             )
@@ -169,4 +169,4 @@ def _meaning(status: int) -> str:
 def _detail(answer: httpx.Response) -> str:
     """The beginning of what the server says about an error; a server may echo the request, so no key stands in it."""
     key = answer.request.headers.get("authorization", "").removeprefix("Bearer ")
-    return f"({told(answer.text, key)})" if answer.text.strip() else ""
+    return f"({redact(answer.text, key)})" if answer.text.strip() else ""

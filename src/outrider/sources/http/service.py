@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, quote_plus
 
 from outrider.state.errors import Malformed, SourceError
-from outrider.text.sanitize import HIDDEN, told
+from outrider.text.sanitize import HIDDEN, redact
 
 if TYPE_CHECKING:
     from outrider.settings.sources import ServiceSettings
@@ -105,7 +105,7 @@ class Service:
         text = str(said)[:MOST_READ]
         for secret in self.secrets():
             text = text.replace(secret, HIDDEN)
-        return told("".join(letter if letter.isprintable() else " " for letter in text), "")
+        return redact("".join(letter if letter.isprintable() else " " for letter in text), "")
 
     def tells_a_key(self, body: bytes) -> bool:
         return any(secret.encode() in body for secret in self.secrets(SHORTEST_KEY))

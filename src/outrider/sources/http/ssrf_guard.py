@@ -19,7 +19,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any, NamedTuple
 
 from outrider.state.errors import Forbidden, SourceUnavailable
-from outrider.text.sanitize import told, without_password
+from outrider.text.sanitize import redact, without_password
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -134,7 +134,7 @@ class Guard:
             said = await self.resolve(plain, port)
             found = tuple(ip_address(text) for text in said)
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be encoded, or a resolver's nonsense
-            raise SourceUnavailable(f"{plain} could not be resolved: {told(error, '')}") from error
+            raise SourceUnavailable(f"{plain} could not be resolved: {redact(error, '')}") from error
         if not found:
             raise SourceUnavailable(f"{plain} could not be resolved: it has no address")
         if not self._allowed(plain, port):

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from outrider.linkage.identifiers import normal_doi, normal_isbn, normal_pmcid, normal_pmid
 from outrider.state.records import Edge, Identifiers, Paper
 from outrider.text.languages_and_work_types import normal_language
-from outrider.text.sanitize import flat
+from outrider.text.sanitize import element_text
 
 ARTICLES = ("PubmedArticle", "PubmedBookArticle")
 NOTICES = (
@@ -67,47 +67,52 @@ def paper_of(item: Element) -> Paper | None:
         identifiers=identifiers,
         authors=tuple(_authors(body)),
         year=_year(body),
-        venue=flat(body.find("Journal/Title")) or flat(body.find("Journal/ISOAbbreviation")) or flat(body.find(BOOK)) or None,
-        language=normal_language(flat(body.find("Language"))),
+        venue=element_text(body.find("Journal/Title"))
+        or element_text(body.find("Journal/ISOAbbreviation"))
+        or element_text(body.find(BOOK))
+        or None,
+        language=normal_language(element_text(body.find("Language"))),
         tags=_said(cited.iterfind("KeywordList/Keyword")),
         edges=tuple(dict.fromkeys((*_references(item), *_notice_edges(cited)))),
         metadata=_metadata(cited, body),
-        volume=flat(body.find("Journal/JournalIssue/Volume")) or None,
-        issue=flat(body.find("Journal/JournalIssue/Issue")) or None,
-        pages=flat(body.find("Pagination/MedlinePgn")) or None,
+        volume=element_text(body.find("Journal/JournalIssue/Volume")) or None,
+        issue=element_text(body.find("Journal/JournalIssue/Issue")) or None,
+        pages=element_text(body.find("Pagination/MedlinePgn")) or None,
         mesh=_said(cited.iterfind("MeshHeadingList/MeshHeading/DescriptorName")),
     )
 
 
 def _said(elements: Iterable[Element]) -> tuple[str, ...]:
     """Their texts, each once."""
-    return tuple(dict.fromkeys(filter(None, map(flat, elements))))
+    return tuple(dict.fromkeys(filter(None, map(element_text, elements))))
 
 
 def _title(body: Element) -> str:
     """PubMed's, a translation in brackets where the article's own is not English; else the article's own, else the book's."""
-    title = flat(body.find("ArticleTitle"))
-    return ("" if NO_TITLE.fullmatch(title) else title) or flat(body.find("VernacularTitle")) or flat(body.find(BOOK))
+    title = element_text(body.find("ArticleTitle"))
+    return ("" if NO_TITLE.fullmatch(title) else title) or element_text(body.find("VernacularTitle")) or element_text(body.find(BOOK))
 
 
 def _identifiers(item: Element, cited: Element, body: Element) -> Identifiers:
     """The article's own: `ArticleIdList` also stands inside every reference, and a chapter has not the number of its book."""
-    said = {element.get("EIdType", ""): flat(element) for element in body.iterfind("ELocationID") if element.get("ValidYN", "Y") == "Y"}
+    said = {
+        element.get("EIdType", ""): element_text(element) for element in body.iterfind("ELocationID") if element.get("ValidYN", "Y") == "Y"
+    }
     for path in ("BookDocument/ArticleIdList/ArticleId", "PubmedData/ArticleIdList/ArticleId", "PubmedBookData/ArticleIdList/ArticleId"):
-        said |= {element.get("IdType", ""): flat(element) for element in item.iterfind(path)}
+        said |= {element.get("IdType", ""): element_text(element) for element in item.iterfind(path)}
     whole_book = body.find("ArticleTitle") is None
     return Identifiers(
         doi=normal_doi(said.get("doi", "")),
-        pmid=normal_pmid(flat(cited.find("PMID"))) or normal_pmid(said.get("pubmed", "")),
+        pmid=normal_pmid(element_text(cited.find("PMID"))) or normal_pmid(said.get("pubmed", "")),
         pmcid=normal_pmcid(said.get("pmc", "")),
-        isbn=normal_isbn(flat(body.find("Book/Isbn"))) if whole_book else None,
+        isbn=normal_isbn(element_text(body.find("Book/Isbn"))) if whole_book else None,
     )
 
 
 def _abstract(abstracts: Iterator[Element]) -> str:
     """The first one. Sections on a line each, labelled as the journal did: `METHODS: ...`."""
     first = next(abstracts, None)
-    sections = ((part.get("Label", ""), flat(part)) for part in first.iterfind("AbstractText")) if first is not None else ()
+    sections = ((part.get("Label", ""), element_text(part)) for part in first.iterfind("AbstractText")) if first is not None else ()
     return "\n".join(f"{label}: {text}" if label else text for label, text in sections if text)
 
 
@@ -120,20 +125,20 @@ def _authors(body: Element) -> Iterator[str]:
 
 
 def _name(author: Element) -> str:
-    parts = (flat(author.find("LastName")), flat(author.find("ForeName")) or flat(author.find("Initials")))
-    return ", ".join(filter(None, parts)) or flat(author.find("CollectiveName"))
+    parts = (element_text(author.find("LastName")), element_text(author.find("ForeName")) or element_text(author.find("Initials")))
+    return ", ".join(filter(None, parts)) or element_text(author.find("CollectiveName"))
 
 
 def _year(body: Element) -> int | None:
     """Of the issue, else of the electronic article; `1998 Dec-1999 Jan` counts as its first year."""
-    found = (YEAR.search(flat(body.find(path))) for path in YEARS)
+    found = (YEAR.search(element_text(body.find(path))) for path in YEARS)
     return next((int(year.group()) for year in found if year), None)
 
 
 def _references(item: Element) -> Iterator[Edge]:
     for path in ("PubmedData/ReferenceList//Reference", "BookDocument/ReferenceList//Reference"):
         for reference in item.iterfind(path):
-            said = {element.get("IdType", ""): flat(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
+            said = {element.get("IdType", ""): element_text(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
             doi, pmid = normal_doi(said.get("doi", "")), normal_pmid(said.get("pubmed", ""))
             if doi or pmid:
                 yield Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}")
@@ -145,7 +150,7 @@ def _notices(cited: Element) -> Iterator[tuple[str, str | None, str]]:
         kind = notice.get("RefType", "")
         if kind in NOTICES:
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.replace("and", "And")).lower()
-            yield name, normal_pmid(flat(notice.find("PMID"))), flat(notice.find("RefSource"))
+            yield name, normal_pmid(element_text(notice.find("PMID"))), element_text(notice.find("RefSource"))
 
 
 def _notice_edges(cited: Element) -> Iterator[Edge]:
@@ -154,21 +159,21 @@ def _notice_edges(cited: Element) -> Iterator[Edge]:
 
 def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
     qualified = (
-        f"{flat(heading.find('DescriptorName'))}/{flat(qualifier)}"
+        f"{element_text(heading.find('DescriptorName'))}/{element_text(qualifier)}"
         for heading in cited.iterfind("MeshHeadingList/MeshHeading")
         for qualifier in heading.iterfind("QualifierName")
     )
     kinds = _said((*body.iterfind("PublicationTypeList/PublicationType"), *body.iterfind("PublicationType")))
     notices = list(_notices(cited))
-    vernacular = flat(body.find("VernacularTitle"))
+    vernacular = element_text(body.find("VernacularTitle"))
     said: dict[str, JsonValue] = {
         "mesh_qualified": list(qualified),
         "publication_types": list(kinds),
         "retracted": "Retracted Publication" in kinds or any(kind in RETRACTED_BY for kind, *_ in notices),
         "notices": [{"kind": kind, "pmid": pmid, "source": source} for kind, pmid, source in notices],
         "vernacular_title": vernacular if vernacular != _title(body) else "",
-        "issn": flat(body.find("Journal/ISSN")),
-        "journal_abbreviation": flat(body.find("Journal/ISOAbbreviation")),
-        "publisher": flat(body.find("Book/Publisher/PublisherName")),
+        "issn": element_text(body.find("Journal/ISSN")),
+        "journal_abbreviation": element_text(body.find("Journal/ISOAbbreviation")),
+        "publisher": element_text(body.find("Book/Publisher/PublisherName")),
     }
     return {name: value for name, value in said.items() if value}

@@ -28,7 +28,7 @@ from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUna
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
-from outrider.text.sanitize import flat, told
+from outrider.text.sanitize import element_text, redact
 
 NAME = "pubmed"
 WITH_KEY = 10
@@ -173,7 +173,7 @@ def found_of(reply: Reply) -> Found:
     if problem := text(said.get("error")):
         raise refusal_of(problem)
     if result.get("ERROR"):
-        raise SourceUnavailable(f"{NAME} could not search: {told(result['ERROR'], '')}")
+        raise SourceUnavailable(f"{NAME} could not search: {redact(result['ERROR'], '')}")
     if not isinstance(result.get("idlist"), list):
         raise Malformed(f"{NAME} answered without a list of PMIDs")
     ids = dict.fromkeys(pmid for one in texts(result["idlist"]) if (pmid := normal_pmid(one)))
@@ -185,7 +185,7 @@ def refusal_of(problem: str) -> SourceError:
     """For `{"error": "API rate limit exceeded", "api-key": ..., "count": "4", "limit": "3"}`, which either tool answers."""
     if "api key" in problem.lower():
         return Unauthorized(f"{NAME} does not accept the key; check sources.{NAME}.api_key or NCBI_API_KEY, or take it away")
-    return (RateLimited if "rate limit" in problem.lower() else SourceUnavailable)(f"{NAME} answered: {told(problem, '')}")
+    return (RateLimited if "rate limit" in problem.lower() else SourceUnavailable)(f"{NAME} answered: {redact(problem, '')}")
 
 
 def warnings_of(result: Mapping[str, Any]) -> str:
@@ -195,7 +195,7 @@ def warnings_of(result: Mapping[str, Any]) -> str:
     for name, verb in WARNINGS.items():
         named = [one for part in lists for one in texts(part.get(name)) if one != NOTHING]
         if named:
-            warned.append(f"it {verb} {told(', '.join(dict.fromkeys(named[:MOST_WARNED])), '')}")
+            warned.append(f"it {verb} {redact(', '.join(dict.fromkeys(named[:MOST_WARNED])), '')}")
     return "; ".join(warned)
 
 
@@ -212,9 +212,9 @@ def fetched_of(reply: Reply) -> Fetched:
         raise refusal_of(problem)
     root, articles, complete = articles_of(reply.body)
     if root is not None and root.tag == "eFetchResult":
-        said = flat(root)
+        said = element_text(root)
         if not complete or "ID list is empty" not in said:
-            raise SourceUnavailable(f"{NAME} could not fetch: {told(said, '')}")
+            raise SourceUnavailable(f"{NAME} could not fetch: {redact(said, '')}")
     elif root is None or root.tag not in SETS or not (articles or complete):
         begins = reply.body[:40].decode(errors="replace")
         raise Malformed(f"{NAME} answered with something else than its XML, or with none of it whole; it begins {begins!r}")

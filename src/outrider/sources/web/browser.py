@@ -22,7 +22,7 @@ from outrider.runtime.threads import load_module
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.browser_tab import LOOPBACK_TOO, May, Opened, Tab
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
-from outrider.text.sanitize import told
+from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Running
@@ -152,7 +152,7 @@ class Chromium:
         except (TimeoutError, playwright.TimeoutError) as error:
             raise SourceTimeout(late) from error
         except playwright.Error as error:
-            raise SourceUnavailable(f"{url} could not be opened in a browser: {told(error, '')}") from error
+            raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
 
     async def _shown(self, held: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None) -> Opened:
         tab = await self._taken()

@@ -24,7 +24,7 @@ from outrider.sources.web.crawl_rules import Rules, Visits
 from outrider.sources.web.link_identifiers import doi_of
 from outrider.sources.web.page_record import KINDS, Fetched, media_of, read, record
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
-from outrider.text.sanitize import told
+from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
     import httpx
@@ -247,4 +247,4 @@ class _errors:  # noqa: N801 - used as a function
         import httpx
 
         if isinstance(error, httpx.HTTPError | httpx.InvalidURL):
-            raise SourceUnavailable(f"{self.host} could not be reached: {told(error, '') or type(error).__name__}") from error
+            raise SourceUnavailable(f"{self.host} could not be reached: {redact(error, '') or type(error).__name__}") from error

@@ -19,7 +19,7 @@ from outrider.sources.web.html_page import declared_charset, page_of
 from outrider.sources.web.link_identifiers import identifiers_of
 from outrider.state.errors import Malformed
 from outrider.state.records import Identifiers, Page
-from outrider.text.encoding import NoText, decoded
+from outrider.text.encoding import NotText, decode_text
 
 Kind = Literal["html", "text", "pdf", "doi"]
 
@@ -75,17 +75,17 @@ def fetched(url: str, body: bytes, said: str) -> Fetched:
     kind = KINDS[media_of(said)]
     charset = _charset(said)
     try:
-        text = decoded(body, charset or (declared_charset(body) if kind == "html" else None))
-    except NoText as why:
+        text = decode_text(body, charset or (declared_charset(body) if kind == "html" else None))
+    except NotText as why:
         raise Malformed(f"{url}: {why}") from why
     if kind == "text":
-        return Fetched(url, kind, record(url, Page(doc_id="", text=text.text, metadata={**text.said()})))
+        return Fetched(url, kind, record(url, Page(doc_id="", text=text.text, metadata={**text.encoding.metadata()})))
     beginning = _beginning(text.text)
     cut: dict[str, JsonValue] = (
         {"cut": f"only its first {len(beginning):,} characters were read"} if len(beginning) < len(text.text) else {}
     )
     try:
-        page = page_of(beginning, {**text.said(), **cut}, MOST_NODES)
+        page = page_of(beginning, {**text.encoding.metadata(), **cut}, MOST_NODES)
     except Malformed as broken:
         raise Malformed(f"{url}: {broken}") from broken
     return Fetched(url, kind, record(url, page), len(page.text) < FEW_CHARS and "<script" in beginning.lower())
