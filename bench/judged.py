@@ -17,7 +17,7 @@ from statistics import NormalDist
 from bench.data import Collection
 from bench.library import library_of
 from bench.report import progress
-from outrider.library.fusion import fusion_of
+from outrider.library.fusion import build_fusion
 from outrider.nodes.fine_scorer.adaptive_stopping import ANCHORS, RELEVANT, to_grade
 from outrider.nodes.rule_ranker import rank_by_rules
 from outrider.nodes.scout import make_candidates, make_ranked_list
@@ -86,7 +86,7 @@ class Recorded:
 async def record(source: Collection) -> Recorded:
     """What the library finds by words, in the order of the rules, and what the judges say of it."""
     weights = RankingSettings()
-    fuse, strategy = fusion_of(weights), RetrieverType.LANCE_FTS
+    fuse, strategy = build_fusion(weights), RetrieverType.LANCE_FTS
     queries: list[Query] = []
     with tempfile.TemporaryDirectory() as folder:
         library = await library_of(source, Path(folder) / "library")

@@ -22,7 +22,7 @@ from bench.library import library_of
 from bench.model import NAME, Remembering, model
 from bench.quality import DEPTH, bm25s_search, each_score
 from bench.report import Cell, Report, progress
-from outrider.library.fusion import fusion_of
+from outrider.library.fusion import build_fusion
 from outrider.library.neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import document_text
@@ -175,7 +175,7 @@ async def _asked(source: Collection, stages: Mapping[str, Stage]) -> Measured:
 
 def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str, Stage]:
     bm25s = bm25s_search(source)
-    fusions = {f"fused, {name}": fusion_of(RankingSettings(fusion=name)) for name in ("rrf", "min_max")}
+    fusions = {f"fused, {name}": build_fusion(RankingSettings(fusion=name)) for name in ("rrf", "min_max")}
     edges = any(document.edges for document in source.documents)
 
     async def peer(text: str) -> list[str]:

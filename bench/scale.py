@@ -27,7 +27,7 @@ from bench.report import Cell, Report, percentiles, progress
 from bench.retrieval import works
 from bench.synthetic import Cloud, Vocabulary
 from outrider.library import edges, schema
-from outrider.library.fusion import fusion_of
+from outrider.library.fusion import build_fusion
 from outrider.library.library import Library
 from outrider.library.neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
@@ -240,7 +240,7 @@ async def _ask(folder: str, cloud: Cloud, source: Collection) -> dict[str, Timed
 
 async def _both(engine: Engine, text: str, found: Mapping[str, Timed]) -> None:
     """One query by every kind of search, and its raw calls."""
-    fuse = fusion_of(RankingSettings())
+    fuse = build_fusion(RankingSettings())
     single = {kind: partial(engine.search, SourceQuery(text, kind, None, LIMIT)) for kind in RetrieverType}
     calls = {kind: await calls_of(search) for kind, search in single.items()}
     for name, kind in SEARCHES.items():

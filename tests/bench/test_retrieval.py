@@ -64,7 +64,7 @@ async def test_fused_works_and_the_peer_find_what_is_there(tiny: data.Collection
     library = await retrieval.library_of(tiny, tmp_path / "library", words)
     try:
         engine = Engine(library, lambda _: words, LibraryGraph(library))
-        found = await retrieval.works(engine, "wing flutter", retrieval.fusion_of(retrieval.RankingSettings()))
+        found = await retrieval.works(engine, "wing flutter", retrieval.build_fusion(retrieval.RankingSettings()))
     finally:
         library.close()
     assert found[0].record.doc_id == "2"

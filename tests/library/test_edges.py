@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider.library import edges
-from outrider.library.entities import Entity, entity, normal_author, normal_name, parsed
+from outrider.library.entities import Entity, make_entity, normal_author, normal_name, parse_entity
 from outrider.library.inspection import FIX_EDGES, FIX_STALE_EDGES, FIX_STRANGERS
 from outrider.library.library import Library
 from outrider.library.neighbours import LibraryGraph
@@ -70,18 +70,18 @@ def test_one_person_has_one_name(written: str, normal: str) -> None:
 @given(st.text(max_size=40), st.sampled_from(["author", "keyword", "mesh", "venue", "pypi", "doi", "protein"]))
 def test_a_normal_name_stays_as_it_is(text: str, kind: str) -> None:
     """What is shown can be asked for."""
-    node = entity(kind, text)
+    node = make_entity(kind, text)
     if node is not None and kind != "author":
-        assert parsed(str(node)) == node
+        assert parse_entity(str(node)) == node
     assert normal_name(normal_name(text)) == normal_name(text)
 
 
 def test_an_entity_has_a_type() -> None:
-    assert parsed("mesh: Aspirin") == Entity("mesh", "aspirin")
-    assert parsed("aspirin") is None
-    assert parsed("https://x.test") is None
-    assert parsed("doc:A b") == Entity("doc", "A b")
-    assert entity("keyword", "x" * 300) is None
+    assert parse_entity("mesh: Aspirin") == Entity("mesh", "aspirin")
+    assert parse_entity("aspirin") is None
+    assert parse_entity("https://x.test") is None
+    assert parse_entity("doc:A b") == Entity("doc", "A b")
+    assert make_entity("keyword", "x" * 300) is None
 
 
 async def test_a_changed_record_loses_its_old_edges(library: Library) -> None:
@@ -124,7 +124,7 @@ async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) 
     await library._connection.drop_table(edges.NAME)
     reopened = await Library.open(library.uri)
     with pytest.raises(LibraryError, match="no graph yet; 'outrider library reindex'"):
-        await LibraryGraph(reopened).around(["a"], 5)
+        await LibraryGraph(reopened).find_neighbours(["a"], 5)
     assert any("2 records have no edges" in problem for problem in await reopened.check())
     done: list[tuple[int, int]] = []
     assert await reopened.mend_edges(lambda now, of: done.append((now, of))) == 2
@@ -210,10 +210,10 @@ async def test_the_same_edges_twice_are_no_problem(library: Library) -> None:
 
 async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None:
     graph = LibraryGraph(library)
-    assert await graph.around(["a", "mesh:x"], 5) == []
-    assert await graph.entities("aspirin") == ()
+    assert await graph.find_neighbours(["a", "mesh:x"], 5) == []
+    assert await graph.recognize_entities("aspirin") == ()
     await library.upsert([Paper(doc_id="a", tags=("aspirin",))])
-    assert await graph.entities("aspirin") == ("keyword:aspirin",)
+    assert await graph.recognize_entities("aspirin") == ("keyword:aspirin",)
 
 
 async def test_upkeep_folds_new_edges_into_the_indexes(library: Library) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.library.fusion import across_sources, fusion_of, interleaved, min_max, reciprocal_rank_fusion
+from outrider.library.fusion import build_fusion, fuse_sources, interleave, min_max, reciprocal_rank_fusion
 from outrider.settings.model import RankingSettings
 from outrider.state.hits import Ranked, RankedList
 from outrider.state.ports import Fusion
@@ -43,7 +43,9 @@ any_list = st.builds(
 )
 any_lists = st.lists(any_list, max_size=4)
 """Also lists whose scores are equal, rise, or are no numbers at all."""
-fusions = pytest.mark.parametrize("fuse", [fusion_of(RankingSettings(fusion=name)) for name in ("rrf", "min_max")], ids=["rrf", "min_max"])
+fusions = pytest.mark.parametrize(
+    "fuse", [build_fusion(RankingSettings(fusion=name)) for name in ("rrf", "min_max")], ids=["rrf", "min_max"]
+)
 
 
 @given(any_lists, st.integers(1, 100))
@@ -157,15 +159,15 @@ def test_a_work_that_one_list_names_twice_counts_once(fuse: Fusion) -> None:
 def test_the_settings_choose_method_weights_and_k() -> None:
     lists = [ranked("a", strategy="lance_dense"), ranked("b", strategy="lance_fts"), ranked("c", strategy="graph_neighbor")]
     weights = {"dense_weight": 0.3, "sparse_weight": 0.2, "graph_weight": 0.1}
-    by_rank = fusion_of(RankingSettings(fusion="rrf", rrf_k=9, **weights))
+    by_rank = build_fusion(RankingSettings(fusion="rrf", rrf_k=9, **weights))
     assert by_rank(lists) == pytest.approx({"a": 0.03, "b": 0.02, "c": 0.01})
-    assert fusion_of(RankingSettings(fusion="min_max", **weights))(lists) == pytest.approx({"a": 0.3, "b": 0.2, "c": 0.1})
+    assert build_fusion(RankingSettings(fusion="min_max", **weights))(lists) == pytest.approx({"a": 0.3, "b": 0.2, "c": 0.1})
 
 
 @given(any_lists)
 def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: list[RankedList]) -> None:
     """Works that one list alone has stand as they stand there."""
-    found = order(interleaved(many))
+    found = order(interleave(many))
     assert sorted(found) == sorted({place.doc_id for one in many for place in one.results})
     for one in many:
         others = {place.doc_id for other in many if other is not one for place in other.results}
@@ -176,7 +178,7 @@ def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: lis
 
 
 def test_interleaving_by_rank() -> None:
-    assert order(interleaved([ranked("a", "b", "c"), ranked("x", "a", "y")])) == ["a", "x", "b", "c", "y"]
+    assert order(interleave([ranked("a", "b", "c"), ranked("x", "a", "y")])) == ["a", "x", "b", "c", "y"]
 
 
 def given_by(source: str, *doc_ids: str, strategy: str = "relevance", score: float | None = None) -> RankedList:
@@ -184,13 +186,13 @@ def given_by(source: str, *doc_ids: str, strategy: str = "relevance", score: flo
     return RankedList(source=source, strategy=strategy, query="q", results=results)
 
 
-OWN = fusion_of(RankingSettings())
+OWN = build_fusion(RankingSettings())
 
 
 def test_of_one_source_its_own_fusion_stands() -> None:
     lists = [given_by("library", *"abc", strategy=STRATEGIES[0]), given_by("library", *"cd", strategy=STRATEGIES[1])]
-    assert across_sources(lists, OWN) == OWN(lists)
-    assert across_sources([], OWN) == {}
+    assert fuse_sources(lists, OWN) == OWN(lists)
+    assert fuse_sources([], OWN) == {}
 
 
 def test_no_source_crowds_another_out() -> None:
@@ -201,7 +203,7 @@ def test_no_source_crowds_another_out() -> None:
         given_by("openalex", *(f"o{at}" for at in range(100)), score=500.0),
         given_by("arxiv", *(f"a{at}" for at in range(100))),
     ]
-    first = order(across_sources(lists, OWN))[:100]
+    first = order(fuse_sources(lists, OWN))[:100]
     assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "lpoa"} == dict.fromkeys("lpoa", 25)
 
 
@@ -211,7 +213,7 @@ def test_no_strategy_of_a_source_crowds_another_out() -> None:
         given_by("library", *(f"l{at}" for at in range(100)), strategy=STRATEGIES[1], score=9.0),
         *(given_by("github", *(f"{kind[0]}{at}" for at in range(30)), strategy=kind) for kind in ("stars", "updated", "expanded")),
     ]
-    first = order(across_sources(lists, OWN))[:25]
+    first = order(fuse_sources(lists, OWN))[:25]
     assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "sue"} == {"s": 4, "u": 4, "e": 4}
 
 
@@ -227,7 +229,7 @@ any_sources = st.lists(
 
 @given(any_sources)
 def test_every_work_is_fused_and_the_order_of_sources_does_not_matter(lists: list[RankedList]) -> None:
-    fused = across_sources(lists, OWN)
+    fused = fuse_sources(lists, OWN)
     assert set(fused) == {place.doc_id for one in lists for place in one.results}
     shuffled = sorted(lists, key=lambda one: one.source)
-    assert across_sources(shuffled, OWN) == fused
+    assert fuse_sources(shuffled, OWN) == fused

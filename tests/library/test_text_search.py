@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.library.library import Library
-from outrider.library.text_search import MAX_QUERY_TERMS, only_stop_words, searched
+from outrider.library.text_search import MAX_QUERY_TERMS, cut_query, only_stop_words
 from outrider.state.records import Paper
 from outrider.state.request import MAX_QUERY_CHARS
 from outrider.text.words import STOP_WORDS, words
@@ -14,15 +14,15 @@ from outrider.text.words import STOP_WORDS, words
 
 @given(st.text(max_size=200))
 def test_a_short_query_is_searched_whole_but_for_its_end(text: str) -> None:
-    asked = searched(text)
+    asked = cut_query(text)
     assert text.startswith(asked)
     assert words(asked) == words(text)
 
 
 def test_a_long_query_is_searched_up_to_a_number_of_distinct_words() -> None:
     text = " ".join(f"w{number} again" for number in range(5_000))[:MAX_QUERY_CHARS]
-    assert len(set(words(searched(text)))) == MAX_QUERY_TERMS
-    assert searched("same " * 10_000) == ("same " * 10_000)[: MAX_QUERY_CHARS - 1]
+    assert len(set(words(cut_query(text)))) == MAX_QUERY_TERMS
+    assert cut_query("same " * 10_000) == ("same " * 10_000)[: MAX_QUERY_CHARS - 1]
 
 
 def test_stop_words_are_function_words_only() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from outrider.library.fusion import interleaved, reciprocal_rank_fusion
+from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout, collect_records, make_candidates, make_constraint_filter
 from outrider.settings.model import RunSettings
 from outrider.state.errors import LibraryCorrupt, LibraryMissing
@@ -26,7 +26,7 @@ STRATEGY = SearchStrategy(
 
 
 async def scouted(*sources: Shelf, strategy: SearchStrategy = STRATEGY, timeout_s: float = 5.0, **request: object) -> dict[str, object]:
-    scout = Scout(sources, reciprocal_rank_fusion, interleaved, RunSettings(run_timeout_s=timeout_s), lambda: NOON)
+    scout = Scout(sources, reciprocal_rank_fusion, interleave, RunSettings(run_timeout_s=timeout_s), lambda: NOON)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON, **request}).model_copy(update={"strategy": strategy})
     return dict(await scout(state, None))  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.library.fusion import interleaved, reciprocal_rank_fusion
+from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout
 from outrider.settings.model import RunSettings
 from outrider.state.errors import (
@@ -42,7 +42,7 @@ def strategy(*sources: str, queries: int = 1) -> SearchStrategy:
 
 
 def found(shelves: Sequence[Shelf], asked: SearchStrategy) -> dict[str, Any]:
-    scout = Scout(tuple(shelves), reciprocal_rank_fusion, interleaved, RunSettings(), lambda: NOON)
+    scout = Scout(tuple(shelves), reciprocal_rank_fusion, interleave, RunSettings(), lambda: NOON)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON}).model_copy(update={"strategy": asked})
     return dict(asyncio.run(scout(state, None)))  # type: ignore[arg-type]
 

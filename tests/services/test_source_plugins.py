@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.graph.pipeline import build
-from outrider.library.fusion import interleaved, reciprocal_rank_fusion
+from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout
 from outrider.services import Services
 from outrider.services.source_plugins import Plugged, no_answer, plugged
@@ -319,7 +319,7 @@ async def blocking(*_: Any) -> Any:
 async def test_a_package_that_does_not_stop_holds_up_nobody(search: Callable[..., Any], name: str) -> None:
     """Neither by keeping on when it is told to stop, nor by blocking; its loop's other searches are told so."""
     shelf = Shelf([paper("a", "Liver injury")])
-    scout = Scout((shelf, plugin(search, name)), reciprocal_rank_fusion, interleaved, RunSettings(run_timeout_s=10.0), lambda: NOON)
+    scout = Scout((shelf, plugin(search, name)), reciprocal_rank_fusion, interleave, RunSettings(run_timeout_s=10.0), lambda: NOON)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON})
     started = time.monotonic()
     update = dict(await scout(state.model_copy(update={"strategy": STRATEGY}), None))  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from outrider.library import entities, maintenance
-from outrider.library.entities import Entity
+from outrider.library import maintenance
+from outrider.library.entities import RECORD, Entity, make_entity, parse_entity
 from outrider.library.filter_sql import any_of
 from outrider.library.record_table import CHUNK, chunk_ids, open_table
 from outrider.library.schema import WITH_EDGES, records_with_edges
@@ -38,7 +38,7 @@ INDEXED = ("doc_id", "name")
 FEW_ROWS = {"lance-encoding:structural-encoding": "fullzip"}
 """Lance's layout for reading single rows (docs: "File format, structural encoding"): half the time of a lookup among 2 million."""
 MENDED_AT_ONCE = 2_000
-OWN_IDS = f"relation = '{IS}' AND kind = '{entities.RECORD}'"
+OWN_IDS = f"relation = '{IS}' AND kind = '{RECORD}'"
 """Every record has exactly one such edge; it has several only between the two steps of a write."""
 
 EdgeRow = tuple[str, str, str, str]
@@ -51,25 +51,25 @@ def list_edges(record: Record) -> list[EdgeRow]:
 
 
 def _name_entities(record: Record) -> Iterator[tuple[str, Entity | None]]:
-    yield IS, Entity(entities.RECORD, record.doc_id)
+    yield IS, Entity(RECORD, record.doc_id)
     for scheme, value in record.identifiers.pairs():
-        yield IS, entities.entity(scheme, value)
+        yield IS, make_entity(scheme, value)
     for name in record.authors:
-        yield "author", entities.entity("author", name)
+        yield "author", make_entity("author", name)
     for tag in record.tags:
-        yield "keyword", entities.entity("keyword", tag)
+        yield "keyword", make_entity("keyword", tag)
     qualified = record.metadata.get("mesh_qualified")
     listed = [term for term in qualified if isinstance(term, str)] if isinstance(qualified, list) else []
     for term in (*getattr(record, "mesh", ()), *listed):
-        yield "mesh", entities.entity("mesh", term)
+        yield "mesh", make_entity("mesh", term)
         heading, slash, _ = term.partition("/")
         if slash:  # qualified, such as `Aspirin/adverse effects`: the heading alone as well
-            yield "mesh", entities.entity("mesh", heading)
+            yield "mesh", make_entity("mesh", heading)
     if record.venue:
-        yield "venue", entities.entity("venue", record.venue)
+        yield "venue", make_entity("venue", record.venue)
     for edge in record.edges:
         relation = "_".join(edge.relation.lower().split())
-        yield relation, entities.parsed(edge.target, relation)
+        yield relation, parse_entity(edge.target, relation)
 
 
 def build_table(records: Iterable[Record]) -> pa.Table:

@@ -1,13 +1,12 @@
-"""Names of the graph's nodes: `kind:name`, spelled in one way, so that what two records share compares equal.
+"""Entities of the graph: normal forms of their names, and the phrases of a query that may name one.
 
-An author is `family, initial`: lists give `Knuth, D. E.`, `Donald E. Knuth` and `Knuth DE` for one person. Two people may share
-that name; the weight of a shared author falls with the number of records that have it.
+An entity is written `kind:name`, in one spelling, so that the same name in two records compares equal. An author is `family, initial`:
+lists give `Knuth, D. E.`, `Donald E. Knuth` and `Knuth DE` for one person. Two people may share that name; the weight of a shared author
+falls with the number of records that have it.
 
-Which phrases of a query may be the name of an entity, so that one lookup tells.
-
-A name of two words or more counts wherever it stands. One word counts where it is a third or more of what the query says: `aspirin side
-effects` is about aspirin, `retry requests with a delay between them` is not about the package requests. A person is named with an
-initial or with capital letters: `D. Knuth`, `Donald Knuth`, not `black box`. `type:name` is always an entity.
+In a query, a name of two words or more counts wherever it stands. One word counts where it is a third or more of the significant words:
+`aspirin side effects` is about aspirin, `retry requests with a delay between them` is not about the package requests. A person is named
+with an initial or with capital letters: `D. Knuth`, `Donald Knuth`, not `black box`. `type:name` is always an entity.
 """
 
 from __future__ import annotations
@@ -24,19 +23,26 @@ from outrider.state.request import MAX_QUERY_CHARS
 from outrider.text.words import STOP_WORDS
 
 MAX_NAME_CHARS = 200
-"""Longer keywords are sentences; nothing is shared by them."""
+"""Longer keywords are sentences, which no two records share."""
 KIND = re.compile(r"([A-Za-z][\w-]{0,39}):(?!//)\s*(\S.*)", re.DOTALL)
 NOT_NAME = re.compile(r"(?:[^\w+#]|_)+")
 """`c++` and `c#` are not `c`."""
 NORMAL_DOI = re.compile(r"10\.\d{4,9}/[a-z0-9./_-]*[a-z0-9]")
-"""Most targets by far, and as readers give them: five times as fast as normalising them once more."""
+"""The form of most targets, as readers write them: checking it is five times as fast as normalising them once more."""
 INITIALS = re.compile(r"[A-Z]{1,3}")
 PARTICLES = frozenset("al bin da de del della den der di dos du el la le ten ter van vom von".split())
 SUFFIXES = frozenset("jr sr ii iii iv".split())
 MAX_PERSON_WORDS = 5
 """A longer name without a comma is a group's."""
+MAX_WORDS = 6
+MAX_TEXT_WORDS = 64
+"""Of a longer text only the beginning is read."""
+SIGNIFICANT_SHARE = 1 / 3
+PERSON = re.compile(r"(?<!\w)((?:[A-Z]\w*\.?,?[ ]?){2,4})(?!\w)")
+ANY = ""
+"""Any kind but persons."""
 RECORD = "doc"
-"""Kind of a record's own id, which is compared as it stands."""
+"""Kind of a record's own id, which is compared unchanged."""
 IDENTIFIERS: Mapping[str, Callable[[str], str | None]] = {
     "doi": normal_doi,
     "pmid": normal_pmid,
@@ -61,28 +67,25 @@ class Entity(NamedTuple):
 
 
 @lru_cache(maxsize=100_000)
-def entity(kind: str, name: str) -> Entity | None:
-    """The node of this name; None where nothing of the name is left, and for the rest of an address (`//host`)."""
-    kind = kind.strip().lower()
-    normal = _normal(kind, name.strip())
+def make_entity(kind: str, name: str) -> Entity | None:
+    """The entity of this name; None for a name without letters, and for the rest of an address (`//host`)."""
+    kind, name = kind.strip().lower(), name.strip()
+    if kind == RECORD:
+        normal = name
+    elif kind in IDENTIFIERS:
+        normal = name if NORMAL_DOI.fullmatch(name) else IDENTIFIERS[kind](name) or name.lower()
+    else:
+        normal = normal_author(name) if kind == "author" else normal_name(name)
     return Entity(kind, normal) if normal and len(normal) <= MAX_NAME_CHARS and not normal.startswith("//") else None
 
 
 @lru_cache(maxsize=100_000)
-def parsed(text: str, kind: str = "") -> Entity | None:
-    """From `kind:name`; a text without a kind is a name of the given `kind`, and nothing where none is given."""
-    found = KIND.fullmatch(text.strip())
-    if found:
-        return entity(*found.groups())
-    return entity(kind, text) if kind else None
-
-
-def _normal(kind: str, name: str) -> str:
-    if kind == RECORD:
-        return name
-    if kind in IDENTIFIERS:
-        return name if NORMAL_DOI.fullmatch(name) else IDENTIFIERS[kind](name) or name.lower()
-    return normal_author(name) if kind == "author" else normal_name(name)
+def parse_entity(text: str, kind: str = "") -> Entity | None:
+    """From `kind:name`; a text without a kind is a name of the kind passed, and no entity without one."""
+    match = KIND.fullmatch(text.strip())
+    if match:
+        return make_entity(*match.groups())
+    return make_entity(kind, text) if kind else None
 
 
 def normal_name(name: str) -> str:
@@ -96,15 +99,16 @@ def normal_name(name: str) -> str:
 
 def normal_author(name: str) -> str:
     """`family, i` of a person; the whole name of a group."""
-    family, comma, given = name.partition(",")
+    family, comma, forenames = name.partition(",")
     if not comma:
-        family, given = _family_and_given(name.replace(".", ". ").split())
-    first = normal_name(given)[:1]
+        family, forenames = _split_name(name.replace(".", ". ").split())
+    initial = normal_name(forenames)[:1]
     family = normal_name(family)
-    return f"{family}, {first}" if family and first else family
+    return f"{family}, {initial}" if family and initial else family
 
 
-def _family_and_given(words: list[str]) -> tuple[str, str]:
+def _split_name(words: list[str]) -> tuple[str, str]:
+    """Family name and forenames; a group has only the former."""
     while len(words) > 1 and words[-1].strip(".").lower() in SUFFIXES:
         words = words[:-1]
     if not 2 <= len(words) <= MAX_PERSON_WORDS:
@@ -117,47 +121,40 @@ def _family_and_given(words: list[str]) -> tuple[str, str]:
     return " ".join(words[start:]), words[0]
 
 
-MAX_WORDS = 6
-MAX_TEXT_WORDS = 64
-"""Of a longer text the beginning is looked at."""
-ENOUGH = 1 / 3
-PERSON = re.compile(r"(?<!\w)((?:[A-Z]\w*\.?,?[ ]?){2,4})(?!\w)")
-ANY = ""
-"""Any kind but persons."""
-
-
-def phrases(text: str) -> dict[str, frozenset[str]]:
-    """Names by which entities may be called in the text, each with the kinds that it may be the name of."""
+def list_phrases(text: str) -> dict[str, frozenset[str]]:
+    """Names by which the text may call entities, each with the kinds that it may be the name of."""
     text = text[:MAX_QUERY_CHARS]
-    if whole := parsed(text):
+    if whole := parse_entity(text):
         return {whole.name: frozenset({whole.kind})}
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for kind, name in (*_explicit(text), *((ANY, name) for name in _runs(text)), *(("author", name) for name in _persons(text))):
-        found[name].add(kind)
-    return {name: frozenset(kinds) for name, kinds in found.items()}
+    kinds: defaultdict[str, set[str]] = defaultdict(set)
+    for explicit in filter(None, map(parse_entity, text.split())):
+        kinds[explicit.name].add(explicit.kind)
+    for name in _list_runs(text):
+        kinds[name].add(ANY)
+    for name in _list_persons(text):
+        kinds[name].add("author")
+    return {name: frozenset(options) for name, options in kinds.items()}
 
 
-def counts(kinds: frozenset[str], kind: str) -> bool:
+def kind_fits(kinds: frozenset[str], kind: str) -> bool:
+    """Whether an entity of this kind is among the kinds of `list_phrases`."""
     return kind in kinds or (ANY in kinds and kind != "author")
 
 
-def _explicit(text: str) -> Iterator[tuple[str, str]]:
-    yield from filter(None, map(parsed, text.split()))
-
-
-def _runs(text: str) -> Iterator[str]:
+def _list_runs(text: str) -> Iterator[str]:
     """Runs of words that neither begin nor end with a stop word."""
     words = normal_name(text).split()[:MAX_TEXT_WORDS]
-    said = len([word for word in words if word not in STOP_WORDS]) or len(words)
+    significant = len([word for word in words if word not in STOP_WORDS]) or len(words)
     for start, first in enumerate(words):
         for end in range(start + 1, min(start + MAX_WORDS, len(words)) + 1):
             whole = start == 0 and end == len(words)
-            if whole or (first not in STOP_WORDS and words[end - 1] not in STOP_WORDS and (end - start > 1 or 1 / said >= ENOUGH)):
+            is_long = end - start > 1 or 1 / significant >= SIGNIFICANT_SHARE
+            if whole or (first not in STOP_WORDS and words[end - 1] not in STOP_WORDS and is_long):
                 yield " ".join(words[start:end])
 
 
-def _persons(text: str) -> Iterator[str]:
-    """Capitalised words in a row as a person's name, in either order, and neighbours among them."""
+def _list_persons(text: str) -> Iterator[str]:
+    """Capitalised words in a row, and neighbours among them, as a person's name in either order."""
     for run in PERSON.findall(text):
         words = run.replace(",", " ").replace(".", ". ").split()
         for start in range(len(words) - 1):

@@ -17,8 +17,8 @@ MIN_INT64 = -(2**63)
 
 
 def to_sql(filter: Filter) -> str:  # noqa: A002 - the domain's word
-    """The condition; holds exactly where the filter does by the docstring of `state.filters`."""
-    return _sql(filter, positive=True)
+    """The condition; it holds for the same records as the filter does by the docstring of `state.filters`."""
+    return _build_sql(filter, positive=True)
 
 
 def literal(value: Scalar) -> str:
@@ -32,70 +32,64 @@ def literal(value: Scalar) -> str:
 
 def any_of(column: str, values: Iterable[str]) -> str:
     """`column IN (...)`, false for no values."""
-    listed = ", ".join(map(literal, values))
-    return f"{column} IN ({listed})" if listed else "false"
+    literals = ", ".join(map(literal, values))
+    return f"{column} IN ({literals})" if literals else "false"
 
 
-def _sql(node: Filter, positive: bool) -> str:
+def _build_sql(node: Filter, positive: bool) -> str:
+    """The condition, or with `positive` false its negation."""
     match node:
         case Not(part):
-            return _sql(part, not positive)
+            return _build_sql(part, not positive)
         case Compare():
-            return _compare(node) if positive else f"({_compare(node)}) IS NOT TRUE"
+            return _build_comparison(node) if positive else f"({_build_comparison(node)}) IS NOT TRUE"
         case And(parts) | Or(parts):
-            return _joined(parts, _operator(node, positive), positive)
+            operator = _find_operator(node, positive)
+            if not parts:
+                return "true" if operator == "AND" else "false"
+            operands = [(_measure_height(part), _build_sql(part, sign)) for part, sign in _flatten(parts, operator, positive)]
+            operands.sort(key=lambda operand: -operand[0])  # stable
+            if operator == "AND":  # binds tighter: only an OR within it needs parentheses
+                return " AND ".join(f"({text})" if height else text for height, text in operands)
+            return " OR ".join(text for _, text in operands)
 
 
-def _operator(node: And | Or, positive: bool) -> str:
+def _find_operator(node: And | Or, positive: bool) -> str:
     return "AND" if isinstance(node, And) is positive else "OR"
 
 
-def _joined(parts: tuple[Filter, ...], operator: str, positive: bool) -> str:
-    if not parts:
-        return "true" if operator == "AND" else "false"
-    operands = [(_height(part), _sql(part, sign)) for part, sign in _flattened(parts, operator, positive)]
-    operands.sort(key=lambda operand: -operand[0])  # stable
-    if operator == "AND":  # binds tighter: only an OR within it needs parentheses
-        return " AND ".join(f"({text})" if height else text for height, text in operands)
-    return " OR ".join(text for _, text in operands)
-
-
-def _height(node: Filter) -> int:
+def _measure_height(node: Filter) -> int:
     """How deeply AND and OR are nested below, 0 for a comparison."""
     match node:
         case Not(part):
-            return _height(part)
+            return _measure_height(part)
         case And(parts) | Or(parts):
-            return 1 + max(map(_height, parts), default=0)
+            return 1 + max(map(_measure_height, parts), default=0)
     return 0
 
 
-def _flattened(parts: tuple[Filter, ...], operator: str, positive: bool) -> Iterable[tuple[Filter, bool]]:
+def _flatten(parts: tuple[Filter, ...], operator: str, positive: bool) -> Iterable[tuple[Filter, bool]]:
     """The operands with their signs, where an operand that is joined by the same operator gives its own operands."""
     for part in parts:
         inner, sign = part, positive
         while isinstance(inner, Not):
             inner, sign = inner.part, not sign
-        if isinstance(inner, And | Or) and inner.parts and _operator(inner, sign) == operator:
-            yield from _flattened(inner.parts, operator, sign)
+        if isinstance(inner, And | Or) and inner.parts and _find_operator(inner, sign) == operator:
+            yield from _flatten(inner.parts, operator, sign)
         else:
             yield inner, sign
 
 
-def _compare(node: Compare) -> str:
+def _build_comparison(node: Compare) -> str:
+    is_list = FIELDS[node.field] == "list"
     if node.operator == "$exists":
         return f"{node.field} IS NOT NULL" if node.value else f"{node.field} IS NULL"
     if node.operator == "$in":
-        return _among(node)
+        literals = ", ".join(map(literal, node.value if isinstance(node.value, tuple) else (node.value,)))
+        if not literals:
+            return "false"
+        return f"array_has_any({node.field}, make_array({literals}))" if is_list else f"{node.field} IN ({literals})"
     assert not isinstance(node.value, tuple)  # noqa: S101 - only $in has several values
-    if FIELDS[node.field] == "list":
+    if is_list:
         return f"array_has({node.field}, {literal(node.value)})"
     return f"{node.field} {SYMBOLS[node.operator]} {literal(node.value)}"
-
-
-def _among(node: Compare) -> str:
-    values = node.value if isinstance(node.value, tuple) else (node.value,)
-    listed = ", ".join(map(literal, values))
-    if not values:
-        return "false"
-    return f"array_has_any({node.field}, make_array({listed}))" if FIELDS[node.field] == "list" else f"{node.field} IN ({listed})"

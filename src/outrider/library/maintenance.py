@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from outrider.library.schema import EXACT_FIELDS, OTHER, RANKED, TAGS
-from outrider.library.text_search import index_plan, match_query
+from outrider.library.text_search import match_query, plan_indexes
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -29,22 +29,22 @@ TEXT_COLUMNS = (RANKED, *EXACT_FIELDS.values(), TAGS, OTHER)
 async def ensure_indexes(table: AsyncTable) -> None:
     """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer."""
     present = {column for index in await table.list_indices() for column in index.columns}
-    for column, config in await plan_indexes(table):
+    for column, config in await plan_own_indexes(table):
         if column not in present:
             await table.create_index(column, config=config)
 
 
 async def repair_indexes(table: AsyncTable) -> None:
     """Build unreadable indexes again."""
-    for column, config in await plan_indexes(table):
+    for column, config in await plan_own_indexes(table):
         if await read_index_error(table, column):
             await table.create_index(column, config=config, replace=True)
 
 
-async def plan_indexes(table: AsyncTable) -> list[tuple[str, Any]]:
+async def plan_own_indexes(table: AsyncTable) -> list[tuple[str, Any]]:
     """The indexes for the columns that this library has: an earlier Outrider made none for `TAGS` and `OTHER`."""
     columns = (await table.schema()).names
-    return [(column, config) for column, config in index_plan() if column in columns]
+    return [(column, config) for column, config in plan_indexes() if column in columns]
 
 
 async def read_index_error(table: AsyncTable, column: str) -> str:

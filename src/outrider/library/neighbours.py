@@ -1,16 +1,17 @@
-"""Lookups in the table of edges that stay bounded, however many records name one entity.
+"""The library's graph: entities by name, and neighbours of records and entities.
 
-The library's own graph behind the port `Neighbours`: one hop over the table of edges, in two or three calls.
+`LibraryGraph` implements the port `Neighbours` over the table of edges, in two or three queries that stay bounded, however many records
+name one entity.
 
-**Paths.** From a record the ways out are: what it cites (or depends on, ...), what cites it, and what shares an author, a keyword, a
-MeSH term, a venue or a cited work with it. From an entity: the records that name it. Two paths are independent where they differ in
-anchor, relation or shared entity.
+**Paths.** A record leads to the records that it cites (or depends on, ...), to those that cite it, and to those that share an author, a
+keyword, a MeSH term, a venue or a cited work with it. An entity leads to the records that name it. Two paths are independent where they
+differ in anchor, relation or shared entity.
 
 **Score.** The sum over the paths: `DIRECT` for a direct one, 1 / log2(1 + n) for one through an entity that n records name, after Adamic
 & Adar (2003), "Friends and neighbors on the web", Social Networks 25(3): a rare keyword says more than a frequent one. So a further
 path never lowers a record, and the order of the anchors does not matter.
 
-**Hubs.** A name that more than `lookup.HUB` edges lead to (a journal, `computer`) connects everything with everything and is not followed.
+**Hubs.** A name that more than `HUB` edges lead to (a journal, `computer`) connects everything with everything and is not followed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,23 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider.library.edges import IS, EdgeRow
-from outrider.library.entities import IDENTIFIERS, RECORD, Entity, counts, entity, normal_author, normal_name, parsed, phrases
+from outrider.library.entities import (
+    IDENTIFIERS,
+    RECORD,
+    Entity,
+    kind_fits,
+    list_phrases,
+    make_entity,
+    normal_author,
+    normal_name,
+    parse_entity,
+)  # fmt: skip
 from outrider.library.filter_sql import any_of, literal
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path
@@ -37,99 +48,95 @@ if TYPE_CHECKING:
 HUB = 500
 """A name that more edges lead to is not followed."""
 ROOM = 10_000
-"""Rows asked for at first."""
+"""Rows of a first query; later ones may be larger."""
 MOST_RECORDS = 2_000
 """Records of one entity that are read."""
-
 BEGINNING = 3
-"""Letters that are taken to be right in a name that is mistyped."""
-
-Node = tuple[str, str]
-"""An `Entity` as a row has it, kind and name; the two are equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """Lookups in the latest version of the table."""
-
-    library: Library
-
-    async def of_records(self, doc_ids: Iterable[str], kind: str = "") -> list[EdgeRow]:
-        """All edges of these records, or those to entities of one kind."""
-        asked = sorted(set(doc_ids))
-        where = any_of("doc_id", asked) + (f" AND {any_of('kind', [kind])}" if kind else "")
-        return await self.library.edges(where) if asked else []
-
-    async def to_entities(self, entities: Iterable[Node]) -> list[EdgeRow]:
-        """Edges to these entities, hubs too; of each at most `MOST_RECORDS`, the first that the table gives."""
-        wanted = sorted(set(entities))
-        if not wanted:
-            return []
-        rows = await self.library.edges(_among(wanted), MOST_RECORDS)
-        if len(rows) == MOST_RECORDS:  # a frequent one may have crowded the others out
-            each = [self.library.edges(f"{_among([node])} AND {any_of('kind', [node[0]])}", MOST_RECORDS) for node in wanted]
-            rows = [row for found in await asyncio.gather(*each) for row in found]
-        return [row for row in rows if row[2:] in wanted]
-
-    async def named(self, names: Iterable[str]) -> Counter[Entity]:
-        """The entities of these names with how many edges lead to each; of frequent ones at least that many."""
-        counts: Counter[Entity] = Counter()
-        asked = set(names)
-        while asked:
-            rows = await self.library.edges(any_of("name", sorted(asked)), ROOM)
-            counts.update(Entity(row[2], row[3]) for row in rows)
-            if len(rows) < ROOM:
-                break
-            asked -= {row[3] for row in rows}
-        return counts
-
-    async def beginning(self, name: str) -> set[Entity]:
-        """Some entities whose names begin as this one does."""
-        letters = name[:BEGINNING]
-        rows = await self.library.edges(f"starts_with(name, {literal(letters)})", ROOM) if letters else []
-        return {Entity(row[2], row[3]) for row in rows}
-
-    async def ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[EdgeRow]]:
-        """The edges to these entities. Of a hub only that of the record that it is the name of.
-
-        Names that turn out to be hubs are added to `hubs`, which the caller keeps, so that each is met once.
-        """
-        wanted = frozenset(entities)
-        rows = await self._to_names({name for _, name in wanted}, hubs)
-        own = [node for node in wanted if node[1] in hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
-        if own:
-            rows += await self.library.edges(f"relation = '{IS}' AND {_among(own)}", ROOM)
-        found: defaultdict[Node, list[EdgeRow]] = defaultdict(list)
-        for row in rows:
-            found[row[2:]].append(row)
-        return {node: found[node] for node in wanted & found.keys()}
-
-    async def _to_names(self, names: set[str], hubs: set[str]) -> list[EdgeRow]:
-        """All edges to these names but to hubs, which are found out on the way: they fill the room."""
-        room = ROOM
-        while asked := names - hubs:
-            rows = await self.library.edges(any_of("name", sorted(asked)), room)
-            counts = Counter(row[3] for row in rows) if len(rows) > HUB else Counter[str]()
-            found = {name for name, count in counts.items() if count > HUB}
-            hubs |= found
-            if len(rows) < room:
-                return [row for row in rows if row[3] not in found] if found else rows
-            room = room if found else room * 4
-        return []
-
-
-def _among(entities: Iterable[Node]) -> str:
-    return any_of("name", sorted({name for _, name in entities}))
-
-
+"""Letters of a mistyped name that are assumed to be right."""
 INVERSE = {"cites": "cited by", "depends on": "needed by", "suggests": "suggested by"}
 DIRECT = 2.0
 """Of 0.5, 1 and 2: with keywords 2 was better on CACM, with citations alone often 0.5."""
-SHOWN_REASONS = 3
-Way = tuple[tuple[str, str, str], float]
-"""The fields of a `Path`, of which there would be thousands that are only counted, and its weight."""
-Ways = tuple[Way, ...]
+NAMED_REASONS = 3
+
+Node = tuple[str, str]
+"""An `Entity` as a row has it, kind and name; the two are equal."""
+Route = tuple[tuple[str, str, str], float]
+"""The fields of a `Path` and its weight: of thousands of paths only a few become a `Path`."""
+Routes = tuple[Route, ...]
 """To one record, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLookup:
+    """Queries of the latest version of the table of edges."""
+
+    library: Library
+
+    async def find_by_record(self, doc_ids: Iterable[str], kind: str = "") -> list[EdgeRow]:
+        """All edges of these records, or those to entities of one kind."""
+        ids = sorted(set(doc_ids))
+        where = any_of("doc_id", ids) + (f" AND {any_of('kind', [kind])}" if kind else "")
+        return await self.library.edges(where) if ids else []
+
+    async def find_by_entity(self, entities: Iterable[Node]) -> list[EdgeRow]:
+        """Edges to these entities, hubs too; of each at most `MOST_RECORDS`, the first that the table gives."""
+        nodes = sorted(set(entities))
+        if not nodes:
+            return []
+        rows = await self.library.edges(_build_name_condition(nodes), MOST_RECORDS)
+        if len(rows) == MOST_RECORDS:  # a frequent one may have crowded the others out
+            each = [self.library.edges(f"{_build_name_condition([node])} AND {any_of('kind', [node[0]])}", MOST_RECORDS) for node in nodes]
+            rows = [row for answer in await asyncio.gather(*each) for row in answer]
+        return [row for row in rows if row[2:] in nodes]
+
+    async def count_by_name(self, names: Iterable[str]) -> Counter[Entity]:
+        """The entities of these names with the number of edges to each; for frequent ones at least that many."""
+        counts: Counter[Entity] = Counter()
+        remaining = set(names)
+        while remaining:
+            rows = await self.library.edges(any_of("name", sorted(remaining)), ROOM)
+            counts.update(Entity(row[2], row[3]) for row in rows)
+            if len(rows) < ROOM:
+                break
+            remaining -= {row[3] for row in rows}
+        return counts
+
+    async def find_by_beginning(self, name: str) -> set[Entity]:
+        """Some entities whose names begin with the first letters of this one."""
+        beginning = name[:BEGINNING]
+        rows = await self.library.edges(f"starts_with(name, {literal(beginning)})", ROOM) if beginning else []
+        return {Entity(row[2], row[3]) for row in rows}
+
+    async def find_other_ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[EdgeRow]]:
+        """The edges to these entities. Of a hub only the edge of the record that it is the name of.
+
+        New hubs are added to `hubs`, which the caller keeps, so that each is found out once.
+        """
+        nodes = frozenset(entities)
+        names = {name for _, name in nodes}
+        rows: list[EdgeRow] = []
+        room = ROOM
+        while remaining := names - hubs:
+            rows = await self.library.edges(any_of("name", sorted(remaining)), room)
+            counts = Counter(row[3] for row in rows) if len(rows) > HUB else Counter[str]()
+            new_hubs = {name for name, count in counts.items() if count > HUB}
+            hubs |= new_hubs
+            if len(rows) < room:
+                rows = [row for row in rows if row[3] not in new_hubs] if new_hubs else rows
+                break
+            room = room if new_hubs else room * 4  # hubs fill the room: without them it may be large enough
+            rows = []
+        own = [node for node in nodes if node[1] in hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
+        if own:
+            rows += await self.library.edges(f"relation = '{IS}' AND {_build_name_condition(own)}", ROOM)
+        ends: defaultdict[Node, list[EdgeRow]] = defaultdict(list)
+        for row in rows:
+            ends[row[2:]].append(row)
+        return {node: ends[node] for node in nodes & ends.keys()}
+
+
+def _build_name_condition(entities: Iterable[Node]) -> str:
+    return any_of("name", sorted({name for _, name in entities}))
 
 
 class LibraryGraph:
@@ -137,178 +144,161 @@ class LibraryGraph:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._lookup = EdgeLookup(library)
         self._hubs: tuple[int, set[str]] = (-1, set())
 
-    async def entities(self, text: str) -> tuple[str, ...]:
-        """See `phrases`. Most specific: most words, then fewest records."""
-        asked = phrases(text)
-        if not asked:
+    async def recognize_entities(self, text: str) -> tuple[str, ...]:
+        """See `list_phrases`. Most specific first: most words, then fewest records."""
+        kinds = list_phrases(text)
+        if not kinds:
             return ()
-        found = await Lookup(self._library).named(asked)
-        kept = [node for node in found if counts(asked[node.name], node.kind)]
-        return tuple(str(node) for node in sorted(kept, key=lambda node: (-len(node.name.split()), found[node], node)))
+        counts = await self._lookup.count_by_name(kinds)
+        nodes = [node for node in counts if kind_fits(kinds[node.name], node.kind)]
+        return tuple(str(node) for node in sorted(nodes, key=lambda node: (-len(node.name.split()), counts[node], node)))
 
-    async def named(self, name: str) -> tuple[str, ...]:
-        """A name without a type is looked up as every type writes it."""
-        node = parsed(name)
-        asked = {node.name} if node else {normal_name(name), normal_author(name), *(found.name for found in _identified(name))}
-        found = await Lookup(self._library).named(asked)
-        return tuple(str(other) for other in sorted(found) if other == (node or entity(other.kind, name)))
+    async def find_entities(self, name: str) -> tuple[str, ...]:
+        """A name without a type is looked up in the spelling of every type."""
+        node = parse_entity(name)
+        identifiers = [found.name for kind in IDENTIFIERS if (found := make_entity(kind, name))]
+        counts = await self._lookup.count_by_name({node.name} if node else {normal_name(name), normal_author(name), *identifiers})
+        return tuple(str(other) for other in sorted(counts) if other == (node or make_entity(other.kind, name)))
 
-    async def alike(self, name: str) -> tuple[str, ...]:
-        """Of those that share the first `lookup.BEGINNING` letters, a bounded number."""
-        node = parsed(name)
-        found = await Lookup(self._library).beginning(node.name if node else normal_name(name))
-        return tuple(map(str, sorted(other for other in found if other.kind != RECORD)))
+    async def find_similar_names(self, name: str) -> tuple[str, ...]:
+        """Of the entities that share the first `BEGINNING` letters, a bounded number."""
+        node = parse_entity(name)
+        entities = await self._lookup.find_by_beginning(node.name if node else normal_name(name))
+        return tuple(map(str, sorted(entity for entity in entities if entity.kind != RECORD)))
 
-    async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
+    async def find_neighbours(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
         """Best first, ties by doc_id. An anchor is among them where another anchor leads to it.
 
-        Of entity anchors that very many records name, `lookup.MOST_RECORDS` are seen.
+        Of entity anchors that very many records name, `MOST_RECORDS` records are read.
         """
-        asked = sorted(set(anchors))
-        entities: dict[Node, str] = {found: anchor for anchor in asked if (found := parsed(anchor))}
-        if not asked:
+        starts = sorted(set(anchors))
+        entities: dict[Node, str] = {node: anchor for anchor in starts if (node := parse_entity(anchor))}
+        if not starts:
             return []
-        lookup = Lookup(self._library)
-        own, named, hubs = await asyncio.gather(lookup.of_records(asked), lookup.to_entities(entities), self._known_hubs())
-        ends = await lookup.ends((row[2:] for row in own), hubs)
-        held = {row[0] for row in own}
-        ways: dict[str, Ways] = {}
+        lookup = self._lookup
+        own, named, hubs = await asyncio.gather(lookup.find_by_record(starts), lookup.find_by_entity(entities), self._find_known_hubs())
+        ends = await lookup.find_other_ends((row[2:] for row in own), hubs)
+        records = {row[0] for row in own}
+        weights = {node: 1 / math.log2(1 + max(1, len({row[0] for row in rows if row[1] != IS}))) for node, rows in ends.items()}
+        routes: dict[str, Routes] = {}
         for doc_id, relation, kind, name in named:
             anchor = entities[kind, name]
-            if anchor not in held:  # else a record's id that reads like an entity, such as pypi:httpx
-                _add(ways, doc_id, (((anchor, _word(relation), f"{kind}:{name}"), DIRECT),))
-        weights = {node: _shared(found) for node, found in ends.items()}
+            if anchor not in records:  # else a record's id that reads like an entity, such as pypi:httpx
+                _add_route(routes, doc_id, (((anchor, _spell(relation), f"{kind}:{name}"), DIRECT),))
         for start in own:
-            node = start[2:]
-            if node in ends:
-                _go_on(start, ends[node], weights[node], ways)
-        return _best(ways, limit)
+            if start[2:] in ends:
+                _add_routes(start, ends[start[2:]], weights[start[2:]], routes)
+        return _rank_neighbours(routes, limit)
 
-    async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
-        """Most shared first, ties by name. Of an entity that very many records name, `lookup.MOST_RECORDS` are read."""
-        start = parsed(entity)
+    async def find_connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+        """Most shared first, ties by name. Of an entity that very many records name, `MOST_RECORDS` are read."""
+        start = parse_entity(entity)
         if start is None:
             raise BadRequest(f"{entity!r} is no entity; write it as type:name, such as mesh:aspirin")
-        lookup = Lookup(self._library)
-        named = await lookup.to_entities([start])
+        named = await self._lookup.find_by_entity([start])
         records: defaultdict[str, set[str]] = defaultdict(set)
-        for doc_id, relation, found, name in await lookup.of_records((row[0] for row in named), kind.lower()):
-            if relation != IS and (found, name) != start:
-                records[f"{found}:{name}"].add(doc_id)
+        for doc_id, relation, other, name in await self._lookup.find_by_record((row[0] for row in named), kind.lower()):
+            if relation != IS and (other, name) != start:
+                records[f"{other}:{name}"].add(doc_id)
         ranked = sorted(records.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-        return [(name, tuple(sorted(found))) for name, found in ranked[: max(limit, 0)]]
+        return [(name, tuple(sorted(doc_ids))) for name, doc_ids in ranked[: max(limit, 0)]]
 
-    async def _known_hubs(self) -> set[str]:
-        """Hubs that were met in this version of the edges; those met next are added."""
+    async def _find_known_hubs(self) -> set[str]:
+        """Hubs of this version of the edges that earlier lookups met; the next lookup adds to them."""
         version = await self._library.edges_version()
         if version != self._hubs[0]:
             self._hubs = (version, set())
         return self._hubs[1]
 
 
-def _identified(text: str) -> Iterator[Entity]:
-    """The text as each kind of identifier would be written."""
-    return (found for kind in IDENTIFIERS if (found := entity(kind, text)))
+def _add_routes(start: EdgeRow, ends: Iterable[EdgeRow], weight: float, routes: MutableMapping[str, Routes]) -> None:
+    """Add the routes over an anchor's edge: to the record it leads to, or to those that have an edge to the same entity.
 
-
-def _shared(ends: Iterable[EdgeRow]) -> float:
-    """What a path through an entity that these name is worth."""
-    return 1 / math.log2(1 + max(1, len({row[0] for row in ends if row[1] != IS})))
-
-
-def _go_on(start: EdgeRow, ends: Iterable[EdgeRow], shared: float, ways: MutableMapping[str, Ways]) -> None:
-    """The ways on from an anchor's edge: to the record it leads to, or to those that have an edge to the same entity.
-
-    Written down rather than handed back: there are a thousand in a search.
+    `weight` is that of a path through the entity. `routes` is changed in place: a search has a thousand of them.
     """
     anchor, relation, kind, name = start
-    word, through = _word(relation), f"{kind}:{name}"
-    both: Ways = (((anchor, word, through), shared),)
+    word, through = _spell(relation), f"{kind}:{name}"
+    shared: Routes = (((anchor, word, through), weight),)
     for doc_id, other, _, _ in ends:
         if doc_id == anchor:
             continue
         if relation != IS != other:
-            found = ways.get(doc_id)  # as `_add` does; most of a search's ways are these
-            if found is None:
-                ways[doc_id] = both
-            elif both[0] not in found:
-                ways[doc_id] = found + both
+            known = routes.get(doc_id)  # as in `_add_route`; most of a search's routes are these
+            if known is None:
+                routes[doc_id] = shared
+            elif shared[0] not in known:
+                routes[doc_id] = known + shared
         elif relation == other:
-            _add(ways, doc_id, (((anchor, IS, through), DIRECT),))
+            _add_route(routes, doc_id, (((anchor, IS, through), DIRECT),))
         else:
-            _add(ways, doc_id, (((anchor, word if other == IS else _inverse(_word(other)), ""), DIRECT),))
+            _add_route(routes, doc_id, (((anchor, word if other == IS else _invert(_spell(other)), ""), DIRECT),))
 
 
-def _add(ways: MutableMapping[str, Ways], doc_id: str, way: Ways) -> None:
-    """One more way to a record: as most have one, nothing is made for the first."""
-    found = ways.get(doc_id)
-    if found is None:
-        ways[doc_id] = way
-    elif way[0] not in found:
-        ways[doc_id] = found + way
+def _add_route(routes: MutableMapping[str, Routes], doc_id: str, route: Routes) -> None:
+    """One more route to a record, once: as most have one, no tuple is built for the first."""
+    known = routes.get(doc_id)
+    if known is None:
+        routes[doc_id] = route
+    elif route[0] not in known:
+        routes[doc_id] = known + route
 
 
-def _best(ways: Mapping[str, Ways], limit: int) -> list[Neighbour]:
-    scores = {id_: found[0][1] if len(found) == 1 else math.fsum(weight for _, weight in found) for id_, found in ways.items()}
+def _rank_neighbours(routes: Mapping[str, Routes], limit: int) -> list[Neighbour]:
+    """Best first, ties by doc_id; of a neighbour's paths the weightiest first, then by relation."""
+    scores = {id_: known[0][1] if len(known) == 1 else math.fsum(weight for _, weight in known) for id_, known in routes.items()}
     least = min(sorted(scores.values(), reverse=True)[: max(limit, 0)], default=math.inf)  # numbers alone: there are a thousand
-    first = sorted((-score, doc_id) for doc_id, score in scores.items() if score >= least)
-    return [Neighbour(doc_id, -below, _listed(ways[doc_id])) for below, doc_id in first[: max(limit, 0)]]
-
-
-def _listed(ways: Ways) -> tuple[Path, ...]:
-    """Weightiest first, then by relation."""
-    ordered = sorted(ways, key=lambda way: (-way[1], way[0][1], way[0][2], way[0][0])) if len(ways) > 1 else ways
-    return tuple(Path(*fields) for fields, _ in ordered)
+    first = sorted((-score, doc_id) for doc_id, score in scores.items() if score >= least)[: max(limit, 0)]
+    neighbours = []
+    for below, doc_id in first:
+        ordered = sorted(routes[doc_id], key=lambda route: (-route[1], route[0][1], route[0][2], route[0][0]))
+        neighbours.append(Neighbour(doc_id, -below, tuple(Path(*fields) for fields, _ in ordered)))
+    return neighbours
 
 
 @lru_cache(maxsize=1_000)
-def _word(relation: str) -> str:
+def _spell(relation: str) -> str:
     return relation.replace("_", " ")
 
 
 @lru_cache(maxsize=1_000)
-def _inverse(word: str) -> str:
-    """The relation as seen from its other end; the same word where the language has no other."""
+def _invert(word: str) -> str:
+    """The relation as seen from its other end; the same word where there is no other."""
     return next((here if word == there else there for here, there in INVERSE.items() if word in (here, there)), word)
 
 
-def explained(paths: Sequence[Path], of: str = "of your best hits") -> str:
+def explain_paths(paths: Sequence[Path], of: str = "of your best hits") -> str:
     """Why a record is a neighbour: `cites 3 of your top 10; shares author knuth, d with 2 of your top 10`.
 
     With an empty `of`, for a single anchor: `cites it`.
     """
     if len(paths) == 1:
-        return _counted(*_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)
+        return _format_reason(*_find_reason(paths[0].anchor, paths[0].relation, paths[0].through), 1, of)
     anchors: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
     for path in paths:
-        anchors[_reason(path.anchor, path.relation, path.through)].add(path.anchor)
+        anchors[_find_reason(path.anchor, path.relation, path.through)].add(path.anchor)
     ranked = sorted(anchors.items(), key=lambda pair: (pair[0][1], -len(pair[1]), pair[0])) if len(anchors) > 1 else anchors.items()
-    said = [_counted(reason, counted, len(found), of) for (reason, counted), found in ranked]
-    more = len(said) - SHOWN_REASONS
-    return "; ".join(said[:SHOWN_REASONS]) + (f"; and {more} more" if more > 0 else "")
+    reasons = [_format_reason(reason, is_counted, len(group), of) for (reason, is_counted), group in ranked]
+    more = len(reasons) - NAMED_REASONS
+    return "; ".join(reasons[:NAMED_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _counted(reason: str, counted: bool, anchors: int, of: str) -> str:
-    if not counted:
+def _format_reason(reason: str, is_counted: bool, anchors: int, of: str) -> str:
+    if not is_counted:
         return reason
     return f"{reason} {anchors} {of}" if of else f"{reason} it"
 
 
 @lru_cache(maxsize=10_000)
-def _reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
-    """What such a path says of the record, and whether it is to be said of how many anchors."""
+def _find_reason(anchor: str, relation: str, through: str) -> tuple[str, bool]:
+    """The reason that such a path gives, and whether the number of anchors belongs to it."""
     kind, _, name = through.partition(":")
     if not kind:
-        return _inverse(relation), True
-    if _is(anchor, through):
+        return _invert(relation), True
+    if (node := parse_entity(anchor)) is not None and str(node) == through:
         return f"{relation} {name}", False
     if kind == RECORD or kind in IDENTIFIERS:
         return f"{relation} {through} like", True
     return f"shares {relation} {name} with", True
-
-
-def _is(anchor: str, through: str) -> bool:
-    found = parsed(anchor)
-    return found is not None and str(found) == through

@@ -1,4 +1,4 @@
-"""The library by every strategy it has: sparse, dense, graph. What the graph's scout and `outrider.execute` both run."""
+"""Search engine of an open library: its strategies sparse, dense and graph behind one interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outrider.library.maintenance import REINDEX
-from outrider.library.neighbours import explained
+from outrider.library.neighbours import explain_paths
 from outrider.runtime.threads import run_in_thread
 from outrider.state.errors import NoVectors
 from outrider.state.filters import Filter
@@ -19,25 +19,24 @@ from outrider.state.request import RetrieverType
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
-    from outrider.library.vectors.search import Near
     from outrider.state.embedding import EmbeddingSpace, TokensRead
-    from outrider.state.ports import Neighbour, Neighbours, TextEmbedder
+    from outrider.state.ports import Neighbours, TextEmbedder
 
 ANCHORS = 20
 """Best hits from which the graph strategy starts: on CACM better than 10 (ADR 10)."""
-NEIGHBOURS = 1_000_000
-"""Neighbours that are looked at where a filter may drop some of them: all that one hop from so few anchors can lead to."""
+FILTERED_NEIGHBOURS = 1_000_000
+"""Neighbours that are read where a filter may drop some of them: more than one hop from so few anchors can lead to."""
 MORE = 4
-"""Times as many vectors are asked for where some have no record."""
+"""Factor by which a search for vectors is repeated where some have no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One opened library with the model that reads its vectors and the graph around its records."""
+    """One open library, with the model of its vectors and its graph. The scout and `outrider.execute` both search with it."""
 
     library: Library
     embedder: Callable[[EmbeddingSpace], TextEmbedder]
-    """The model that the settings name for a space."""
+    """Returns the model of the settings for a space."""
     graph: Neighbours
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
@@ -70,47 +69,41 @@ class Engine:
 
     async def _dense(self, text: str, where: Filter | None, limit: int) -> SourceAnswer:
         """By cosine similarity of the query's vector; the model is loaded only where there are vectors to compare with."""
-        held = await self.library.space()
-        if held is None:
+        stored = await self.library.space()
+        if stored is None:
             raise NoVectors(f"the library at {self.library.shown} has no vectors; name a model (embedding.model_name) and run: {REINDEX}")
-        embedder = self.embedder(held)
+        embedder = self.embedder(stored)
         (vector, space), missing = await asyncio.gather(
             run_in_thread(lambda: (embedder.embed(text, "query")[0], embedder.space)), self.library.without_vectors()
         )
-        asked = limit
+        size = limit
         while True:
-            near = await self.library.dense(vector, space, where, asked)
+            near = await self.library.dense(vector, space, where, size)
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
-            found = [_scored(place, records[place.doc_id]) for place in near if place.doc_id in records]
-            if len(found) >= limit or len(near) < asked:  # else vectors whose records are gone stood in the way
+            hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
+            if len(hits) >= limit or len(near) < size:  # else vectors whose records are gone took places
                 message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""
-                return SourceAnswer(tuple(found[:limit]), message=message, model=f"{space.model_name} {space.id}")
-            asked *= MORE
+                return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}")
+            size *= MORE
 
     async def _graph(self, text: str, where: Filter | None, limit: int) -> list[Scored]:
         """Neighbours of the entities that the text names and of its best hits, all within the filter."""
-        named, best = await asyncio.gather(self.graph.entities(text), self.library.best_ids(text, where, ANCHORS))
-        found = await self.graph.around((*named, *best), limit if where is None else NEIGHBOURS)
+        entities, best = await asyncio.gather(self.graph.recognize_entities(text), self.library.best_ids(text, where, ANCHORS))
+        neighbours = await self.graph.find_neighbours((*entities, *best), limit if where is None else FILTERED_NEIGHBOURS)
         top = f"of your top {len(best)}"
-        kept: list[Scored] = []
-        for start in range(0, len(found), limit):
-            places = found[start : start + limit]
+        hits: list[Scored] = []
+        for start in range(0, len(neighbours), limit):
+            places = neighbours[start : start + limit]
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in places], where)}
-            kept += [_related(place, records[place.doc_id], top) for place in places if place.doc_id in records]
-            if len(kept) >= limit:
+            present = [place for place in places if place.doc_id in records]
+            hits += [Scored(records[place.doc_id], place.score, explain_paths(place.paths, top), place.paths) for place in present]
+            if len(hits) >= limit:
                 break
-        return kept[:limit]
+        return hits[:limit]
 
 
-def _scored(place: Near, record: Record) -> Scored:
-    return Scored(record, place.similarity, _cut(place.read))
-
-
-def _cut(read: TokensRead) -> str:
+def _explain_cut(read: TokensRead) -> str:
+    """Note for a vector of a cut text; empty for a whole one."""
     if read.tokens is None or read.of is None or read.tokens >= read.of:
         return ""
-    return f"its vector speaks for the first {read.tokens:,} of {read.of:,} tokens"
-
-
-def _related(place: Neighbour, record: Record, top: str) -> Scored:
-    return Scored(record, place.score, explained(place.paths, top), place.paths)
+    return f"only the first {read.tokens:,} of {read.of:,} tokens were compared by meaning"

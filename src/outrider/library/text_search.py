@@ -1,7 +1,9 @@
-"""Queries of the two text indexes, built from typed trees: the text of a request is never parsed.
+"""Full-text search: queries of the ranking index and the exact indexes.
+
+Queries are typed trees; the text of a request is never parsed.
 
 Ranking index: one stemmed column, BM25 (k1 1.2, b .75, fixed in Lance), English stemmer, ICU words, our stop words.
-Exact index: title, abstract, text, keywords and everything else apart; no stemming, stop words kept, positions, words of any length.
+Exact indexes: title, abstract, text, keywords and everything else, one index each; no stemming, stop words, positions, words of any length.
 """
 
 from __future__ import annotations
@@ -23,27 +25,27 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 ALL_ROWS = 2**31 - 1
-"""LanceDB gives 10 rows where no limit is named."""
+"""LanceDB returns 10 rows where a query has no limit."""
 OWN_WEIGHT = 5
-"""How many times as much as a term that widens a query its own words count; chosen on the development collections
-(docs/benchmarks.md). They are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
+"""Weight of a query's own words relative to a term that widens it; chosen on the development collections (docs/benchmarks.md).
+The words are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
 SLACK = 16
-"""Rows asked for beyond the limit, to see whether the cut goes through a group of equal scores."""
+"""Rows read beyond the limit, to see whether the cut goes through a group of equal scores."""
 
 
-def searched(text: str) -> str:
-    """What is asked of the index: the text up to `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`; empty where it holds no word.
+def cut_query(text: str) -> str:
+    """The part of a text that is searched: up to `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`; empty for a text without words.
 
     Repeated words stay, since their frequency weighs.
     """
     text = text[:MAX_QUERY_CHARS]
     seen: set[str] = set()
     end = 0
-    for found in WORD.finditer(text):
-        seen.add(found.group().lower())
+    for word in WORD.finditer(text):
+        seen.add(word.group().lower())
         if len(seen) > MAX_QUERY_TERMS:
             break
-        end = found.end()
+        end = word.end()
     return text[:end]
 
 
@@ -52,7 +54,7 @@ def only_stop_words(text: str) -> bool:
     return all(word in STOP_WORDS for word in words(text))
 
 
-def index_plan() -> list[tuple[str, Any]]:
+def plan_indexes() -> list[tuple[str, Any]]:
     """(column, index configuration) of every index that a library has."""
     from lancedb.index import FTS, Bitmap, BTree
 
@@ -67,34 +69,34 @@ def index_plan() -> list[tuple[str, Any]]:
 async def search(table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = ()) -> list[Scored]:
     """The best `limit` records, by score, then doc_id. A query of stop words only is looked up in the exact index.
 
-    `widened` are terms that help without being asked for: their BM25 counts one `OWN_WEIGHT`th.
+    `widened` are terms that the query does not name: their BM25 counts one `OWN_WEIGHT`th.
     """
-    rows = await _ranked(table, text, where, limit, widened, BRIEF)
+    rows = await _rank_rows(table, text, where, limit, widened, BRIEF)
     records = brief_records({name: [row[2 + at] for row in rows] for at, name in enumerate(BRIEF)})
     return [Scored(record, row[0]) for record, row in zip(records, rows, strict=True)]
 
 
 async def best_ids(table: AsyncTable, text: str, where: Filter | None, limit: int) -> list[str]:
     """As `search`, without the records."""
-    return [row[1] for row in await _ranked(table, text, where, limit, (), ())]
+    return [row[1] for row in await _rank_rows(table, text, where, limit, (), ())]
 
 
-async def _ranked(
+async def _rank_rows(
     table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str], columns: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     """Rows of score, doc_id and these columns, best first."""
-    asked = searched(text)
-    if not asked or limit < 1:
+    own = cut_query(text)
+    if not own or limit < 1:
         return []
     weight = OWN_WEIGHT if widened else 1
-    if only_stop_words(asked):
-        parts = [match_query(asked, column, weight) for column in EXACT_FIELDS.values()]
+    if only_stop_words(own):
+        parts = [match_query(own, column, weight) for column in EXACT_FIELDS.values()]
         parts += [match_query(" ".join(widened), RANKED)] if widened else []
     else:
-        parts = [match_query(" ".join([asked] * weight + [*widened]), RANKED)]
-    found = await _best(table, any_query(parts), where, limit, ["doc_id", "_score", *columns])
-    scores = [score / weight for score in found["_score"]]
-    rows = zip(scores, found["doc_id"], *(found[name] for name in columns), strict=True)
+        parts = [match_query(" ".join([own] * weight + [*widened]), RANKED)]
+    best = await _find_best(table, any_query(parts), where, limit, ["doc_id", "_score", *columns])
+    scores = [score / weight for score in best["_score"]]
+    rows = zip(scores, best["doc_id"], *(best[name] for name in columns), strict=True)
     return sorted(rows, key=lambda row: (-row[0], row[1]))[:limit]
 
 
@@ -105,8 +107,9 @@ async def match(table: AsyncTable, phrase: str, field: str, where: Filter | None
     if limit < 1 or not words(phrase):
         return []
     columns = list(EXACT_FIELDS.values()) if field == "any" else [EXACT_FIELDS[field]]
-    found = await _rows(table, any_query([phrase_query(phrase, column) for column in columns]), where, ["doc_id", "_score"], ALL_ROWS)
-    return sorted(found["doc_id"].to_pylist())[:limit]
+    query = any_query([phrase_query(phrase, column) for column in columns])
+    rows = await _run_query(table, query, where, ["doc_id", "_score"], ALL_ROWS)
+    return sorted(rows["doc_id"].to_pylist())[:limit]
 
 
 def match_query(text: str, column: str, weight: float = 1.0) -> FullTextQuery:
@@ -132,19 +135,21 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-async def _best(table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]) -> dict[str, list[Any]]:
+async def _find_best(
+    table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]
+) -> dict[str, list[Any]]:
     """Columns of at least the best `limit` rows, with everything that ties with the last of them."""
-    asked = limit + SLACK
+    size = limit + SLACK
     while True:
-        found: dict[str, list[Any]] = (await _rows(table, query, where, columns, asked)).to_pydict()
-        scores = sorted(found["_score"], reverse=True)
-        if len(scores) < asked or scores[limit - 1] > scores[-1]:
-            return found
-        asked *= 8
+        best: dict[str, list[Any]] = (await _run_query(table, query, where, columns, size)).to_pydict()
+        scores = sorted(best["_score"], reverse=True)
+        if len(scores) < size or scores[limit - 1] > scores[-1]:
+            return best
+        size *= 8
 
 
-async def _rows(table: AsyncTable, query: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
-    asked = table.query().nearest_to_text(query).select(list(columns)).limit(limit)
+async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
+    query = table.query().nearest_to_text(text).select(list(columns)).limit(limit)
     if where is not None:
-        asked = asked.where(to_sql(where))
-    return await asked.to_arrow()
+        query = query.where(to_sql(where))
+    return await query.to_arrow()

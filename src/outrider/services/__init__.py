@@ -9,7 +9,7 @@ from copy import copy
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from outrider.library.fusion import across_sources, fusion_of, interleaved
+from outrider.library.fusion import build_fusion, fuse_sources, interleave
 from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
@@ -94,8 +94,8 @@ class Services:
         """What was split and merged in the library of the settings."""
         self.workers = Workers()
         """A server starts them."""
-        self.fuse: Fusion = partial(across_sources, own=fusion_of(settings.ranking), k=settings.ranking.rrf_k)
-        self.interleave: Fusion = interleaved
+        self.fuse: Fusion = partial(fuse_sources, own=build_fusion(settings.ranking), k=settings.ranking.rrf_k)
+        self.interleave: Fusion = interleave
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
         self.dedup_prompt: Prompt = load("dedup", frozenset())
         self.query_prompt = QueryPrompt.load(settings.llm.domain)

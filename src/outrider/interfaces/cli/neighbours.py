@@ -54,25 +54,25 @@ def neighbours(
 
 async def _named(engine: Engine, name: str) -> tuple[str, ...]:
     """The entities of this name; `BadRequest` where there are none."""
-    found = await engine.graph.named(name)
+    found = await engine.graph.find_entities(name)
     if not found:
-        known = [entity.partition(":")[2] for entity in await engine.graph.alike(name)]
+        known = [entity.partition(":")[2] for entity in await engine.graph.find_similar_names(name)]
         wrong = name.partition(":")[2] or name
         raise BadRequest(f"the library has no record and no entity {shorten(name)}{did_you_mean(wrong.casefold(), known)}")
     return found
 
 
 async def _records(engine: Engine, anchors: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
-    from outrider.library.neighbours import explained
+    from outrider.library.neighbours import explain_paths
 
-    places = await engine.graph.around(anchors, limit)
+    places = await engine.graph.find_neighbours(anchors, limit)
     records = {record.doc_id: record for record in await engine.library.fetch([place.doc_id for place in places])}
     return [
         {
             "doc_id": place.doc_id,
             "title": records[place.doc_id].title,
             "score": place.score,
-            "why": explained(place.paths, of=""),
+            "why": explain_paths(place.paths, of=""),
             "paths": [{"anchor": path.anchor, "relation": path.relation, "through": path.through} for path in place.paths],
         }
         for place in places
@@ -84,7 +84,7 @@ async def _entities(engine: Engine, starts: tuple[str, ...], kind: str, limit: i
     """Most shared records first, ties by name."""
     shared: defaultdict[str, set[str]] = defaultdict(set)
     for start in starts:
-        for entity, doc_ids in await engine.graph.connected(start, kind, limit):
+        for entity, doc_ids in await engine.graph.find_connected(start, kind, limit):
             shared[entity].update(doc_ids)
     ranked = sorted(shared.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:limit]
     return [{"entity": entity, "records": sorted(doc_ids)} for entity, doc_ids in ranked]

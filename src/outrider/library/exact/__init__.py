@@ -1,1 +1,1 @@
-"""Every record that a Boolean tree matches, and no other, out of one version of the library."""
+"""Exact search: every record of one version of the library that a Boolean tree matches."""

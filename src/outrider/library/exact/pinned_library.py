@@ -20,7 +20,7 @@ from outrider.library.exact.plan import NOTHING, Match, Plan, Where, make_plan, 
 from outrider.library.filter_sql import to_sql
 from outrider.library.record_table import chunk_ids, read_records
 from outrider.library.schema import ODD, OTHER, RANKED
-from outrider.library.text_search import ALL_ROWS, match_query, only_stop_words, searched
+from outrider.library.text_search import ALL_ROWS, cut_query, match_query, only_stop_words
 from outrider.state.boolean import WORD_FIELDS, Heading, Node, Not, Pattern, Text, Words, children
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
@@ -166,7 +166,7 @@ def _digest(scope: str, doc_id: str) -> str:
 
 async def _read_rank_scores(table: AsyncTable, tree: Node) -> dict[int, float]:
     """BM25 of the words that the tree names, by row address; of rows with any of them, hits or not."""
-    text = searched(" ".join(dict.fromkeys(_list_words(tree))))
+    text = cut_query(" ".join(dict.fromkeys(_list_words(tree))))
     if only_stop_words(text):
         return {}
     rows = await table.query().nearest_to_text(match_query(text, RANKED)).select(["_score"]).with_row_id().limit(ALL_ROWS).to_arrow()

@@ -1,1 +1,1 @@
-"""One vector a record, all of one model: which model it is, the rows, the search, the index."""
+"""Vectors of the records, all of one model: rows, search, index, and the registry of models."""

@@ -1,4 +1,4 @@
-"""Registry of the spaces that the library has vectors of: a small table where one row is current.
+"""Registry of the library's vector spaces: a small table where one row is current.
 
 A search reads it each time, so that it sees a switch by another process. Switching over is one commit.
 """

@@ -1,4 +1,7 @@
-"""The vectors of a library: embedding, search, maintenance and counts, over the current space and those being built."""
+"""The vectors of a library: embedding, search, maintenance and counts.
+
+One space is current; others are being built by a reindex, or retired.
+"""
 
 from __future__ import annotations
 
