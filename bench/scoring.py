@@ -24,7 +24,7 @@ from bench.report import Cell, Report
 from outrider.nodes.fine_scorer.judgement import Question
 from outrider.prompts import parse_fence
 from outrider.services import Services
-from outrider.services.nodes import scorer_of
+from outrider.services.nodes import make_scorer
 from outrider.settings.model import LlmSettings, Settings
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
@@ -120,7 +120,7 @@ def _repository(paper: Record, at: int) -> Record:
 
 async def _measured(model: Model, name: str, works: Sequence[Record]) -> tuple[Cell, ...]:
     llm = LlmSettings(model="fixed", base_url=model.base_url, api_key=SecretStr("none"), score_all=True, prices={"fixed": "1/1"})
-    scorer = scorer_of(Services(Settings(llm=llm)))
+    scorer = make_scorer(Services(Settings(llm=llm)))
     candidates = [Candidate(record=record) for record in works]
     ours: list[float] = []
     bare: list[float] = []

@@ -25,7 +25,7 @@ from outrider.nodes.run_settings import run_setting
 from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import span
 from outrider.services import Services
-from outrider.services.nodes import evidence_of, kept_analyses, named_of, ratings_of, subject_of, surroundings_of
+from outrider.services.nodes import make_analysis_cache, make_evidence, make_ratings, make_subject, make_surroundings, parse_analysis_target
 from outrider.state.analysis import Analysis, AnalysisState, AnalysisUpdate, AnalyzeRequest, check_analysis_request
 from outrider.state.chat import Budget
 from outrider.state.errors import SearchError
@@ -98,8 +98,8 @@ class Nodes:
     services: Services
 
     def of(self) -> Mapping[str, Node]:
-        subject, beside = subject_of(self.services), surroundings_of(self.services)
-        ratings, evidence = ratings_of(self.services), evidence_of(self.services)
+        subject, beside = make_subject(self.services), make_surroundings(self.services)
+        ratings, evidence = make_ratings(self.services), make_evidence(self.services)
         most, tokens = self.services.settings.analyze.max_calls, self.services.settings.analyze.max_context_tokens
 
         async def rated(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
@@ -108,7 +108,7 @@ class Nodes:
 
         async def proved(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
             update = await evidence(state, run_setting(runtime, "max_context_tokens", tokens))
-            if kept := kept_analyses(self.services):
+            if kept := make_analysis_cache(self.services):
                 await kept.put(state.asked, state.model_copy(update=dict(update)))
             return update
 
@@ -139,7 +139,7 @@ def _with_a_door(graph: AnalysisGraph) -> AnalysisGraph:
 
     def door(asked: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
         request = check_analysis_request(asked)
-        named_of(request.target)
+        parse_analysis_target(request.target)
         clean = AnalysisState(target=request.target, question=request.question, asked=request.question, fresh=request.fresh)
         return dict(clean)
 

@@ -26,9 +26,9 @@ from outrider.nodes.reranker import Reranker
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.scout import Scout
 from outrider.services import Services
-from outrider.services.distiller import distiller_of
-from outrider.services.nodes import dedup_of, enrich_of, scorer_of, translator_of
-from outrider.services.systematic import refuse_unreadable, systematic_of
+from outrider.services.distiller import make_distiller
+from outrider.services.nodes import make_dedup, make_enrich, make_scorer, make_translator
+from outrider.services.systematic import make_systematic_node, refuse_unreadable
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.request import SearchRequest, check_request
 from outrider.state.response import SearchResponse, provenance_hash
@@ -70,17 +70,17 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = No
     guard = Guard(services.clock, settings.run)
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {
-        "translator": guard("translator", translator_of(services, plans_kept=checkpointer is None), fallback=nothing_found, first=True),
-        "systematic": guard("systematic", systematic_of(services), fallback=nothing_found, timed=False),
+        "translator": guard("translator", make_translator(services, plans_kept=checkpointer is None), fallback=nothing_found, first=True),
+        "systematic": guard("systematic", make_systematic_node(services), fallback=nothing_found, timed=False),
         "scout": guard("scout", scout, fallback=nothing_found),
-        "dedup": guard("dedup", dedup_of(services), fallback=unfinished),
-        "enrich": guard("enrich", enrich_of(services)),
+        "dedup": guard("dedup", make_dedup(services), fallback=unfinished),
+        "enrich": guard("enrich", make_enrich(services)),
         "coarse_filter": guard("coarse_filter", CoarseFilter(settings.coarse_filter, services.clock)),
-        "fine_scorer": guard("fine_scorer", scorer_of(services), fallback=unfinished),
+        "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
-        "distiller": guard("distiller", distiller_of(services)),
+        "distiller": guard("distiller", make_distiller(services)),
     }
 
     graph = StateGraph(PipelineState, context_schema=RunContext, input_schema=SearchRequest, output_schema=SearchResponse)

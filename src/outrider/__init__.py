@@ -24,33 +24,43 @@ if TYPE_CHECKING:
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
     from outrider.usecases.analyze import aanalyze, analyze
+    from outrider.usecases.decisions import amerge, asplit, merge, split
+    from outrider.usecases.deduplicate import dedup
     from outrider.usecases.distill import adistill, distill
+    from outrider.usecases.execute import aexecute, execute
+    from outrider.usecases.ingest import aadd_to_library, add_to_library
     from outrider.usecases.reindex import areindex, reindex
-    from outrider.usecases.search import (
-        aadd_to_library,
-        add_to_library,
-        aexecute,
-        amerge,
-        asearch,
-        asplit,
-        dedup,
-        execute,
-        merge,
-        organize,
-        score,
-        search,
-        split,
-        translate,
-    )
+    from outrider.usecases.search import asearch, search
+    from outrider.usecases.steps import organize, score, translate
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
 _HOMES = {
     "Embedder": "outrider.models.embed.embedder",
-    **dict.fromkeys(("aanalyze", "analyze"), "outrider.usecases.analyze"),
-    **dict.fromkeys(("adistill", "distill"), "outrider.usecases.distill"),
+    "aadd_to_library": "outrider.usecases.ingest",
+    "aanalyze": "outrider.usecases.analyze",
+    "add_to_library": "outrider.usecases.ingest",
+    "adistill": "outrider.usecases.distill",
+    "aexecute": "outrider.usecases.execute",
+    "amerge": "outrider.usecases.decisions",
+    "analyze": "outrider.usecases.analyze",
     "areindex": "outrider.usecases.reindex",
+    "asearch": "outrider.usecases.search",
+    "asplit": "outrider.usecases.decisions",
+    "asystematic": "outrider.usecases.systematic",
+    "dedup": "outrider.usecases.deduplicate",
+    "distill": "outrider.usecases.distill",
+    "execute": "outrider.usecases.execute",
+    "iter_hits": "outrider.usecases.systematic",
+    "merge": "outrider.usecases.decisions",
+    "organize": "outrider.usecases.steps",
     "reindex": "outrider.usecases.reindex",
-    **dict.fromkeys(("asystematic", "iter_hits", "replay", "systematic", "verify"), "outrider.usecases.systematic"),
+    "replay": "outrider.usecases.systematic",
+    "score": "outrider.usecases.steps",
+    "search": "outrider.usecases.search",
+    "split": "outrider.usecases.decisions",
+    "systematic": "outrider.usecases.systematic",
+    "translate": "outrider.usecases.steps",
+    "verify": "outrider.usecases.systematic",
     "Hit": "outrider.state.hits",
     "SearchRequest": "outrider.state.request",
     "SearchResponse": "outrider.state.response",
@@ -65,4 +75,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "outrider.usecases.search")), name)
+    return getattr(import_module(_HOMES[name]), name)

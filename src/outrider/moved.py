@@ -19,7 +19,7 @@ MOVED = {
     "outrider.serve.cli": "outrider.interfaces.cli",
     "outrider.serve.distilling": "outrider.usecases.distill",
     "outrider.serve.files": "outrider.usecases.deduplicate",
-    "outrider.serve.python": "outrider.usecases.search",
+    "outrider.serve.python": "outrider",
     "outrider.serve.reindexing": "outrider.usecases.reindex",
     "outrider.serve.studio": "outrider.interfaces.studio",
     "outrider.serve.systematic": "outrider.usecases.systematic",

@@ -60,7 +60,7 @@ class Said:
 def source_of(name: str, settings: Settings) -> Iterator[tuple[Source | None, Heard]]:
     """The source of this name, or None where the settings switch it off or have no key for it."""
     heard = Heard()
-    with patch.object(sources, "answers_of", lambda _: heard):
+    with patch.object(sources, "open_answer_cache", lambda _: heard):
         services = Services(settings)
         try:
             yield next((one for one in services.sources if one.name == name), None), heard

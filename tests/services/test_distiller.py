@@ -11,11 +11,12 @@ import outrider
 from outrider.distiller.labelled_cases import LabelledText
 from outrider.distiller.token_counter import estimate_tokens
 from outrider.services import Services
-from outrider.services.distiller import calibrated, calibrations_in_use, distillers
+from outrider.services.distiller import prepare_distillers
 from outrider.settings.model import DistillerSettings, LibrarySettings, Settings
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, LibraryMissing, ModelUnavailable
 from outrider.state.records import Paper
+from outrider.usecases.distill import calibrate_distiller, find_engine_calibrations
 from support.distiller_fakes import ODD
 from support.fakes import NOON
 from support.word_embedder import WordEmbedder
@@ -130,25 +131,25 @@ def test_a_million_characters_on_one_line_are_distilled(tmp_path: Path) -> None:
 async def test_what_a_user_fits_is_kept_shown_and_used(tmp_path: Path) -> None:
     made = services(tmp_path)
     (await made.new_library()).close()
-    assert [one.where for one in await calibrations_in_use(made)] == ["shipped with the engine"]
-    found = await calibrated(made, [LABELLED] * 30, "mine", keep_rate=0.9)
+    assert [one.where for one in await find_engine_calibrations(made)] == ["shipped with the engine"]
+    found = await calibrate_distiller(made, [LABELLED] * 30, "mine", keep_rate=0.9)
     assert (found.engine, found.keep_rate, found.pairs) == ("lexical + rhetoric", 0.9, 30)
-    assert [(one.where, one.calibration) for one in await calibrations_in_use(made)] == [("the library", found)]
+    assert [(one.where, one.calibration) for one in await find_engine_calibrations(made)] == [("the library", found)]
     context = await outrider.adistill("does aspirin harm the liver", [PROSE], services=made, bypass=False)
     assert (context.fitted_on, context.keep_rate, context.threshold) == ("mine", 0.9, found.threshold)
-    await calibrated(made, [LABELLED] * 40, "mine again")
-    assert [one.calibration.pairs for one in await calibrations_in_use(made) if one.calibration] == [40]
+    await calibrate_distiller(made, [LABELLED] * 40, "mine again")
+    assert [one.calibration.pairs for one in await find_engine_calibrations(made) if one.calibration] == [40]
     made.close()
 
 
 async def test_what_is_fitted_needs_a_library(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissing):
-        await calibrated(services(tmp_path / "none"), [LABELLED] * 30, "mine")
+        await calibrate_distiller(services(tmp_path / "none"), [LABELLED] * 30, "mine")
 
 
 async def test_the_embedding_reads_with_the_model_that_services_were_given(tmp_path: Path) -> None:
     made = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
-    (one,) = await distillers(made, engine="ensemble", bypass=False)
+    (one,) = await prepare_distillers(made, engine="ensemble", bypass=False)
     assert one.distil("liver", [Reading("a", PROSE)]).engine == "lexical + rhetoric + embedding words"
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+import outrider
 from outrider.nodes.translator.translator import MODEL, Translation
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings
 from outrider.sources.http.cache import put_all
 from outrider.state.errors import KeyRejected
-from outrider.state.request import SearchRequest
-from outrider.usecases.execute import translated
 from support.chat_client import KEY, chat_over, llm_settings
 from support.chat_server import ChatServer, Reply
 from support.fakes import OFFLINE, Shelf
@@ -29,7 +28,7 @@ async def twice(server: ChatServer, cache: CacheSettings, **by_hand: Any) -> lis
     for _ in range(2):
         settings = Settings(llm=llm_settings(server), cache=cache, sources=OFFLINE)
         services = Services(settings, shelf=Shelf(), **by_hand)
-        made.append(await translated(services, SearchRequest(query="liver injury")))
+        made.append(await outrider.translate("liver injury", services=services))
         await asyncio.to_thread(put_all)
     return made
 

@@ -14,9 +14,10 @@ from filelock import FileLock
 
 from outrider.library.library import Library
 from outrider.library.location import LOCK
+from outrider.library.maintenance import DUE_FRAGMENTS
 from outrider.nodes.enrich.enrich import ORIGIN, update_stored_record
-from outrider.services import save_results as keeping
-from outrider.services.save_results import ResultSaver, wait_for_saves
+from outrider.services import save_results
+from outrider.services.save_results import ResultSaver, maintain_library, wait_for_saves
 from outrider.state.errors import LibraryBusy, LibraryCorrupt
 from support.fakes import paper
 
@@ -67,7 +68,7 @@ def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
 
 
 async def test_searches_at_once_keep_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "WAIT_S", 0.0)
+    monkeypatch.setattr(save_results, "WAIT_S", 0.0)
     keeper = beside(tmp_path / "library")
     works = [paper(f"crossref:{number}", abstract="Said.", source="crossref") for number in range(6)]
     assert await asyncio.gather(*(keeper.keep([work], update_stored_record) for work in works)) == [(1, 0)] * 6
@@ -77,7 +78,7 @@ async def test_searches_at_once_keep_one_after_another(tmp_path: Path, monkeypat
 async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keeping, "WAIT_S", 0.3)
+    monkeypatch.setattr(save_results, "WAIT_S", 0.3)
     (await Library.open(tmp_path / "library", create=True)).close()
     with FileLock(tmp_path / "library" / LOCK):
         with pytest.raises(LibraryBusy):
@@ -92,7 +93,7 @@ async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
 
 
 async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "MOST_S", 0.2)
+    monkeypatch.setattr(save_results, "LIMIT_S", 0.2)
 
     async def never() -> Library:
         await asyncio.sleep(60)
@@ -145,4 +146,41 @@ async def test_a_process_that_ends_waits_for_it_and_says_so(tmp_path: Path) -> N
     assert ran.stderr.count("\n") == 1
     library = await Library.open(tmp_path / "library")
     assert len(await library.fetch(["crossref:1"])) == 1
+    library.close()
+
+
+async def make_neglected_library(folder: Path) -> Library:
+    """As many writes as leave it in need."""
+    library = await Library.open(folder, create=True)
+    for number in range(DUE_FRAGMENTS):
+        await library.upsert([paper(str(number), f"fox {number}")])
+    return library
+
+
+async def test_what_searches_wrote_is_folded_in(tmp_path: Path) -> None:
+    library = await make_neglected_library(tmp_path)
+    assert await library.due()
+    await maintain_library(lambda: Library.open(tmp_path))
+    assert not await library.due()
+    assert len(await library.search("fox")) == DUE_FRAGMENTS
+    library.close()
+
+
+async def test_one_at_a_time_maintains_and_another_writer_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(save_results, "MAINTENANCE_WAIT_S", 0.2)
+    library = await make_neglected_library(tmp_path)
+    opened = 0
+
+    async def again() -> Library:
+        nonlocal opened
+        opened += 1
+        return await Library.open(tmp_path)
+
+    with caplog.at_level(logging.INFO), FileLock(tmp_path / LOCK):
+        await asyncio.gather(maintain_library(again), maintain_library(again))
+    assert opened == 1
+    assert "was not optimized: the library at" in caplog.text
+    assert await library.due()
     library.close()

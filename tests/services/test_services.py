@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import outrider.services as services_module
 from outrider.services import Services
-from outrider.settings.model import LibrarySettings, Settings
-from outrider.settings.sources import CacheSettings, LibrarySourceSettings, SourcesSettings
+from outrider.settings.model import LibrarySettings, LlmSettings, Settings
+from outrider.settings.sources import CacheSettings, LibrarySourceSettings, SourcesSettings, WebSettings
 from outrider.state.errors import LibraryMissing, SettingsError
 from support.fakes import Shelf
 
@@ -79,3 +80,43 @@ def test_closing_gives_the_library_back(tmp_path: Path) -> None:
         return await made.library() is not first
 
     assert asyncio.run(reopen())
+
+
+class Browsers:
+    """Counts the announcements of a search."""
+
+    def __init__(self) -> None:
+        self.prepared = 0
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+
+
+@pytest.mark.parametrize(
+    ("offline", "enabled", "sources", "searches", "prepared"),
+    [
+        (False, True, None, True, 1),
+        (False, True, None, False, 0),
+        (True, True, None, True, 0),
+        (False, False, None, True, 0),
+        (False, True, (Shelf(),), True, 0),
+    ],
+)
+async def test_the_browser_begins_to_start_where_the_web_will_be_searched(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    offline: bool,
+    enabled: bool,
+    sources: tuple[Shelf] | None,
+    searches: bool,
+    prepared: int,
+) -> None:
+    browsers = Browsers()
+    monkeypatch.setattr(services_module, "find_browser", lambda asked: browsers if asked.web.enabled else None)
+    settings = Settings(
+        library=LibrarySettings(uri=str(tmp_path / "none")),
+        llm=LlmSettings(model="none"),
+        sources=SourcesSettings(offline=offline, web=WebSettings(enabled=enabled)),
+    )
+    await Services(settings, sources=sources).warm(searches=searches)
+    assert browsers.prepared == prepared

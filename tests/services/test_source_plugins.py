@@ -21,7 +21,7 @@ from outrider.graph.pipeline import build
 from outrider.library.fusion import interleave, reciprocal_rank_fusion
 from outrider.nodes.scout import Scout
 from outrider.services import Services
-from outrider.services.source_plugins import Plugged, no_answer, plugged
+from outrider.services.source_plugins import PluginSource, find_answer_fault, load_plugins
 from outrider.settings.load import load
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
 from outrider.settings.redact import redact
@@ -76,7 +76,7 @@ def block(language: str) -> str:
 
 
 def made(**extra: dict[str, Any]) -> dict[str, Source]:
-    return {source.name: source for source in plugged(extra, Caller())}
+    return {source.name: source for source in load_plugins(extra, Caller())}
 
 
 def papers(asked: Asked) -> Answer:
@@ -189,7 +189,7 @@ def test_names_that_are_taken_are_told_and_shadow_nobody(install: Install) -> No
     install("acme = other_papers:source", GOOD + "source = lambda *_: Good()", "other_papers", "other-papers")
     found = made()
     assert {name: type(source) for name, source in found.items()} == {
-        "acme": Plugged, "acme of other-papers 1.0": Off, "github of acme-papers 1.0": Off,
+        "acme": PluginSource, "acme of other-papers 1.0": Off, "github of acme-papers 1.0": Off,
     }  # fmt: skip
     assert "Outrider's own" in found["github of acme-papers 1.0"].why  # type: ignore[attr-defined]
     assert not any("github" in name for name in made(github={"enabled": False}))
@@ -204,13 +204,13 @@ def test_settings_of_nobody_are_told() -> None:
 def test_enabled_takes_a_flag(install: Install) -> None:
     install("acme = acme_papers:source", GOOD + "source = lambda *_: Good()")
     assert isinstance(made(acme={"enabled": "yes"})["acme"], Off)
-    assert isinstance(made(acme={"enabled": True})["acme"], Plugged)
+    assert isinstance(made(acme={"enabled": True})["acme"], PluginSource)
 
 
 async def test_a_package_that_fails_costs_the_search_nothing_else(install: Install, tmp_path: Path) -> None:
     bad = GOOD + "class Bad(Good):\n    async def search(self, query): return query / 0\nsource = lambda *_: Bad()"
     install("acme = acme_papers:source\nbroken = acme_papers:missing", bad)
-    extra = {source.name: source for source in plugged({}, Caller())}
+    extra = {source.name: source for source in load_plugins({}, Caller())}
     shelf = Shelf([paper("a", "Liver injury")])
     kept = Settings(library=LibrarySettings(uri=str(tmp_path)), enrich=EnrichSettings(enabled=False))
     services = Services(kept, shelf=shelf, sources=(shelf, *extra.values()), reranker=no_reranker, clock=lambda: NOON)
@@ -223,13 +223,13 @@ async def test_a_package_that_fails_costs_the_search_nothing_else(install: Insta
 # --- what can be wrong with its answers --------------------------------------------------------------------------------------------------
 
 
-def around(answer: Any = None, error: BaseException | None = None) -> Plugged:
+def around(answer: Any = None, error: BaseException | None = None) -> PluginSource:
     async def said(*_: Any) -> Any:
         if error:
             raise error
         return answer
 
-    return Plugged(SimpleNamespace(search=said, get=said), "acme 1.0", ("s3cret",), "acme", ("all",), Capabilities(frozenset()), 5.0)  # type: ignore[arg-type]
+    return PluginSource(SimpleNamespace(search=said, get=said), "acme 1.0", ("s3cret",), "acme", ("all",), Capabilities(frozenset()), 5.0)  # type: ignore[arg-type]
 
 
 def of_acme(doc_id: str = "acme:1", **fields: Any) -> Any:
@@ -297,8 +297,8 @@ async def test_results_are_cut_to_what_was_asked_for() -> None:
     assert (answer.results, answer.total) == (many[:10], 50)
 
 
-def plugin(search: Callable[..., Any], name: str = "acme") -> Plugged:
-    return Plugged(SimpleNamespace(search=search, get=search), "acme 1.0", (), name, ("all",), Capabilities(frozenset()), 1.0)  # type: ignore[arg-type]
+def plugin(search: Callable[..., Any], name: str = "acme") -> PluginSource:
+    return PluginSource(SimpleNamespace(search=search, get=search), "acme 1.0", (), name, ("all",), Capabilities(frozenset()), 1.0)  # type: ignore[arg-type]
 
 
 async def stubborn(*_: Any) -> Any:
@@ -376,7 +376,7 @@ def test_what_passes_can_be_reported(results: list[Any], total: Any, message: An
     from outrider.state.response import SourceReport
 
     answer = SourceAnswer(tuple(Scored(*one) for one in results), total, message, "", status, retry_at)
-    if not no_answer(answer, "acme"):
+    if not find_answer_fault(answer, "acme"):
         make_ranked_list("acme", "all", "liver", answer.results)
         row = {"source": "acme", "strategy": "all", "asked": 1, "status": answer.status or "ok", "total": answer.total}
         SourceReport.model_validate({**row, "message": answer.message, "retry_at": format_time(answer.retry_at)})

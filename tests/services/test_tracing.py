@@ -17,7 +17,7 @@ from outrider.interfaces.logs import Structured
 from outrider.runtime import tracing
 from outrider.runtime.tracing import RUN, run_named, span
 from outrider.services import Services
-from outrider.services.tracing import OpenTelemetry, begin, provider_of
+from outrider.services.tracing import OpenTelemetry, make_provider, start_tracing
 from outrider.settings.model import LlmSettings, Settings, TracingSettings
 from outrider.settings.redact import Redactor
 from outrider.state.errors import SettingsError
@@ -54,7 +54,7 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
         asked = world_settings(server.base_url, tmp_path, timeout_s=60.0)
         settings = asked.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
         assert KEY in Redactor.from_settings(settings).secrets
-        tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Redactor.from_settings(settings)))
+        tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor.from_settings(settings)))
         answer = await asearch(f"liver injury {KEY}", sources=["openalex", "arxiv"], services=Services(settings, clock=lambda: NOON))
     spans = exporter.get_finished_spans()
     names = [one.name for one in spans]
@@ -72,7 +72,7 @@ def test_an_error_is_told_by_its_kind_alone() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    tracing.install(OpenTelemetry(provider_of(exporter, at_once=True), Redactor((SECRET,))))
+    tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor((SECRET,))))
     with pytest.raises(ValueError), span("call", address=f"https://me:pw@host/{SECRET}"):
         raise ValueError(SECRET)
     (made,) = exporter.get_finished_spans()
@@ -82,11 +82,11 @@ def test_an_error_is_told_by_its_kind_alone() -> None:
 
 
 def test_without_a_collector_nothing_is_traced() -> None:
-    begin(Settings())
+    start_tracing(Settings())
     with span("anything", secret=SECRET):
         pass
     with pytest.raises(SettingsError, match=r"tracing\.endpoint"):
-        begin(Settings(tracing=TracingSettings(endpoint="localhost")))
+        start_tracing(Settings(tracing=TracingSettings(endpoint="localhost")))
 
 
 def test_verbose_tells_each_node_as_json_with_the_run_and_without_the_key(

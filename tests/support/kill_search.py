@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 import outrider.models.chat.transport
 from outrider.services import Services
-from outrider.services.sources import sources_of
-from outrider.services.thread_ledger import Ledger
+from outrider.services.sources import make_sources
+from outrider.services.thread_ledger import ThreadLedger
 from outrider.settings.model import EnrichSettings, LlmSettings, RunSettings, Settings, ThreadSettings
 from outrider.state.records import Record, Repository
-from outrider.usecases.threads import final, threads_of
+from outrider.usecases.threads import collect_response, open_threads
 from support.fake_services import settings as world_settings
 from support.fakes import Shelf, no_reranker, paper
 
@@ -54,30 +54,30 @@ def services(case: dict[str, Any]) -> Services:
         cache={"folder": str(folder)},
     )
     shelf = Shelf(list(RECORDS))
-    mine = tuple(one for one in sources_of(settings, shelf) if one.name in {"openalex", "arxiv"})
+    mine = tuple(one for one in make_sources(settings, shelf) if one.name in {"openalex", "arxiv"})
     return Services(settings, shelf=shelf, sources=(shelf, *mine), reranker=no_reranker)
 
 
 def killed_after(answers: int) -> None:
     """As soon as so many answers of the model are written down."""
-    keep, left = Ledger.keep_answer, iter(range(answers - 1))
+    keep, left = ThreadLedger.keep_answer, iter(range(answers - 1))
 
-    async def keeping(self: Ledger, *given: Any) -> None:
+    async def keeping(self: ThreadLedger, *given: Any) -> None:
         await keep(self, *given)
         if next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Ledger.keep_answer = keeping  # type: ignore[method-assign]
+    ThreadLedger.keep_answer = keeping  # type: ignore[method-assign]
 
 
 async def run(case: dict[str, Any]) -> None:
     if answers := case.get("kill_after_answers"):
         killed_after(answers)
-    async with threads_of(services(case)) as threads:
+    async with open_threads(services(case)) as threads:
         asked = {"query": QUERY, "top_k": 5}
         parts = threads.resume("one") if case.get("resume") else threads.search("one", asked)
         if case.get("answer"):
-            said = (await final(parts)).model_dump_json()
+            said = (await collect_response(parts)).model_dump_json()
             Path(case["answer"]).write_text(said, encoding="utf-8")  # noqa: ASYNC240 - nobody else is on this loop
             return
         async for kind, part in parts:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import outrider
 from outrider.ingest.export import make_writer
-from outrider.services.systematic import FORMATS
 from outrider.systematic_search.ledger import GENESIS, chain_line
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.verify import Fault
+from outrider.usecases.systematic import RUN_FORMATS
 from support.systematic_runs import Shelves, World, exact_services, papers
 
 
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in papers(4)]
     made = exact_services(folder, Shelves(papers(6)), {"pubmed": World("pubmed", list(abroad))}, signing_key=str(key))
     list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
-    for suffix, form in FORMATS.items():
+    for suffix, form in RUN_FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
             export_hits(folder / "run" / "ledger.jsonl", make_writer(form, stream))
     return folder / "run"
@@ -44,7 +44,7 @@ def _key(folder: Path) -> Path:
 
 
 NEWLINE = b"\n"
-RESULTS = ["ledger.jsonl", "manifest.json", *(f"out{suffix}" for suffix in FORMATS)]
+RESULTS = ["ledger.jsonl", "manifest.json", *(f"out{suffix}" for suffix in RUN_FORMATS)]
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -81,7 +81,7 @@ def test_any_byte_that_is_changed_is_found_with_its_place(run: Path, name: str, 
         assert faults[0].place == f"line {line:,}, column {at - raw[:at].rfind(NEWLINE):,}"
 
 
-@pytest.mark.parametrize("name", ["ledger.jsonl", *(f"out{suffix}" for suffix in FORMATS)])
+@pytest.mark.parametrize("name", ["ledger.jsonl", *(f"out{suffix}" for suffix in RUN_FORMATS)])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_line_that_is_taken_out_or_moved_or_doubled_is_found(run: Path, name: str, data: st.DataObject) -> None:

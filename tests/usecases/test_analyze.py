@@ -11,7 +11,7 @@ import pytest
 
 from outrider.interfaces.cli import run
 from outrider.services import Services
-from outrider.services.nodes import named_of
+from outrider.services.nodes import parse_analysis_target
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings
 from outrider.sources.http.cache import put_all
@@ -195,7 +195,7 @@ async def test_what_nobody_knows_says_who_was_asked(tmp_path: Path) -> None:
     ],
 )
 def test_targets(target: str, named: tuple[str, str]) -> None:
-    assert named_of(target) == named
+    assert parse_analysis_target(target) == named
 
 
 @pytest.mark.parametrize("target", ["", " ", "x", "a b", "file:///etc/passwd", "https://example.org/", "a/b/c", "\x1b[31m", "doi:x"])

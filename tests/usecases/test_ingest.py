@@ -22,7 +22,7 @@ from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.fetch import Pages
 from outrider.state.errors import BadRequest
 from outrider.state.records import Paper, Record, Repository
-from outrider.usecases.ingest import ingested
+from outrider.usecases.ingest import ingest_targets
 from support.fake_services import settings
 from support.http_server import NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
 from support.word_embedder import WordEmbedder
@@ -101,7 +101,7 @@ class World:
         return self.server.base_url + path
 
     async def ingest(self, *targets: str) -> IngestReport:
-        return await ingested(self.services, targets)
+        return await ingest_targets(self.services, targets)
 
     async def held(self) -> list[Record]:
         return [record async for record in (await self.services.library()).scan()]

@@ -28,7 +28,7 @@ from outrider.state.hits import Candidate, FoundBy
 from outrider.state.hits import Path as Path_
 from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.response import SearchResponse
-from outrider.usecases.threads import Threads, final, threads_of
+from outrider.usecases.threads import Threads, collect_response, open_threads
 from support.chat_client import KEY, chat_over
 from support.chat_server import Asked, ChatServer, Reply
 from support.fake_services import world
@@ -168,7 +168,7 @@ def made(uri: str, chat: ChatServer | None = None, retention_days: float = 30.0)
 
 
 async def searched(threads: Threads, query: str = "aspirin", **request: Any) -> SearchResponse:
-    return await final(threads.search("one", {"query": query, **request}))
+    return await collect_response(threads.search("one", {"query": query, **request}))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -226,19 +226,19 @@ def _reachable(address: str) -> None:
 async def test_a_thread_remembers_its_searches_lists_shows_and_forgets_them(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     """The same in SQLite and in Postgres, over several processes' worth of connections, and without a warning."""
     with caplog.at_level(logging.WARNING):
-        async with threads_of(made(uri)) as threads:
+        async with open_threads(made(uri)) as threads:
             first = await searched(threads)
-        async with threads_of(made(uri)) as threads:
+        async with open_threads(made(uri)) as threads:
             second = await searched(threads)
             assert first.strategy
             assert second.strategy
             assert second.strategy.queries != first.strategy.queries
             assert [one.queries[0].text for one in second.strategy.earlier] == [first.strategy.queries[0].text]
-            assert (await threads.last("one"), await final(threads.resume("one"))) == (second, second)
-            assert [(run.thread, run.status) for run in await threads.listed()] == [("one", "ended")]
+            assert (await threads.last("one"), await collect_response(threads.resume("one"))) == (second, second)
+            assert [(run.thread, run.status) for run in await threads.latest_runs()] == [("one", "ended")]
             assert len(await threads.runs("one")) == 2
             assert await threads.delete("one") == 2
-            assert await threads.listed() == ()
+            assert await threads.latest_runs() == ()
             assert await threads.last("one") is None
             with pytest.raises(BadRequest, match="no thread 'one'"):
                 await threads.runs("one")
@@ -251,7 +251,7 @@ async def test_feedback_on_a_thread_reaches_the_model_with_what_was_searched_bef
         return Reply({**PLAN, "queries": [{"text": "rust crate"}]}) if words == "only Rust" else by_kind(asked)
 
     with ChatServer(says) as chat:
-        async with threads_of(made(str(tmp_path / "t"), chat)) as threads:
+        async with open_threads(made(str(tmp_path / "t"), chat)) as threads:
             await searched(threads)
             refined = await searched(threads, user_feedback="only Rust")
         plans = [asked.data for asked in chat.requests if "request" in asked.data and "papers" not in asked.data]
@@ -262,15 +262,15 @@ async def test_feedback_on_a_thread_reaches_the_model_with_what_was_searched_bef
 
 
 async def test_what_nobody_goes_on_with_is_deleted(uri: str) -> None:
-    async with threads_of(made(uri)) as threads:
+    async with open_threads(made(uri)) as threads:
         await searched(threads)
-    async with threads_of(made(uri, retention_days=1e-9)) as threads:
+    async with open_threads(made(uri, retention_days=1e-9)) as threads:
         assert threads.expired == ("one",)
-        assert await threads.listed() == ()
+        assert await threads.latest_runs() == ()
 
 
 async def test_a_thread_that_another_process_goes_on_with_is_refused(tmp_path: Path) -> None:
-    async with threads_of(made(str(tmp_path / "t"))) as threads:
+    async with open_threads(made(str(tmp_path / "t"))) as threads:
         parts = threads.search("one", {"query": "aspirin"})
         await anext(parts)
         with pytest.raises(BadRequest, match="under way"):
@@ -280,14 +280,14 @@ async def test_a_thread_that_another_process_goes_on_with_is_refused(tmp_path: P
             await searched(other)
         await parts.aclose()
         assert [run.status for run in await threads.runs("one")] == ["failed"]
-        assert (await final(threads.resume("one"))).hits[0].doc_id == "a"
+        assert (await collect_response(threads.resume("one"))).hits[0].doc_id == "a"
 
 
 @pytest.mark.parametrize("name", ["", " x", "x" * 201, "a\nb", "\x1b[31m"])
 async def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
-    async with threads_of(made(str(tmp_path / "t"))) as threads:
+    async with open_threads(made(str(tmp_path / "t"))) as threads:
         with pytest.raises(BadRequest, match="1 to 200 printable"):
-            await final(threads.search(name, {"query": "x"}))
+            await collect_response(threads.search(name, {"query": "x"}))
 
 
 @pytest.mark.parametrize(
@@ -296,14 +296,14 @@ async def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -
 )
 async def test_a_place_that_cannot_be_one_is_an_error_without_the_password(uri: str, says: str) -> None:
     with pytest.raises(ThreadError, match=says) as raised:
-        async with threads_of(made(uri)):
+        async with open_threads(made(uri)):
             pass
     assert "s3cret" not in str(raised.value)
 
 
 async def test_no_secret_is_kept(tmp_path: Path) -> None:
     with ChatServer(by_kind) as chat:
-        async with threads_of(made(str(tmp_path / "t"), chat)) as threads:
+        async with open_threads(made(str(tmp_path / "t"), chat)) as threads:
             parts = threads.search("one", {"query": "aspirin"})
             async for kind, part in parts:
                 if kind == "custom" and part["event"] == "finished" and part["node"] == "fine_scorer":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from outrider.interfaces.http import application
+from outrider.interfaces.http import build_app
 from outrider.services import Services
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Passed:
         await self._app(scope, receive, send)
 
 
-doors = application(Services.from_file())
+doors = build_app(Services.from_file())
 
 
 def _lifespan(_: Starlette) -> AbstractAsyncContextManager[Any]:

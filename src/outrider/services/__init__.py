@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cached_property, lru_cache, partial
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from outrider.library.fusion import build_fusion, fuse_sources, interleave
@@ -18,7 +19,7 @@ from outrider.runtime.threads import load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.save_results import ResultSaver
-from outrider.services.sources import browser_of, pages_of, sources_of
+from outrider.services.sources import find_browser, make_page_reader, make_sources
 from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
     from outrider.systematic_search.run import OpenLibrary
 
 
-MODELS_KEPT = 2
+CACHED_MODELS = 2
 """Embedding models that a process holds: one to read with, one to reindex to."""
 
 
-@lru_cache(maxsize=MODELS_KEPT)
-def embedder_of(settings: EmbeddingSettings, space: EmbeddingSpace | None) -> Embedder:
-    """One for a process: loading weights takes seconds, and several services may ask for the same."""
+@lru_cache(maxsize=CACHED_MODELS)
+def load_embedder(settings: EmbeddingSettings, space: EmbeddingSpace | None) -> Embedder:
+    """One for a process: loading weights takes seconds, and several services may need the same."""
     from outrider.models.embed.embedder import Embedder
 
     return Embedder.from_settings(settings, space)
@@ -73,7 +74,7 @@ class Services:
         self.settings = settings
         self.clock = clock
         self.pin, self.world = pin, world
-        """For exact runs: the library at one version, and services that are read to their last hit; None for those of the settings."""
+        """For systematic runs: the library at one version, and services that are read to their last hit; None for those of the settings."""
         self._library: Library | None = None
         self._engine: Engine | None = None
         self._embedder = embedder
@@ -81,19 +82,19 @@ class Services:
         self.reranker: RerankerProvider = self._reranker if reranker is None else reranker
         library = LibrarySource(self.engine)
         self.chat, self.chat_says = (chat, chat.name) if chat else make_chat(settings.llm)
-        """The model that understands and judges, or None; and which it is, or why there is none."""
+        """The chat model or None; and its name, or why there is none."""
         self.chat_is_of_settings = self.chat is not None and chat is None
         self.shelf: LibraryReader = library if shelf is None else shelf
         self._own_library = library
         self._sources = sources
         self._pages = pages
-        keeps = shelf is None and settings.sources.library.enabled
-        self.keeper: ResultStore | None = ResultSaver(self.new_library) if keeper is None and keeps else keeper
-        """Where what services gave is kept: not in the library of the settings where another shelf is searched."""
+        saves = shelf is None and settings.sources.library.enabled
+        self.keeper: ResultStore | None = ResultSaver(self.new_library) if keeper is None and saves else keeper
+        """Saves results of services: not to the library of the settings if another shelf is searched."""
         self.decisions: DecisionsProvider = self._decisions if shelf is None else load_no_decisions
-        """What was split and merged in the library of the settings."""
+        """Splits and merges that the library of the settings remembers."""
         self.workers = Workers()
-        """A server starts them."""
+        """Only a server starts them."""
         self.fuse: Fusion = partial(fuse_sources, own=build_fusion(settings.ranking), k=settings.ranking.rrf_k)
         self.interleave: Fusion = interleave
         self.context_frame: Prompt = load("context", frozenset({"query", "sentences"}))
@@ -105,18 +106,23 @@ class Services:
     def from_file(cls, flags: Mapping[str, object] | None = None) -> Services:
         """Services from flags, environment, the settings files and defaults, in that order."""
         settings = load_settings(flags).settings
-        tracing.begin(settings)
+        tracing.start_tracing(settings)
         return cls(settings)
+
+    @classmethod
+    def for_library(cls, library: str | PathLike[str] | None, flags: Mapping[str, object] | None = None) -> Services:
+        """Services from the settings, with another library if one is named."""
+        return cls.from_file({"library.uri": None if library is None else str(library), **(flags or {})})
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
-        """Who is asked. Made at first use: a command that searches nothing needs none of what they need."""
-        return sources_of(self.settings, self._own_library) if self._sources is None else self._sources
+        """Sources of searches. Made at first use: a command that searches nothing needs none of their dependencies."""
+        return make_sources(self.settings, self._own_library) if self._sources is None else self._sources
 
     @cached_property
     def pages(self) -> PageReader | None:
-        """Who fetches pages; None where only the library is asked, or others than the sources of the settings."""
-        return pages_of(self.settings.sources) if self._pages is None and self._sources is None else self._pages
+        """Fetches pages; None if only the library is searched, or other sources than those of the settings."""
+        return make_page_reader(self.settings.sources) if self._pages is None and self._sources is None else self._pages
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -124,15 +130,15 @@ class Services:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What an answer depends on beside request, library and models: goes into the provenance hash."""
+        """Versions that an answer depends on beside request, library and embedding model: part of the provenance hash."""
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}
 
     async def library(self) -> Library:
-        """The library of the settings, kept once it is open; `LibraryMissing` where there is none yet.
+        """The library of the settings, opened once. Raises `LibraryMissing` where there is none yet.
 
-        Two tasks that ask at the same time may both open it; the first handle is kept.
+        Two concurrent tasks may both open it; the first handle is kept.
         """
         if self._library is None:
             opened = await self._open(create=False)
@@ -143,33 +149,34 @@ class Services:
         return self._library
 
     async def engine(self, over: Library | None = None) -> Engine:
-        """The library of the settings, kept once it is open, or another, with the model that reads its vectors and the graph around it."""
-        if over is not None:
-            return await self._engine_over(over)
-        if self._engine is None:
-            self._engine = await self._engine_over(await self.library())
-        return self._engine
+        """The search engine over the library of the settings (made once) or another, with its embedding model and citation graph."""
+        if over is None and self._engine is not None:
+            return self._engine
+        library = over or await self.library()
+        await load_module("outrider.library.search_engine")
+        await load_module("outrider.library.neighbours")
+        from outrider.library.neighbours import LibraryGraph
+        from outrider.library.search_engine import Engine
 
-    async def _engine_over(self, library: Library) -> Engine:
-        made = await load_module("outrider.library.search_engine")
-        neighbours = await load_module("outrider.library.neighbours")
-        engine: Engine = made.Engine(library, self.embedder, self._graph or neighbours.LibraryGraph(library))
+        engine = Engine(library, self.embedder, self._graph or LibraryGraph(library))
+        if over is None:
+            self._engine = engine
         return engine
 
     def embedder(self, space: EmbeddingSpace | None = None) -> Embedder:
-        """The embedding model of the settings; where they say `auto`, the one that wrote `space`. Loads nothing yet."""
+        """The embedding model of the settings; for `auto`, the one that wrote `space`. Loads nothing yet."""
         if self._embedder is not None:
             return self._embedder
-        return embedder_of(self.settings.embedding, space)
+        return load_embedder(self.settings.embedding, space)
 
     async def warm(self, *, searches: bool = True) -> None:
-        """Load the weights that the library's vectors need, before a search's time counts; what is wrong with them the search will say.
+        """Load the weights for the library's vectors before a search's time limit starts; the search itself reports errors of the library.
 
-        A server is not asked: it has its model loaded, and might not answer. The client of a chat model is loaded, too. Where the web
-        is searched, its browser begins to start, beside all else; `searches` is False for what asks no source.
+        An embedding server is not contacted: its model is loaded, and it might not answer. The client of a chat model is loaded, too. If
+        the web is searched, its browser starts in the background; `searches` is False for work that needs no source.
         """
         if searches and self._sources is None and not self.settings.sources.offline:
-            browser = browser_of(self.settings.sources)
+            browser = find_browser(self.settings.sources)
             if browser:
                 await browser.prepare()
         if isinstance(self.chat, EndpointChat):
@@ -182,7 +189,7 @@ class Services:
                 await run_in_thread(lambda: self.embedder(space).space)
 
     async def embedder_at_hand(self, library: Library) -> tuple[Embedder | None, str]:
-        """The model that new records are embedded with, loaded; or None, and why there is none."""
+        """The loaded model that embeds new records; or None, and why there is none."""
         embedder = self.embedder(await library.space())
         try:
             await run_in_thread(lambda: embedder.space)
@@ -191,16 +198,20 @@ class Services:
         return embedder, ""
 
     async def _reranker(self, *, asked: bool = False) -> tuple[Reranker | None, str]:
-        """The reranker of the settings that no probe of the library speaks against, or None, and why; `asked` overrules probes."""
-        choose = await load_module("outrider.models.rerank.select")
-        verdicts = await self._verdicts()
+        """The reranker of the settings unless evaluations in the library advise against it, or None, and why; `asked` ignores them."""
+        await load_module("outrider.models.rerank.select")
+        from outrider.models.rerank.select import NOT_PROBED, choose_reranker
+
+        verdicts: Sequence[Verdict] = ()
+        space: EmbeddingSpace | None = None
+        with suppress(LibraryMissing):
+            verdicts = await (await self.library()).verdicts()
         if self.settings.reranker.model_name == "auto" and not (verdicts or asked):
-            return None, choose.NOT_PROBED
-        embedder = self.embedder(await self._space())
-        found: tuple[Reranker | None, str] = await run_in_thread(
-            lambda: choose.reranker_of(self.settings.reranker, embedder, verdicts, requested=asked)
-        )
-        return found
+            return None, NOT_PROBED
+        with suppress(LibraryMissing):
+            space = await (await self.library()).space()
+        embedder = self.embedder(space)
+        return await run_in_thread(lambda: choose_reranker(self.settings.reranker, embedder, verdicts, requested=asked))
 
     async def _decisions(self) -> Decisions:
         if self._sources is None and not self.settings.sources.library.enabled:
@@ -209,37 +220,43 @@ class Services:
             return Decisions.from_log(await (await self.library()).decisions())
         return NO_DECISIONS
 
-    async def _verdicts(self) -> Sequence[Verdict]:
-        with suppress(LibraryMissing):
-            return await (await self.library()).verdicts()
-        return ()
-
-    async def _space(self) -> EmbeddingSpace | None:
-        with suppress(LibraryMissing):
-            return await (await self.library()).space()
-        return None
-
     def at(self, clock: Clock) -> Services:
-        """The same services by another clock, which share whatever is open: a run that was interrupted goes on at its own time."""
+        """The same services, and the same open parts, with another clock: a resumed run continues at its own time."""
         self.sources  # noqa: B018 - made once for both
-        other = copy(self)
-        other.clock = clock
-        return other
+        services = copy(self)
+        services.clock = clock
+        return services
 
     def close(self) -> None:
-        """Give back what was opened."""
+        """Close everything that was opened."""
         self.workers.close()
         if self._library is not None:
             self._library.close()
             self._library = self._engine = None
 
     async def new_library(self) -> Library:
-        """The library of the settings, made where there is none."""
+        """The library of the settings, created where it is missing."""
         return await self._open(create=True)
 
     async def _open(self, *, create: bool) -> Library:
-        store = await load_module("outrider.library.library")
-        where = self.settings.library
-        secrets = {name: value.get_secret_value() for name, value in where.storage_options.items()}
-        library: Library = await store.Library.open(where.uri, create=create, storage_options=secrets)
-        return library
+        await load_module("outrider.library.library")  # in a thread: it takes a second
+        from outrider.library.library import Library
+
+        settings = self.settings.library
+        secrets = {name: value.get_secret_value() for name, value in settings.storage_options.items()}
+        return await Library.open(settings.uri, create=create, storage_options=secrets)
+
+
+@contextmanager
+def open_services(
+    services: Services | None, library: str | PathLike[str] | None = None, flags: Mapping[str, object] | None = None
+) -> Iterator[Services]:
+    """The caller's own services, which stay open, or new ones for this call."""
+    if services is not None:
+        yield services
+        return
+    opened = Services.for_library(library, flags)
+    try:
+        yield opened
+    finally:
+        opened.close()

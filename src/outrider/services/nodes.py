@@ -1,7 +1,4 @@
-"""The nodes of an analysis over the services, and what a target names.
-
-The nodes that take many parts, over the services: for the graph, and for single steps without it.
-"""
+"""Nodes that need many parts, built over the services; for the graphs and for single steps."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.translator.plan_cache import PlanCache
 from outrider.nodes.translator.translator import Translator
 from outrider.services.distiller import distil
-from outrider.services.sources import answers_of, detailers_of
+from outrider.services.sources import find_detailers, open_answer_cache
 from outrider.sources.github.parse import normal_name
 from outrider.sources.github.repository import GithubDependencies
 from outrider.sources.github.search import Github
@@ -36,28 +33,28 @@ if TYPE_CHECKING:
     from outrider.state.response import DistilledContext
 
 
-def named_of(target: str) -> WorkIdentifier:
+def parse_analysis_target(text: str) -> WorkIdentifier:
     """`owner/name`, a DOI, `arxiv:...`, `pmid:...`, `pmcid:...`, or a link to one of them. Raises `BadRequest`."""
-    bare = target if ":" in target else f"doi:{target}" if target.startswith("10.") else f"github:{target}"
-    found = parse_target(bare) if ":" in target or target.startswith("10.") or normal_name(target) else None
-    if found is None or found.scheme == PAGE:
-        raise BadRequest(f"{target!r} names no repository and no paper; write owner/name, a DOI, arxiv:2101.00001, pmid:31452104 or a link")
-    return WorkIdentifier(found.scheme, found.value)
+    full = text if ":" in text else f"doi:{text}" if text.startswith("10.") else f"github:{text}"
+    target = parse_target(full) if ":" in text or text.startswith("10.") or normal_name(text) else None
+    if target is None or target.scheme == PAGE:
+        raise BadRequest(f"{text!r} names no repository and no paper; write owner/name, a DOI, arxiv:2101.00001, pmid:31452104 or a link")
+    return WorkIdentifier(target.scheme, target.value)
 
 
-def subject_of(services: Services) -> Subject:
+def make_subject(services: Services) -> Subject:
     sources = services.sources
-    github = next((one for one in sources if isinstance(one, Github)), None)
-    depending = GithubDependencies(github.repositories) if github else None
-    return Subject(named_of, sources, detailers_of(sources), depending, services.pages, kept_analyses(services))
+    github = next((source for source in sources if isinstance(source, Github)), None)
+    dependencies = GithubDependencies(github.repositories) if github else None
+    return Subject(parse_analysis_target, sources, find_detailers(sources), dependencies, services.pages, make_analysis_cache(services))
 
 
-def surroundings_of(services: Services) -> Surroundings:
-    citing = next((one for one in services.sources if isinstance(one, SemanticScholar)), None)
+def make_surroundings(services: Services) -> Surroundings:
+    citing = next((source for source in services.sources if isinstance(source, SemanticScholar)), None)
     return Surroundings(services.sources, citing, services.settings.analyze)
 
 
-def ratings_of(services: Services) -> Ratings:
+def make_ratings(services: Services) -> Ratings:
     scorer = None
     if services.chat is not None:
         prompts = services.scoring_prompts
@@ -66,24 +63,29 @@ def ratings_of(services: Services) -> Ratings:
     return Ratings(scorer, services.chat_says, services.clock)
 
 
-def evidence_of(services: Services) -> Evidence:
-    async def distilled(query: str, reading: Reading, most_tokens: int) -> DistilledContext:
-        return await distil(services, query, [reading], max_tokens=most_tokens)
+def make_evidence(services: Services) -> Evidence:
+    async def distil_reading(query: str, reading: Reading, max_tokens: int) -> DistilledContext:
+        return await distil(services, query, [reading], max_tokens=max_tokens)
 
-    return Evidence(distilled)
+    return Evidence(distil_reading)
 
 
-def kept_analyses(services: Services) -> AnalysisCache | None:
-    """None also for a model that was given by hand: its name may not tell it from another."""
+def make_analysis_cache(services: Services) -> AnalysisCache | None:
+    """None also for a chat model passed to `Services`: its name may not distinguish it from another model."""
     cache = services.settings.cache
     if not cache.fresh_s or (services.chat is not None and not services.chat_is_of_settings):
         return None
-    said = [dict(services.versions), services.settings.analyze.model_dump(), services.settings.distiller.model_dump(mode="json")]
-    secret = services.settings.llm.api_key.get_secret_value()
-    return AnalysisCache(Texts(answers_of(cache), secret), cache.fresh_s, json.dumps([*said, list(services.source_names)]))
+    settings = services.settings
+    parts = [
+        dict(services.versions),
+        settings.analyze.model_dump(),
+        settings.distiller.model_dump(mode="json"),
+        list(services.source_names),
+    ]
+    return AnalysisCache(Texts(open_answer_cache(cache), settings.llm.api_key.get_secret_value()), cache.fresh_s, json.dumps(parts))
 
 
-def translator_of(services: Services, *, plans_kept: bool = True) -> Translator:
+def make_translator(services: Services, *, plans_kept: bool = True) -> Translator:
     settings = services.settings
     return Translator(
         services.shelf,
@@ -95,25 +97,25 @@ def translator_of(services: Services, *, plans_kept: bool = True) -> Translator:
         services.query_prompt,
         settings.llm,
         settings.run,
-        drafts_of(services) if plans_kept else None,
+        make_plan_cache(services) if plans_kept else None,
     )
 
 
-def drafts_of(services: Services) -> PlanCache | None:
-    """None also for a model that was given by hand: its name may not tell it from another."""
+def make_plan_cache(services: Services) -> PlanCache | None:
+    """None also for a chat model passed to `Services`: its name may not distinguish it from another model."""
     cache = services.settings.cache
     if not services.chat_is_of_settings or not cache.translations_s:
         return None
-    return PlanCache(Texts(answers_of(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
+    return PlanCache(Texts(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
 
 
-def dedup_of(services: Services) -> Dedup:
+def make_dedup(services: Services) -> Dedup:
     settings = services.settings
-    asked = (services.chat, services.dedup_prompt, settings.llm, settings.run, services.clock)
-    return Dedup(*asked, settings.identity, services.decisions, services.workers)
+    model = (services.chat, services.dedup_prompt, settings.llm, settings.run, services.clock)
+    return Dedup(*model, settings.identity, services.decisions, services.workers)
 
 
-def scorer_of(services: Services) -> FineScorer:
+def make_scorer(services: Services) -> FineScorer:
     settings = services.settings
     return FineScorer(
         services.chat,
@@ -128,11 +130,11 @@ def scorer_of(services: Services) -> FineScorer:
     )
 
 
-def enrich_of(services: Services) -> Enrich:
+def make_enrich(services: Services) -> Enrich:
     settings = services.settings
     return Enrich(
         services.sources,
-        detailers_of(services.sources),
+        find_detailers(services.sources),
         services.pages,
         identifiers_of,
         services.keeper,

@@ -1,7 +1,7 @@
-"""Saving of search results to the library.
+"""Saving of search results to the library, and the maintenance that follows.
 
 It runs in a thread over a library handle of its own, so that no answer waits for a slow disk. The thread may outlive the answer: at its end
-the process waits for it, and for the maintenance that follows.
+the process waits for it. Maintenance adds new records to the indexes; without it every search would scan them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.runtime.threads import before_exit, complete, wait_for_future
-from outrider.services.maintain_library import tend
-from outrider.state.errors import LibraryBusy, SearchError
+from outrider.state.errors import LibraryBusy, LibraryError, SearchError
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
@@ -27,13 +26,18 @@ if TYPE_CHECKING:
 
 WAIT_S = 5.0
 """Limit on the wait for another process that writes. Its search saves in less; an ingestion takes minutes and goes first."""
-MOST_S = 30.0
+LIMIT_S = 30.0
 """Limit on the whole save, the wait for other searches included."""
 QUIET_S = 1.0
 """A shorter wait at the end of the process is not reported."""
 THREAD = "outrider-saving"
+MAINTENANCE_WAIT_S = 1.0
+"""Limit on the wait for another process that writes: an ingestion maintains the library itself."""
+MAINTENANCE_S = 60.0
 
 _one_at_a_time = threading.Lock()
+_maintenance = threading.Lock()
+"""One maintenance at a time in a process."""
 log = logging.getLogger(__name__)
 
 Renew = Callable[[Record, Record | None], Record]
@@ -49,23 +53,24 @@ class ResultSaver:
 
     async def keep(self, records: Sequence[Record], renew: Renew) -> Counts:
         future: Future[Counts] = Future()
-        threading.Thread(target=self._run, args=(records, renew, future), name=THREAD).start()
+
+        def run() -> None:
+            complete(future, partial(self._save_in_turn, records, renew))
+            if future.exception() is None:
+                asyncio.run(maintain_library(self.open_library))
+
+        threading.Thread(target=run, name=THREAD).start()
         try:
             await wait_for_future(future)
-        except BaseException:  # the caller has gone, and its answer says that the records are being kept
+        except BaseException:  # the caller has gone, and its answer says that the records are being saved
             future.add_done_callback(partial(_log_failure, len(records)))
             raise
         return future.result()
 
-    def _run(self, records: Sequence[Record], renew: Renew, future: Future[Counts]) -> None:
-        complete(future, partial(self._save_in_turn, records, renew))
-        if future.exception() is None:
-            asyncio.run(tend(self.open_library))
-
     def _save_in_turn(self, records: Sequence[Record], renew: Renew) -> Counts:
-        until = time.monotonic() + MOST_S
-        too_long = LibraryBusy(f"it takes more than {MOST_S:g} s")
-        if not _one_at_a_time.acquire(timeout=MOST_S):
+        until = time.monotonic() + LIMIT_S
+        too_long = LibraryBusy(f"it takes more than {LIMIT_S:g} s")
+        if not _one_at_a_time.acquire(timeout=LIMIT_S):
             raise too_long
         try:
             return asyncio.run(self._save(records, renew, until - time.monotonic()))
@@ -75,7 +80,7 @@ class ResultSaver:
             _one_at_a_time.release()
 
     async def _save(self, records: Sequence[Record], renew: Renew, within_s: float) -> Counts:
-        """Write the records that differ from what the library has; where none does, no lock is waited for."""
+        """Write the records that differ from those of the library; if none does, take no lock."""
         async with asyncio.timeout(within_s):
             library = await self.open_library()
             try:
@@ -90,14 +95,32 @@ class ResultSaver:
         return len(changes) - updates, updates
 
 
+async def maintain_library(open_library: Callable[[], Awaitable[Library]]) -> None:
+    """Optimize the library if it is due and no other thread of this process does."""
+    if not _maintenance.acquire(blocking=False):
+        return
+    try:
+        async with asyncio.timeout(MAINTENANCE_S):
+            library = await open_library()
+            try:
+                if await library.due():
+                    await library.optimize(wait_s=MAINTENANCE_WAIT_S)
+            finally:
+                library.close()
+    except (LibraryError, TimeoutError) as error:
+        log.info("the library was not optimized: %s", str(error) or f"it takes more than {MAINTENANCE_S:g} s")
+    finally:
+        _maintenance.release()
+
+
 def wait_for_saves() -> None:
-    """Wait for the saves that are under way."""
+    """Wait for saves under way."""
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join(QUIET_S)
             if thread.is_alive():
-                log.warning("the results of this search are still being saved to the library; waiting %.3g s at most", MOST_S + MOST_S)
-                thread.join(MOST_S + MOST_S)
+                log.warning("the results of this search are still being saved to the library; waiting %.3g s at most", LIMIT_S + LIMIT_S)
+                thread.join(LIMIT_S + LIMIT_S)
 
 
 before_exit(wait_for_saves)

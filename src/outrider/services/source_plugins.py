@@ -1,7 +1,7 @@
-"""Sources that other packages add, by entry points of the group `outrider.sources`: each names a factory of a `Source`.
+"""Sources of other packages, by entry points of the group `outrider.sources`: each names a factory of a `Source`.
 
-What such a package does wrong costs its own results only, and its line in the answer says what it was: it is code that nobody here has
-read, so whatever it raises is caught, and it runs on a loop of its own (`run_isolated`): when it blocks, nobody else is held up.
+A faulty package loses its own results only, and its line in the answer gives the reason. Its code is not trusted: every exception is
+caught, and it runs on a loop of its own (`run_isolated`), so that it blocks nobody else.
 """
 
 from __future__ import annotations
@@ -30,41 +30,39 @@ from outrider.text.sanitize import HIDDEN, redact
 Result = TypeVar("Result")
 Settings = Mapping[str, JsonValue]
 Factory = Callable[[Settings, Caller], Source]
-"""Gets what stands in `sources.extra.<name>`, without `enabled`, and who asks services for everybody."""
+"""Takes `sources.extra.<name>` without `enabled`, and the shared HTTP client."""
 NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
-"""As variables and files can write it."""
+"""Can be written as an environment variable and as a file name."""
 STRATEGIES = ("plugin",)
 LAST_SECOND = 253_402_300_799
-"""Of the year 9999, which is the last that has a date."""
+"""Of the year 9999, the last that `datetime` knows."""
 
 
-def plugged(extra: Mapping[str, Settings], caller: Caller) -> Iterator[Source]:
-    """Those that can be asked, and a line for each that cannot; none that is switched off. Raises nothing."""
-    taken = set(KNOWN_SOURCES)
+def load_plugins(extra: Mapping[str, Settings], caller: Caller) -> Iterator[Source]:
+    """Usable sources, and an `Off` for each unusable one; none that is switched off. Raises nothing."""
+    names = set(KNOWN_SOURCES)
     entries = source_plugins()
     for entry in entries:
         settings = extra.get(entry.name, {})
         if settings.get("enabled", True) is False:
             continue
-        yield _twice(entry) if entry.name in taken else _made(entry, settings, caller)
-        taken.add(entry.name)
+        if entry.name in names:
+            owner = "Outrider's own" if entry.name in KNOWN_SOURCES else "another package's"
+            why = f"its name is {owner}; sources.extra.{entry.name}.enabled: false hides this"
+            yield Off(f"{entry.name} of {describe_package(entry)}", STRATEGIES, why)
+        else:
+            yield _load_plugin(entry, settings, caller)
+        names.add(entry.name)
     for name in sorted(extra.keys() - {entry.name for entry in entries}):
         if extra[name].get("enabled", True) is not False:
             yield Off(name, STRATEGIES, f"sources.extra.{name} is set, but no installed package adds a source of that name")
 
 
-def _twice(entry: EntryPoint) -> Off:
-    who = "Outrider's own" if entry.name in KNOWN_SOURCES else "another package's"
-    return Off(
-        f"{entry.name} of {package_of(entry)}", STRATEGIES, f"its name is {who}; sources.extra.{entry.name}.enabled: false hides this"
-    )
-
-
-def _made(entry: EntryPoint, settings: Settings, caller: Caller) -> Source:
+def _load_plugin(entry: EntryPoint, settings: Settings, caller: Caller) -> Source:
     secrets = tuple(str(value) for name, value in settings.items() if is_secret(name) and value)
 
     def off(why: str) -> Off:
-        return Off(entry.name, STRATEGIES, f"{why} ({package_of(entry)}); sources.extra.{entry.name}.enabled: false switches it off")
+        return Off(entry.name, STRATEGIES, f"{why} ({describe_package(entry)}); sources.extra.{entry.name}.enabled: false switches it off")
 
     if not NAME.fullmatch(entry.name):
         return off("its name must be of a-z, 0-9 and single _")
@@ -72,36 +70,38 @@ def _made(entry: EntryPoint, settings: Settings, caller: Caller) -> Source:
         return off(f"sources.extra.{entry.name}.enabled takes true or false")
     try:
         factory: Factory = entry.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module does when it is imported
-        return off(f"{entry.value} cannot be imported: {_shown(error, secrets)}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return off(f"{entry.value} cannot be imported: {_format_error(error, secrets)}")
     try:
-        made = factory({name: value for name, value in settings.items() if name != "enabled"}, caller)
-        return off(why) if (why := no_source(made, entry.name)) else Plugged.of(made, package_of(entry), secrets)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a factory or a property does
-        return off(f"{entry.value} made no source: {_shown(error, secrets)}")
+        source = factory({name: value for name, value in settings.items() if name != "enabled"}, caller)
+        fault = find_source_fault(source, entry.name)
+        return off(fault) if fault else PluginSource.of(source, describe_package(entry), secrets)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a factory or a property may raise anything
+        return off(f"{entry.value} made no source: {_format_error(error, secrets)}")
 
 
-def no_source(made: Any, name: str) -> str:
-    """What is missing to make it a `Source` of this name; empty where nothing is."""
-    missing = [part for part in ("name", "strategies", "capabilities", "timeout_s", "search", "get") if not hasattr(made, part)]
+def find_source_fault(source: Any, name: str) -> str:
+    """The reason why an object is no `Source` of this name; empty if it is one."""
+    missing = [part for part in ("name", "strategies", "capabilities", "timeout_s", "search", "get") if not hasattr(source, part)]
     if missing:
-        return f"what it made is no Source: {type(made).__name__} lacks {', '.join(missing)}"
-    if made.name != name:
-        return f"the source calls itself {made.name!r}, and its entry point {name!r}"
-    if not (isinstance(made.strategies, tuple) and made.strategies and all(isinstance(one, str) and one for one in made.strategies)):
+        return f"what it made is no Source: {type(source).__name__} lacks {', '.join(missing)}"
+    if source.name != name:
+        return f"the source calls itself {source.name!r}, and its entry point {name!r}"
+    strategies = source.strategies
+    if not (isinstance(strategies, tuple) and strategies and all(isinstance(strategy, str) and strategy for strategy in strategies)):
         return "its strategies must be a tuple of one name or more"
-    if not isinstance(made.capabilities, Capabilities):
+    if not isinstance(source.capabilities, Capabilities):
         return "its capabilities must be Capabilities"
-    if not (_is_number(made.timeout_s) and made.timeout_s > 0):
+    if not (_is_number(source.timeout_s) and source.timeout_s > 0):
         return "its timeout_s must be a number of seconds above 0"
-    asked = ("search", "get", *(["get_many"] if made.capabilities.batch > 1 else ()))
-    wanting = [part for part in asked if not inspect.iscoroutinefunction(getattr(made, part, None))]
-    return f"its {' and '.join(wanting)} must be async functions" if wanting else ""
+    needed = ("search", "get", *(["get_many"] if source.capabilities.batch > 1 else ()))
+    synchronous = [part for part in needed if not inspect.iscoroutinefunction(getattr(source, part, None))]
+    return f"its {' and '.join(synchronous)} must be async functions" if synchronous else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Plugged:
-    """A `Source` around one of somebody else: raises nothing but `SearchError`, and gives nothing that is not what it should be."""
+class PluginSource:
+    """A `Source` around one of another package: raises nothing but `SearchError`, and returns only valid answers and records."""
 
     source: Source
     package: str
@@ -112,57 +112,57 @@ class Plugged:
     timeout_s: float
 
     @classmethod
-    def of(cls, source: Source, package: str, secrets: tuple[str, ...]) -> Plugged:
+    def of(cls, source: Source, package: str, secrets: tuple[str, ...]) -> PluginSource:
         return cls(source, package, secrets, source.name, source.strategies, source.capabilities, source.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        answer = await self._caught(lambda: self.source.search(query), query.within_s)
+        answer = await self._call(lambda: self.source.search(query), query.within_s)
         if isinstance(answer, SourceAnswer) and isinstance(answer.results, tuple) and len(answer.results) > query.limit:
             answer = replace(answer, results=answer.results[: query.limit])
-        if why := no_answer(answer, self.name):
-            raise Malformed(f"{self.name} ({self.package}) gave {why}")
+        if fault := find_answer_fault(answer, self.name):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
         return answer
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        found = await self._caught(lambda: self.source.get(scheme, value, within_s), within_s)
-        if found is not None and (why := no_record(found, self.name)):
-            raise Malformed(f"{self.name} ({self.package}) gave {why}")
-        return found
+        record = await self._call(lambda: self.source.get(scheme, value, within_s), within_s)
+        if record is not None and (fault := find_record_fault(record, self.name)):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
+        return record
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
         source = cast("BatchSource", self.source)
-        found = await self._caught(lambda: source.get_many(scheme, values, within_s), within_s)
-        if not isinstance(found, Mapping):
-            raise Malformed(f"{self.name} ({self.package}) gave {type(found).__name__} instead of records by identifier")
-        if why := next(filter(None, (no_record(record, self.name) for record in found.values())), ""):
-            raise Malformed(f"{self.name} ({self.package}) gave {why}")
-        return found
+        records = await self._call(lambda: source.get_many(scheme, values, within_s), within_s)
+        if not isinstance(records, Mapping):
+            raise Malformed(f"{self.name} ({self.package}) gave {type(records).__name__} instead of records by identifier")
+        if fault := next(filter(None, (find_record_fault(record, self.name) for record in records.values())), ""):
+            raise Malformed(f"{self.name} ({self.package}) gave {fault}")
+        return records
 
-    async def _caught(self, ask: Callable[[], Awaitable[Result]], within_s: float) -> Result:
-        who = f"{self.name} ({self.package})"
+    async def _call(self, work: Callable[[], Awaitable[Result]], within_s: float) -> Result:
+        name = f"{self.name} ({self.package})"
         try:
-            done = await run_isolated(self.name, ask, spared(within_s))
+            done = await run_isolated(self.name, work, spared(within_s))
         except TimeoutError as error:
-            raise SourceTimeout(f"{who} {error}") from error
+            raise SourceTimeout(f"{name} {error}") from error
         problem = done.exception()
         if problem is None or isinstance(problem, SearchError):
             return done.result()
         if isinstance(problem, TimeoutError):
-            raise SourceTimeout(f"{who} took too long: {_shown(problem, self.secrets)}") from problem
-        raise SourceUnavailable(f"{who} failed: {_shown(problem, self.secrets)}") from problem
+            raise SourceTimeout(f"{name} took too long: {_format_error(problem, self.secrets)}") from problem
+        raise SourceUnavailable(f"{name} failed: {_format_error(problem, self.secrets)}") from problem
 
 
-def no_answer(answer: Any, name: str) -> str:
-    """What is given instead of a `SourceAnswer` with records of this source; empty where it is one."""
+def find_answer_fault(answer: Any, name: str) -> str:
+    """The reason why an object is no `SourceAnswer` with records of this source; empty if it is one."""
     if not isinstance(answer, SourceAnswer):
         return f"{type(answer).__name__} instead of a SourceAnswer"
-    if not isinstance(answer.results, tuple) or not all(isinstance(one, Scored) for one in answer.results):
+    if not isinstance(answer.results, tuple) or not all(isinstance(result, Scored) for result in answer.results):
         return "results that are no tuple of Scored"
-    if why := next(filter(None, (no_record(one.record, name) for one in answer.results)), ""):
-        return why
-    if not all(_is_number(one.score) and isinstance(one.why, str) and isinstance(one.paths, tuple) for one in answer.results):
+    if fault := next(filter(None, (find_record_fault(result.record, name) for result in answer.results)), ""):
+        return fault
+    if not all(_is_number(result.score) and isinstance(result.why, str) and isinstance(result.paths, tuple) for result in answer.results):
         return "a result whose score is no finite number"
-    if len({one.record.doc_id for one in answer.results}) < len(answer.results):
+    if len({result.record.doc_id for result in answer.results}) < len(answer.results):
         return "one doc_id twice"
     total, retry_at = answer.total, answer.retry_at
     if not (total is None or (type(total) is int and total >= 0)):
@@ -173,8 +173,8 @@ def no_answer(answer: Any, name: str) -> str:
     return "" if texts and answer.status in get_args(AnswerStatus) else f"the status {answer.status!r}, or a message that is no text"
 
 
-def no_record(record: Any, name: str) -> str:
-    """Ids begin with the source's name, so that they are those of no other."""
+def find_record_fault(record: Any, name: str) -> str:
+    """The reason why an object is no record of this source; empty if it is one. Ids begin with the source's name to be unique."""
     if not isinstance(record, Paper | Repository | Page | Document):
         return f"{type(record).__name__} instead of a record"
     if record.source != name or not record.doc_id.startswith(f"{name}:"):
@@ -182,8 +182,8 @@ def no_record(record: Any, name: str) -> str:
     return ""
 
 
-def package_of(entry: EntryPoint) -> str:
-    """Name and version of the distribution, as far as it says them."""
+def describe_package(entry: EntryPoint) -> str:
+    """Name and version of the distribution, if it has them."""
     try:
         assert entry.dist is not None  # noqa: S101 - `entry_points` sets it
         return f"{entry.dist.metadata['Name']} {entry.dist.version}"
@@ -195,7 +195,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _shown(error: BaseException, secrets: tuple[str, ...]) -> str:
+def _format_error(error: BaseException, secrets: tuple[str, ...]) -> str:
     text = str(error)
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)

@@ -1,4 +1,4 @@
-"""Who is asked: the sources that the settings switch on, the services of the world all over one caller."""
+"""Sources of the settings: the enabled services, all over one HTTP client, and the browser and page reader that they share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 
 import platformdirs
 
-from outrider.services.source_plugins import plugged
+from outrider.services.source_plugins import load_plugins
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
 from outrider.sources.adapter import Off
@@ -31,78 +31,78 @@ from outrider.sources.web.search import NAME as WEB
 from outrider.sources.web.search import Web
 from outrider.state.ports import Detailer, PageReader, Source
 
-CACHES_OPEN = 4
+OPEN_CACHES = 4
 
 
-def sources_of(settings: Settings, library: Source) -> tuple[Source, ...]:
+def make_sources(settings: Settings, library: Source) -> tuple[Source, ...]:
     own = (library,) if settings.sources.library.enabled else ()
-    return own if settings.sources.offline else (*own, *_services(settings))
+    return own if settings.sources.offline else (*own, *_make_services(settings))
 
 
-def browser_of(asked: SourcesSettings) -> Chromium | None:
-    """For result pages and for pages that their scripts make. None where there is none, or `web` is switched off."""
-    return _browser(asked.allowed_hosts, asked.web.tabs) if asked.web.enabled and not why_off() else None
+def find_browser(settings: SourcesSettings) -> Chromium | None:
+    """Loads result pages and pages built by scripts. None if no browser is installed or `web` is switched off."""
+    return _open_browser(settings.allowed_hosts, settings.web.tabs) if settings.web.enabled and not why_off() else None
 
 
-def pages_of(asked: SourcesSettings) -> PageReader | None:
-    """Who fetches pages; None where only the library is asked."""
-    return None if asked.offline else _pages(asked.allowed_hosts, asked.contact, asked.web.tabs if browser_of(asked) else 0)
-
-
-@cache
-def _browser(allowed_hosts: str, tabs: int) -> Chromium:
-    """One for a process, as of pages below: whoever searches shares its tabs."""
-    return Chromium(_guard(allowed_hosts), tabs)
-
-
-@cache
-def _pages(allowed_hosts: str, contact: str, tabs: int) -> Pages:
-    """A host is asked in turn by all searches of a process, and its robots.txt is read once for all. 0 tabs: without a browser."""
-    return Pages(_guard(allowed_hosts), agent_of(contact), _browser(allowed_hosts, tabs) if tabs else None)
+def make_page_reader(settings: SourcesSettings) -> PageReader | None:
+    """Fetches pages; None if only the library is searched."""
+    return (
+        None
+        if settings.offline
+        else _open_pages(settings.allowed_hosts, settings.contact, settings.web.tabs if find_browser(settings) else 0)
+    )
 
 
 @cache
-def _guard(allowed_hosts: str) -> Guard:
+def _open_browser(allowed_hosts: str, tabs: int) -> Chromium:
+    """One for a process, like the pages below: all searches share its tabs."""
+    return Chromium(_make_guard(allowed_hosts), tabs)
+
+
+@cache
+def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> Pages:
+    """All searches of a process take turns at a host and share its robots.txt. 0 tabs: without a browser."""
+    return Pages(_make_guard(allowed_hosts), agent_of(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
+
+
+@cache
+def _make_guard(allowed_hosts: str) -> Guard:
     return Guard(frozenset(host.strip().lower() for host in allowed_hosts.split(",") if host.strip()))
 
 
-def detailers_of(sources: Sequence[Source]) -> Mapping[str, Detailer]:
-    """Those among the sources that tell more of their repositories than a search does."""
+def find_detailers(sources: Sequence[Source]) -> Mapping[str, Detailer]:
+    """Sources that have more details of their repositories than a search returns, by name."""
     return {source.name: cast("Detailer", source) for source in sources if hasattr(source, "details")}
 
 
-def _services(settings: Settings) -> Iterator[Source]:
-    asked = settings.sources
-    caller = Caller(answers_of(settings.cache), asked.contact, settings.cache.fresh_s)
+def _make_services(settings: Settings) -> Iterator[Source]:
+    sources = settings.sources
+    caller = Caller(open_answer_cache(settings.cache), sources.contact, settings.cache.fresh_s)
     adapters: Sequence[tuple[ServiceSettings, Callable[[], Source]]] = (
-        (asked.github, partial(Github.of, asked.github, caller)),
-        (asked.openalex, partial(Openalex.of, asked.openalex, caller)),
-        (asked.semantic_scholar, partial(SemanticScholar.of, asked.semantic_scholar, caller)),
-        (asked.arxiv, partial(Arxiv.of, asked.arxiv, caller)),
-        (asked.pubmed, partial(Pubmed.of, asked.pubmed, caller)),
-        (asked.crossref, partial(Crossref.of, asked.crossref, caller)),
-        (asked.serpapi_scholar, partial(SerpapiScholar.of, asked.serpapi_scholar, caller)),
-        (asked.serpapi_google, partial(SerpapiGoogle.of, asked.serpapi_google, caller)),
+        (sources.github, partial(Github.of, sources.github, caller)),
+        (sources.openalex, partial(Openalex.of, sources.openalex, caller)),
+        (sources.semantic_scholar, partial(SemanticScholar.of, sources.semantic_scholar, caller)),
+        (sources.arxiv, partial(Arxiv.of, sources.arxiv, caller)),
+        (sources.pubmed, partial(Pubmed.of, sources.pubmed, caller)),
+        (sources.crossref, partial(Crossref.of, sources.crossref, caller)),
+        (sources.serpapi_scholar, partial(SerpapiScholar.of, sources.serpapi_scholar, caller)),
+        (sources.serpapi_google, partial(SerpapiGoogle.of, sources.serpapi_google, caller)),
     )
-    for own, made in adapters:
-        if own.enabled and (own.api_key.get_secret_value() or not isinstance(own, SerpapiSettings)):
-            yield made()
-    if asked.web.enabled:
-        yield _web(asked, caller)
-    yield from plugged(asked.extra, caller)
+    for service, make in adapters:
+        if service.enabled and (service.api_key.get_secret_value() or not isinstance(service, SerpapiSettings)):
+            yield make()
+    if (web := sources.web).enabled:
+        browser, engine = find_browser(sources), ENGINES[web.engine]
+        if browser is None:
+            yield Off(WEB, (engine.name,), why_off())
+        else:
+            yield Web(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
+    yield from load_plugins(sources.extra, caller)
 
 
-def _web(asked: SourcesSettings, caller: Caller) -> Source:
-    web, browser = asked.web, browser_of(asked)
-    engine = ENGINES[web.engine]
-    if browser is None:
-        return Off(WEB, (engine.name,), why_off())
-    return Web(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
-
-
-@lru_cache(maxsize=CACHES_OPEN)
-def answers_of(settings: CacheSettings) -> Answers:
-    """Where answers are kept, one for the process: nothing is opened before it is asked."""
+@lru_cache(maxsize=OPEN_CACHES)
+def open_answer_cache(settings: CacheSettings) -> Answers:
+    """The cache of answers, one for a process; it opens nothing before its first use."""
     if settings.url:
         return RedisAnswers(settings.url)
     folder = (

@@ -1,7 +1,7 @@
-"""OpenTelemetry traces, where `tracing.endpoint` names a collector: one span a node and a call, over OTLP and HTTP.
+"""OpenTelemetry traces over OTLP and HTTP: one span a node and a call, if `tracing.endpoint` names a collector.
 
-Attributes are names, numbers and addresses; queries and texts of works are not traced. What is secret in the settings is hidden in all
-of them. The exporter is OpenTelemetry's own: https://opentelemetry.io/docs/languages/python/exporters/.
+Attributes are names, numbers and addresses; queries and texts of works are not traced. Secrets of the settings are redacted in all of
+them. The exporter is OpenTelemetry's own: https://opentelemetry.io/docs/languages/python/exporters/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outrider.settings.model import Settings
 
 EXPORT_S = 3.0
-"""What a collector may take: the end of a command waits for it."""
+"""Limit on an export: the end of a command waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +34,40 @@ class OpenTelemetry:
 
     @contextmanager
     def span(self, name: str, attributes: Mapping[str, Value]) -> Iterator[None]:
-        """An error's kind is told; its words may hold what was asked."""
+        """Records the kind of an error only: its message may contain the query."""
         from opentelemetry.trace import StatusCode
 
         tracer = self.provider.get_tracer("outrider")
-        shown: dict[str, Any] = {key: self.redactor.redact(one) if isinstance(one, str) else one for key, one in attributes.items()}
-        with tracer.start_as_current_span(name, attributes=shown, record_exception=False, set_status_on_exception=False) as made:
+        redacted: dict[str, Any] = {
+            key: self.redactor.redact(value) if isinstance(value, str) else value for key, value in attributes.items()
+        }
+        with tracer.start_as_current_span(name, attributes=redacted, record_exception=False, set_status_on_exception=False) as current:
             try:
                 yield
             except BaseException as error:
-                made.set_attribute("error.type", type(error).__name__)
-                made.set_status(StatusCode.ERROR)
+                current.set_attribute("error.type", type(error).__name__)
+                current.set_status(StatusCode.ERROR)
                 raise
 
 
-def begin(settings: Settings) -> None:
-    """Installs the tracer of the settings; nothing where they name no collector. Raises `MissingExtra`, `SettingsError`."""
+def start_tracing(settings: Settings) -> None:
+    """Install the tracer of the settings, if they name a collector. Raises `MissingExtra`, `SettingsError`."""
     if settings.tracing.endpoint:
-        tracing.install(OpenTelemetry(_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
+        tracing.install(OpenTelemetry(_open_provider(settings.tracing.endpoint), Redactor.from_settings(settings)))
 
 
-def provider_of(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:
+def make_provider(exporter: SpanExporter, *, at_once: bool = False) -> TracerProvider:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
-    made = TracerProvider(resource=Resource.create({"service.name": "outrider"}))
-    made.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
-    return made
+    provider = TracerProvider(resource=Resource.create({"service.name": "outrider"}))
+    provider.add_span_processor(SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter))
+    return provider
 
 
 @cache
-def _provider(endpoint: str) -> TracerProvider:
+def _open_provider(endpoint: str) -> TracerProvider:
     """One for a process; it is flushed when the process ends."""
     if not endpoint.startswith(("http://", "https://")):
         raise SettingsError(f"tracing.endpoint takes an address such as http://localhost:4318/v1/traces, not {endpoint[:40]!r}")
@@ -73,4 +75,4 @@ def _provider(endpoint: str) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise MissingExtra("tracing", "tracing") from error
-    return provider_of(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S))
+    return make_provider(OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S))

@@ -1,4 +1,4 @@
-"""The Python door to the analysis of one repository or paper."""
+"""`outrider.analyze`: one repository or paper in depth, by the analysis graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from outrider.graph.analyze import build_analysis, make_analysis
 from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.tracing import run_named
-from outrider.services import Services
-from outrider.services.nodes import named_of
+from outrider.services import Services, open_services
+from outrider.services.nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.pipeline import RunContext
 
@@ -28,36 +28,31 @@ async def aanalyze(
 ) -> Analysis:
     """One repository (`owner/name`) or paper (a DOI, `arxiv:...`, `pmid:...`) in depth, judged against `question`.
 
-    An analysis of late is given again unless `fresh`. Raises `BadRequest` for what names neither; one that nobody knows has no `kind`,
-    and the reason in `failures`.
+    A recent analysis is returned again unless `fresh`. Raises `BadRequest` for a target that names neither. A work that no source knows
+    has no `kind`, and the reason in `failures`.
     """
-    made = services or Services.from_file()
-    try:
-        found = None
-        asked = {"target": target, "question": question, "fresh": fresh}
-        with run_named():
-            async with aclosing(analysed(made, asked, context)) as parts:
-                async for kind, part in parts:
-                    found = part if kind == "values" else found
-    finally:
-        if services is None:
-            made.close()
-    return make_analysis(found or {})
+    state: Mapping[str, Any] = {}
+    with open_services(services) as opened, run_named():
+        request = {"target": target, "question": question, "fresh": fresh}
+        async with aclosing(stream_analysis(opened, request, context)) as parts:
+            async for kind, part in parts:
+                state = part if kind == "values" else state
+    return make_analysis(state)
 
 
-def analyze(target: str, **given: Any) -> Analysis:
+def analyze(target: str, **options: Any) -> Analysis:
     """`aanalyze` for callers without an event loop."""
-    return run_in_background(aanalyze(target, **given))
+    return run_in_background(aanalyze(target, **options))
 
 
-async def analysed(
-    services: Services, asked: Mapping[str, Any] | AnalyzeRequest, context: RunContext | None = None
+async def stream_analysis(
+    services: Services, request: Mapping[str, Any] | AnalyzeRequest, context: RunContext | None = None
 ) -> AsyncGenerator[tuple[str, Any]]:
-    """What the graph streams: `custom` events of its nodes, and the whole state as `values`."""
-    request = check_analysis_request(asked)
-    named_of(request.target)
+    """The parts that the graph streams: `custom` events of its nodes, and the whole state as `values`."""
+    analyze_request = check_analysis_request(request)
+    parse_analysis_target(analyze_request.target)
     await services.warm(searches=False)
-    streamed: Any = build_analysis(services).astream(request, context=context or RunContext(), stream_mode=["custom", "values"])
-    async with aclosing(streamed) as parts:
+    stream: Any = build_analysis(services).astream(analyze_request, context=context or RunContext(), stream_mode=["custom", "values"])
+    async with aclosing(stream) as parts:
         async for kind, part in parts:
             yield kind, part

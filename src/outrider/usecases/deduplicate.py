@@ -1,13 +1,7 @@
-"""Deduplicating files from a program: what `outrider dedup --json` prints, as an object.
-
-Which records of the library are one work, found all at once and remembered as merges; records themselves stay as they are.
-
-Merging and splitting works by hand, for the command and the Python functions. Records stay as they are; a decision is remembered.
-"""
+"""Deduplication of files (`outrider.dedup`), and of a library, whose duplicates are remembered as merges."""
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,21 +9,24 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
 from outrider.linkage.keys import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
-from outrider.linkage.resolve import Related
 from outrider.settings.load import load
 from outrider.state.decisions import Decision, Decisions
-from outrider.state.errors import BadRequest
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
     from outrider.services import Services
+
+BY = "outrider library dedup"
+IDS_A_DECISION = 100
+"""A larger group takes several decisions, which share an id."""
+DECISIONS_A_COMMIT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,41 +38,35 @@ class FilesDeduplicated:
     reasons: tuple[tuple[str, ...], ...]
     """In parallel: why each group is one work; empty for a single."""
     works: tuple[Record, ...]
-    """In parallel: each group as one record; `metadata["merged"]` names all of several."""
+    """In parallel: each group as one record; `metadata["merged"]` names all records of a larger group."""
     unsure: tuple[tuple[str, str], ...]
-    """Pairs that stayed apart and may be one work, the surest first."""
+    """Pairs that stayed separate and may be one work, the most likely first."""
     related: tuple[tuple[str, str, str], ...]
-    """(id, relation, id) of what belongs together and is not one work, such as a preprint and its article."""
+    """(id, relation, id) of records that belong together and are not one work, such as a preprint and its article."""
     notes: tuple[str, ...]
-    """What could not be read, and how ids were made."""
+    """Records that could not be read, and how ids were made."""
 
 
-def files_deduplicated(files: Sequence[str | PathLike[str]], columns: Mapping[str, str]) -> FilesDeduplicated:
-    """Raises `BadRequest`."""
-    bounds = load().settings.ingest
-    options = ReadOptions(columns=dict(columns), max_bytes=bounds.max_bytes, max_pages=bounds.max_pages)
-    with deduplicate_files([Path(file) for file in files], options) as found:
-        groups = list(found.groups())
+def dedup(*files: str | PathLike[str], columns: Mapping[str, str] | None = None) -> FilesDeduplicated:
+    """Do the same as `outrider dedup FILE...`: groups of the records' own ids, every record in exactly one. No library is needed.
+
+    Raises `BadRequest` for a file that is missing, cannot be read or holds no record, and for unknown `columns`.
+    """
+    limits = load().settings.ingest
+    options = ReadOptions(columns=dict(columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
+    with deduplicate_files([Path(file) for file in files], options) as result:
+        ids, groups, related = result.ids, list(result.groups()), []
+        for pair in result.related():
+            first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)
+            related.append((ids[first], pair.relation.kind, ids[second]))
         return FilesDeduplicated(
-            groups=tuple(tuple(found.ids[place] for place in group.places) for group in groups),
+            groups=tuple(tuple(ids[place] for place in group.places) for group in groups),
             reasons=tuple(group.reasons for group in groups),
-            works=tuple(found.work(group) for group in groups),
-            unsure=tuple((found.ids[pair.one], found.ids[pair.other]) for pair in found.unsure()),
-            related=tuple(_related(found.ids, one) for one in found.related()),
-            notes=found.notes,
+            works=tuple(result.work(group) for group in groups),
+            unsure=tuple((ids[pair.one], ids[pair.other]) for pair in result.unsure()),
+            related=tuple(related),
+            notes=result.notes,
         )
-
-
-def _related(ids: Sequence[str], said: Related) -> tuple[str, str, str]:
-    first, second = (said.one, said.other) if said.relation.forward else (said.other, said.one)
-    return ids[first], said.relation.kind, ids[second]
-
-
-BY = "outrider library dedup"
-_IDS_A_DECISION = 100
-"""That one decision names; a larger group takes several, which share an id."""
-AT_ONCE = 1_000
-"""Decisions of one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,123 +77,61 @@ class Work:
     """In the library's order; the first is the smallest."""
     reasons: tuple[str, ...]
     remembered: bool
-    """Whether they already are one by earlier decisions."""
+    """Whether earlier decisions already merge them."""
 
 
-class ReadLibrary:
-    """What was read of a library: keys on disk, about a KB of memory a record."""
+class LibraryResolver:
+    """Finds the works of a library that have several records. Keys are on disk; memory is about a KB a record."""
 
     def __init__(self, folder: Path, on_step: OnStep) -> None:
         self._folder, self._on_step = folder, on_step
         self.records = 0
-        self._many: OutOfCoreResolver | None = None
+        self._resolver: OutOfCoreResolver | None = None
         self._decisions = Decisions()
 
     async def read(self, services: Services) -> None:
-        """Raises `LibraryError`."""
+        """Read the library of the services. Raises `LibraryError`."""
         library = await services.library()
         self._decisions = Decisions.from_log(await library.decisions())
-        self._many = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
+        self._resolver = OutOfCoreResolver(self._folder, self._on_step, decisions=self._decisions)
         async for record in library.scan():
-            self._many.add(record.doc_id, make_keys(record))
+            self._resolver.add(record.doc_id, make_keys(record))
             self.records += 1
 
     def works(self) -> Iterator[Work]:
-        """Those of several records; what a person decided is respected."""
-        if self._many is None:
+        """Works of several records; decisions of people are respected."""
+        if self._resolver is None:
             return
-        found = self._many.resolve()
-        for group in found.groups():
+        result = self._resolver.resolve()
+        for group in result.groups():
             if len(group.places) > 1:
-                ids = tuple(found.ids[place] for place in group.places)
-                homes = {self._decisions.merged.get(one, one) for one in ids}
-                yield Work(ids, group.reasons, len(homes) == 1)
+                ids = tuple(result.ids[place] for place in group.places)
+                merged = {self._decisions.merged.get(doc_id, doc_id) for doc_id in ids}
+                yield Work(ids, group.reasons, len(merged) == 1)
 
     def close(self) -> None:
-        if self._many is not None:
-            self._many.close()
+        if self._resolver is not None:
+            self._resolver.close()
 
 
 @contextmanager
-def reading(on_step: OnStep = no_progress) -> Iterator[ReadLibrary]:
-    with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(ReadLibrary(Path(folder), on_step)) as read:
-        yield read
+def resolve_library(on_step: OnStep = no_progress) -> Iterator[LibraryResolver]:
+    """A resolver over a temporary folder."""
+    with TemporaryDirectory(prefix="outrider-dedup-") as folder, closing(LibraryResolver(Path(folder), on_step)) as resolver:
+        yield resolver
 
 
-async def remember(services: Services, works: Sequence[Work]) -> int:
-    """The works that are not remembered yet, as merges that `split` and `decisions --forget` undo; how many."""
+async def remember_works(services: Services, works: Sequence[Work]) -> int:
+    """Record each work that is not remembered yet as merges, which `split` and `decisions --forget` undo; returns how many works."""
     library = await services.library()
     now = datetime.fromtimestamp(services.clock(), UTC).isoformat(timespec="seconds")
     new = [work for work in works if not work.remembered]
-    decided = [one for work in new for one in _decisions(work, now)]
-    for start in range(0, len(decided), AT_ONCE):
-        await library.decide(*decided[start : start + AT_ONCE])
+    decisions: list[Decision] = []
+    for work in new:
+        first, others, why = work.ids[0], work.ids[1:], work.reasons[0] if work.reasons else ""
+        for start in range(0, len(others), IDS_A_DECISION - 1):
+            ids = (first, *others[start : start + IDS_A_DECISION - 1])
+            decisions.append(Decision(what="merge", ids=ids, by=BY, at=now, why=why))
+    for start in range(0, len(decisions), DECISIONS_A_COMMIT):
+        await library.decide(*decisions[start : start + DECISIONS_A_COMMIT])
     return len(new)
-
-
-def _decisions(work: Work, now: str) -> Iterator[Decision]:
-    first, others = work.ids[0], work.ids[1:]
-    for start in range(0, len(others), _IDS_A_DECISION - 1):
-        why = work.reasons[0] if work.reasons else ""
-        yield Decision(what="merge", ids=(first, *others[start : start + _IDS_A_DECISION - 1]), by=BY, at=now, why=why)
-
-
-MOST_IDS, MOST_CHARS = 100, 1_000
-FEWEST = {"merge": 2, "split": 1, "forget": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What is remembered now."""
-
-    decision: Decision
-    titles: dict[str, str]
-    """By id, of those that the library holds."""
-    unknown: tuple[str, ...]
-    """Ids that the library does not hold: the decision counts for what searches find under them."""
-
-
-async def decided(
-    services: Services, what: Literal["merge", "split", "forget"], ids: Sequence[str], by: str | None = None, why: str = ""
-) -> Decided:
-    """Remembers a decision in the library of the services.
-
-    Raises `BadRequest` for ids that cannot be ones, and for a merge that would bring together what was split; `LibraryMissing` where
-    there is no library.
-    """
-    _check(what, ids)
-    library = await services.library()
-    now = datetime.fromtimestamp(services.clock(), UTC).isoformat(timespec="seconds")
-    decision = Decision(what=what, ids=tuple(ids), by=_user() if by is None else by, at=now, why=why)
-    before = await library.decisions()
-    conflicts = Decisions.from_log((*before, decision)).conflicts()
-    if conflicts and conflicts != Decisions.from_log(before).conflicts():
-        raise BadRequest(f"this would go against {conflicts[0]}; undo one of them first with: outrider library decisions --forget ID")
-    held = {record.doc_id: record.title for record in await library.fetch(list(ids))}
-    await library.decide(decision)
-    return Decided(decision, held, tuple(one for one in ids if one not in held))
-
-
-def _check(what: str, ids: Sequence[str]) -> None:
-    if len({*ids}) < FEWEST[what]:
-        raise BadRequest(
-            f"{what} takes {'the ids of two or more different records' if what == 'merge' else 'the id of a record'}, not {_shown(ids)}"
-        )
-    if len({*ids}) < len(ids):
-        raise BadRequest(f"{what} was given one id twice: {_shown(ids)}")
-    if len(ids) > MOST_IDS:
-        raise BadRequest(f"{what} takes {MOST_IDS} ids at most, not {len(ids)}")
-    for one in ids:
-        if not one.strip() or len(one) > MOST_CHARS or not one.isprintable():
-            raise BadRequest(f"{one[:80]!r} is no id of a record; search and `outrider library list` show them")
-
-
-def _shown(ids: Sequence[str]) -> str:
-    return ", ".join(f"{one[:80]!r}" for one in ids) or "nothing"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container may have no name for who runs it
-        return ""

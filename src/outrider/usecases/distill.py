@@ -1,28 +1,37 @@
-"""`outrider.distill`: the sentences of some texts that answer a query, and what is promised about them; and texts from files."""
+"""`outrider.distill`: the sentences of texts that answer a query, texts from files, and calibration of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.distiller.calibration import KEEP_RATE, calibrate
+from outrider.nodes.distiller import STEP
 from outrider.runtime.background_loop import run_in_background
-from outrider.services.distiller import distil
+from outrider.runtime.threads import run_in_thread
+from outrider.services import open_services
+from outrider.services.distiller import distil, prepare_distillers
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, UnreadableFile, shorten
 from outrider.state.hits import Hit
 from outrider.state.records import BaseRecord, Record
 
 if TYPE_CHECKING:
+    from outrider.distiller.labelled_cases import LabelledText
     from outrider.services import Services
+    from outrider.state.distilling import Calibration
+    from outrider.state.ports import OnCount
     from outrider.state.response import DistilledContext
 
 Text = str | Mapping[str, Any] | BaseRecord | Hit
 TAKES = "a text is a str, a mapping with a `text`, a record or a hit"
 
 
-async def adistill(  # noqa: PLR0913 - what one call may say
+async def adistill(  # noqa: PLR0913 - the options of one call
     query: str,
     texts: Text | Iterable[Text],
     *,
@@ -33,87 +42,81 @@ async def adistill(  # noqa: PLR0913 - what one call may say
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> DistilledContext:
-    """Only what answers: `.text`, ready to be pasted into a prompt, and `.units` with `doc_id`, `start`, `end`, `text`, `score`.
+    """Only the sentences that answer: `.text`, ready for a prompt, and `.units` with `doc_id`, `start`, `end`, `text`, `score`.
 
-    `texts` are strings, mappings with `text` (and `id`, `title`), records or hits; those without an id are numbered from 1. `engine` and
-    `model` (a folder or hub name) replace those of the settings, and nothing stands in for an engine that is named so. `max_tokens` is
-    never exceeded. `bypass=False` distils also where it is not worth it. A library is needed for nothing but its embedding model and
-    calibrations.
+    `texts` are strings, mappings with `text` (and `id`, `title`), records or hits; texts without an id are numbered from 1. `engine` and
+    `model` (a folder or hub name) replace those of the settings; an explicitly named engine has no fallback. `max_tokens` is never
+    exceeded. `bypass=False` distils also where it is not worth it. Only the embedding model and the calibrations of a library are used.
 
-    Raises `BadRequest` for what cannot be understood; of an engine that is named `ModelError`, `MissingExtra`.
+    Raises `BadRequest` for arguments that cannot be understood; for a named engine also `ModelError`, `MissingExtra`.
     """
-    readings = readings_of(texts)
+    readings = make_readings(texts)
     if not isinstance(query, str) or not query.strip():
         raise BadRequest(f"query takes the question that the texts are to answer, not {shorten(query)}")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         raise BadRequest(f"max_tokens takes a whole number from 0, not {shorten(max_tokens)}")
-    made = services or services_at(library)
-    try:
-        return await distil(made, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
-    finally:
-        if services is None:
-            made.close()
+    with open_services(services, library) as opened:
+        return await distil(opened, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
 
 
-def distill(query: str, texts: Text | Iterable[Text], **given: Any) -> DistilledContext:
+def distill(query: str, texts: Text | Iterable[Text], **options: Any) -> DistilledContext:
     """`adistill` for callers without an event loop."""
-    return run_in_background(adistill(query, texts, **given))
+    return run_in_background(adistill(query, texts, **options))
 
 
-def services_at(library: str | PathLike[str] | None) -> Services:
-    from outrider.services import Services
-
-    return Services.from_file({"library.uri": None if library is None else str(library)})
-
-
-def readings_of(texts: Text | Iterable[Text]) -> list[Reading]:
-    """`BadRequest` for what is no text, and for two texts of one id."""
+def make_readings(texts: Text | Iterable[Text]) -> list[Reading]:
+    """Raises `BadRequest` for values that are no texts, and for two texts of one id."""
     some: Iterable[Any] = [texts] if isinstance(texts, str | Mapping | BaseRecord | Hit) else texts
     if not isinstance(some, Iterable):
         raise BadRequest(f"texts takes a list of texts, not {shorten(texts)}; {TAKES}")
-    found = [_reading(one, number) for number, one in enumerate(some, start=1)]
+    readings = [_make_reading(text, number) for number, text in enumerate(some, start=1)]
     seen: set[str] = set()
-    for one in found:
-        if one.doc_id in seen:
-            raise BadRequest(f"two texts have the id {one.doc_id!r}; give each one of its own, or none")
-        seen.add(one.doc_id)
-    return found
+    for reading in readings:
+        if reading.doc_id in seen:
+            raise BadRequest(f"two texts have the id {reading.doc_id!r}; give each one of its own, or none")
+        seen.add(reading.doc_id)
+    return readings
 
 
-def _reading(one: Any, number: int) -> Reading:
+def _make_reading(text: Any, number: int) -> Reading:
     key = f"[{number}]"
-    if isinstance(one, str):
-        return Reading(str(number), one, key=key)
-    if isinstance(one, Hit):
-        return Reading(one.doc_id, one.original_text, one.title, key)
-    if isinstance(one, BaseRecord):
-        return Reading(one.doc_id or str(number), one.full_text(), one.title, key)
-    if isinstance(one, Mapping) and isinstance(one.get("text"), str):
-        return Reading(str(one.get("id") or one.get("doc_id") or number), one["text"], str(one.get("title") or ""), key)
-    raise BadRequest(f"text {number} is {shorten(one)}; {TAKES}")
+    if isinstance(text, str):
+        return Reading(str(number), text, key=key)
+    if isinstance(text, Hit):
+        return Reading(text.doc_id, text.original_text, text.title, key)
+    if isinstance(text, BaseRecord):
+        return Reading(text.doc_id or str(number), text.full_text(), text.title, key)
+    if isinstance(text, Mapping) and isinstance(text.get("text"), str):
+        return Reading(str(text.get("id") or text.get("doc_id") or number), text["text"], str(text.get("title") or ""), key)
+    raise BadRequest(f"text {number} is {shorten(text)}; {TAKES}")
 
 
-def readings_of_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Reading]:
-    """The records in some files, each under its file's name. Blocking.
+def read_files(paths: Sequence[Path], max_bytes: int, max_pages: int) -> list[Reading]:
+    """The records of files, each under its file's name. Blocking.
 
-    `BadRequest` where a path is not there, `UnreadableFile` for a file that no reader takes or that holds no text.
+    Raises `BadRequest` for a missing path, `UnreadableFile` for a file that no reader takes or that holds no text.
     """
     from outrider.ingest.file_walk import walk
 
-    found: list[tuple[str, Record]] = []
+    readings: list[Reading] = []
+    counts: dict[str, int] = {}
     for file in walk(paths):
         if file.problem or file.skip_reason:
             raise UnreadableFile(f"{file.path}: {file.problem or file.skip_reason}")
-        records = [one for one in _records(file.path, max_bytes, max_pages) if one.full_text().strip()]
+        records = [record for record in _read_records(file.path, max_bytes, max_pages) if record.full_text().strip()]
         if not records:
             raise UnreadableFile(f"{file.path}: no text in it")
-        found += [(file.path.name if len(records) == 1 else f"{file.path.name}#{at}", one) for at, one in enumerate(records, start=1)]
-    if not found:
+        for position, record in enumerate(records, start=1):
+            name = file.path.name if len(records) == 1 else f"{file.path.name}#{position}"
+            count = counts[name] = counts.get(name, 0) + 1
+            doc_id = name if count == 1 else f"{name} ({count})"  # files of one name in several folders
+            readings.append(Reading(doc_id, record.full_text(), record.title, f"[{len(readings) + 1}]"))
+    if not readings:
         raise BadRequest("no file was found there; hidden files and folders are left out")
-    return [Reading(name, one.full_text(), one.title, f"[{number}]") for number, (name, one) in enumerate(_apart(found), start=1)]
+    return readings
 
 
-def _records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
+def _read_records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
     from outrider.ingest.entry import BadEntry, ReadOptions
     from outrider.ingest.readers.select_reader import NoReader, select_reader
 
@@ -129,9 +132,39 @@ def _records(path: Path, max_bytes: int, max_pages: int) -> Iterator[Record]:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from error
 
 
-def _apart(found: Sequence[tuple[str, Record]]) -> Iterator[tuple[str, Record]]:
-    """Files of one name in several folders get numbers."""
-    seen: dict[str, int] = {}
-    for name, record in found:
-        seen[name] = seen.get(name, 0) + 1
-        yield (name if seen[name] == 1 else f"{name} ({seen[name]})"), record
+@dataclass(frozen=True, slots=True)
+class EngineCalibration:
+    """An engine and its calibration, None where there is none, and where that comes from."""
+
+    engine: str
+    calibration: Calibration | None
+    where: str
+
+
+async def find_engine_calibrations(services: Services, engine: str = "") -> tuple[EngineCalibration, ...]:
+    """Calibrations of the named engine or that of the settings, and of its fallbacks."""
+    calibrations: list[EngineCalibration] = []
+    for distiller in await prepare_distillers(services, engine=engine):
+        calibration = await run_in_thread(distiller.find_calibration, STEP)
+        where = "none" if calibration is None else "the library" if calibration in distiller.own else "shipped with the engine"
+        calibrations.append(EngineCalibration(distiller.engine, calibration, where))
+    return tuple(calibrations)
+
+
+async def calibrate_distiller(
+    services: Services,
+    labelled: Sequence[LabelledText],
+    fitted_on: str,
+    *,
+    engine: str = "",
+    model: str = "",
+    keep_rate: float = KEEP_RATE,
+    progress: OnCount | None = None,
+) -> Calibration:
+    """Fit the threshold of the named engine or that of the settings, and save it in the library. An interrupted fit saves nothing."""
+    library = await services.library()
+    distiller = (await prepare_distillers(services, engine=engine, model=model))[0]
+    fitted = await run_in_thread(lambda: calibrate(distiller.load_engine(), labelled, fitted_on, keep_rate, progress), STEP)
+    calibration = replace(fitted, fitted_at=datetime.fromtimestamp(services.clock(), UTC).isoformat(timespec="microseconds"))
+    await library.remember_calibrations([calibration])
+    return calibration

@@ -1,183 +1,165 @@
-"""`execute`: the engine without the graph, by the same functions that the graph's nodes run.
-
-Single steps of the pipeline without the graph, by the same nodes: `translate`, `score`, `organize`.
-"""
+"""`outrider.execute`: the search engine of the library without the graph, by the same functions as the graph's nodes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from outrider.boolean.parser import parse
+from outrider.boolean.parser import parse, uses_boolean_syntax
 from outrider.nodes.dedup.cluster import deduplicate
-from outrider.nodes.fine_scorer.fine_scorer import NODE, ScoringResult
-from outrider.nodes.fine_scorer.judgement import Question
-from outrider.nodes.organizer import count_facets, select_and_sort, to_hit
+from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
-from outrider.nodes.rule_ranker import rank_by_rules
-from outrider.nodes.run_settings import run_budget
 from outrider.nodes.scout import make_candidates, make_ranked_list
-from outrider.nodes.translator.translator import Translation
+from outrider.runtime.background_loop import run_in_background
 from outrider.runtime.threads import run_in_thread
-from outrider.services.nodes import scorer_of, translator_of
-from outrider.state.chat import Budget
+from outrider.services import Services, open_services
 from outrider.state.decisions import Decisions
-from outrider.state.errors import MissingExtra, ModelError, ModelUnavailable, NoVectors
+from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, RankedList, Scored
 from outrider.state.ports import SourceQuery
 from outrider.state.records import LIBRARY, Record
-from outrider.state.request import RetrieverType, SearchRequest
-from outrider.state.response import Bypass, Facets, Usage
+from outrider.state.request import MAX_TOP_K, SYNONYMS, RetrieverType, SearchRequest, check_request
 
 if TYPE_CHECKING:
     from outrider.library.search_engine import Engine
-    from outrider.services import Services
-
 
 HYBRID = tuple(RetrieverType)
-DISPENSABLE = (NoVectors, ModelError, MissingExtra)
-"""What one strategy of several may lack; another model's vectors are a mistake that must be mended."""
+KNOWN_STRATEGIES = ("hybrid", *SYNONYMS, *RetrieverType)
+TOLERATED = (NoVectors, ModelError, MissingExtra)
+"""Errors of one strategy that the others make up for. Vectors of another model are no such error: the user has to correct that."""
 
 log = logging.getLogger(__name__)
 
 
-async def executed(services: Services, asked: SearchRequest, top_k: int, *, rerank: bool) -> list[Hit]:
-    """The first `top_k` hits of the strategies that `asked` names."""
-    depth = services.settings.reranker.depth if rerank else 0
-    several = len(asked.strategies or ()) > 1
-    limit = max(top_k, depth, services.settings.run.candidates if several else 0)
+async def aexecute(
+    strategy: str,
+    query: str | Mapping[str, str],
+    *,
+    filters: Mapping[str, Any] | None = None,
+    top_k: int = 10,
+    rerank: bool = False,
+    library: str | PathLike[str] | None = None,
+    services: Services | None = None,
+) -> list[Hit]:
+    """The library's engine without the graph: the first `top_k` hits of "SPARSE", "DENSE", "GRAPH" or, all fused, "HYBRID".
+
+    Scores are divided by the best. SPARSE ranks by words. A query with AND, OR, NOT or field tags, or a mapping of fields to texts,
+    is run exactly: only matching records, best words first (`systematic` returns all of them). HYBRID returns each work once; where the
+    library has no vectors or no model can be loaded, it searches without vectors and logs a warning. With `rerank`, the reranker of the
+    settings reorders the first works; the rest keeps its order. Of a very long query, the first `MAX_QUERY_TERMS` different words are
+    searched.
+
+    Raises `BadRequest` for a request that cannot be understood, `LibraryError` where there is no library, and `NoVectors`,
+    `EmbeddingSpaceMismatch` or `ModelError` where required vectors or a required reranker are not available.
+    """
+    name = str(strategy).lower()
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise BadRequest(f"top_k takes a whole number from 1 to {MAX_TOP_K:,}, not {top_k!r}")
+    if name not in KNOWN_STRATEGIES:
+        raise BadRequest(f"strategy takes SPARSE, DENSE, GRAPH or HYBRID, not {strategy!r}")
+    by_words = SYNONYMS.get(name, name) == RetrieverType.LANCE_FTS
+    if by_words and (isinstance(query, Mapping) or (isinstance(query, str) and uses_boolean_syntax(query))):
+        check_request({"query": query, "mode": "systematic"})
+        with open_services(services, library) as opened:
+            return await _execute_boolean(opened, query, filters, top_k, rerank=rerank)
+    strategies = [kind.value for kind in HYBRID] if name == "hybrid" else [strategy]
+    request = check_request({"query": dict(query) if isinstance(query, Mapping) else query, "strategies": strategies, "filters": filters})
+    with open_services(services, library) as opened:
+        return await _execute_ranked(opened, request, top_k, rerank=rerank)
+
+
+def execute(strategy: str, query: str | Mapping[str, str], **options: Any) -> list[Hit]:
+    """`aexecute` for callers without an event loop."""
+    return run_in_background(aexecute(strategy, query, **options))
+
+
+async def _execute_ranked(services: Services, request: SearchRequest, top_k: int, *, rerank: bool) -> list[Hit]:
+    depth = max(top_k, services.settings.reranker.depth if rerank else 0)
+    limit = max(depth, services.settings.run.candidates) if len(request.strategies or ()) > 1 else depth
     engine = await services.engine()
-    found = (await first_stage(services, engine, asked, limit))[: max(top_k, depth)]
-    found = [replace(one, reason=_reason(one)) for one in found]
+    works: Sequence[Candidate] = (await search_strategies(services, engine, request, limit))[:depth]
+    works = [replace(work, reason=_format_reason(work)) for work in works]
     if rerank:
-        found = await reranked(services, str(asked.query), found)
-    first = found[:top_k]
-    records = await engine.whole([one.record for one in first])
-    whole = [replace(one, record=record) for one, record in zip(first, records, strict=True)]
-    return [to_hit(one, rank) for rank, one in enumerate(whole, start=1)]
+        works = await _rerank(services, str(request.query), works)
+    first = works[:top_k]
+    records = await engine.whole([work.record for work in first])  # what the index returned may be cut
+    return [to_hit(replace(work, record=record), rank) for rank, (work, record) in enumerate(zip(first, records, strict=True), start=1)]
 
 
-async def matched(
+async def _execute_boolean(
     services: Services, query: str | Mapping[str, str], filters: Mapping[str, Any] | None, top_k: int, *, rerank: bool
 ) -> list[Hit]:
     """The first `top_k` of all records that a Boolean query matches exactly: by BM25 of its words, the rest by id."""
     tree = parse(query).tree
-    depth = services.settings.reranker.depth if rerank else 0
+    depth = max(top_k, services.settings.reranker.depth if rerank else 0)
     pinned = await (await services.library()).pinned()
     try:
-        found = await pinned.best(tree, parse_filter(filters or {}), max(top_k, depth))
+        results = await pinned.best(tree, parse_filter(filters or {}), depth)
     finally:
         pinned.close()
     text = query if isinstance(query, str) else " ".join(query.values())
-    works = _single(SourceQuery(text, RetrieverType.LANCE_FTS, None, top_k), found)
-    works = [replace(one, reason=f"matches exactly, {_reason(one)}") for one in works]
+    works: Sequence[Candidate] = _make_candidates(SourceQuery(text, RetrieverType.LANCE_FTS, None, top_k), results)
+    works = [replace(work, reason=f"matches exactly, {_format_reason(work)}") for work in works]
     if rerank:
-        works = list(await reranked(services, text, works))
-    return [to_hit(one, rank) for rank, one in enumerate(works[:top_k], start=1)]
+        works = await _rerank(services, text, works)
+    return [to_hit(work, rank) for rank, work in enumerate(works[:top_k], start=1)]
 
 
-async def first_stage(services: Services, engine: Engine, asked: SearchRequest, limit: int) -> Sequence[Candidate]:
-    """What the strategies found, fused where they are several, with scores divided by the best."""
-    strategies = asked.strategies or HYBRID
-    where = parse_filter(asked.filters or {})
-    queries = [SourceQuery(str(asked.query), strategy, where, limit) for strategy in strategies]
+async def search_strategies(services: Services, engine: Engine, request: SearchRequest, limit: int) -> Sequence[Candidate]:
+    """Results of the strategies, at most `limit` each, fused where they are several; scores are divided by the best."""
+    where = parse_filter(request.filters or {})
+    queries = [SourceQuery(str(request.query), strategy, where, limit) for strategy in request.strategies or HYBRID]
+    tolerated = TOLERATED if len(queries) > 1 else ()
+
+    async def search(query: SourceQuery) -> tuple[Scored, ...]:
+        try:
+            answer = await engine.search(query)
+        except tolerated as error:
+            log.warning("searched without %s: %s", query.strategy, error)
+            return ()
+        if answer.message:  # no response carries it
+            log.warning("%s: %s", query.strategy, answer.message)
+        return answer.results
+
     if len(queries) == 1:
-        return _single(queries[0], await _results(engine, queries[0]))
-    answers = await asyncio.gather(*(_unless_off(engine, query) for query in queries))
-    lists = [_listed(query, answer) for query, answer in zip(queries, answers, strict=True)]
-    found = make_candidates(services.fuse(lists), lists, _records(answers))
+        return _make_candidates(queries[0], await search(queries[0]))
+    answers = await asyncio.gather(*map(search, queries))
+    lists = [_make_list(query, results) for query, results in zip(queries, answers, strict=True)]
+    works = make_candidates(services.fuse(lists), lists, _collect_records(answers))
     decisions = Decisions.from_log(await engine.library.decisions())
-    fold_versions = services.settings.identity.fold_versions
-    return await asyncio.to_thread(deduplicate, found, decisions, fold_versions=fold_versions)
+    return await asyncio.to_thread(deduplicate, works, decisions, fold_versions=services.settings.identity.fold_versions)
 
 
-async def _unless_off(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
-    try:
-        return await _results(engine, query)
-    except DISPENSABLE as error:
-        log.warning("searched without %s: %s", query.strategy, error)
-        return ()
+def _make_candidates(query: SourceQuery, results: Sequence[Scored]) -> list[Candidate]:
+    """One strategy's own list, in its order."""
+    best = max((result.score for result in results), default=0.0)
+    order = {result.record.doc_id: 1.0 / rank for rank, result in enumerate(results, start=1)}
+    works = make_candidates(order, [_make_list(query, results)], _collect_records([results]))
+    return [replace(work, score=max(0.0, result.score / best) if best > 0 else 0.0) for work, result in zip(works, results, strict=True)]
 
 
-async def _results(engine: Engine, query: SourceQuery) -> tuple[Scored, ...]:
-    """What was found; what the engine says beside it is logged, for there is no response to carry it."""
-    answer = await engine.search(query)
-    if answer.message:
-        log.warning("%s: %s", query.strategy, answer.message)
-    return answer.results
+def _collect_records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:
+    return {result.record.doc_id: result.record for results in answers for result in results}
 
 
-def _single(query: SourceQuery, found: Sequence[Scored]) -> list[Candidate]:
-    """One strategy's own list, untouched."""
-    best = max((one.score for one in found), default=0.0)
-    works = make_candidates(
-        {one.record.doc_id: 1.0 / at for at, one in enumerate(found, start=1)}, [_listed(query, found)], _records([found])
-    )
-    return [replace(one, score=max(0.0, scored.score / best) if best > 0 else 0.0) for one, scored in zip(works, found, strict=True)]
+def _make_list(query: SourceQuery, results: Sequence[Scored]) -> RankedList:
+    return make_ranked_list(LIBRARY, query.strategy, query.text, results)
 
 
-def _records(answers: Sequence[Sequence[Scored]]) -> dict[str, Record]:
-    return {one.record.doc_id: one.record for answer in answers for one in answer}
+def _format_reason(work: Candidate) -> str:
+    """Such as `rank 3 by lance_fts, rank 1 by graph_neighbor (cites 3 of the first 10)`."""
+    return ", ".join(f"rank {by.rank} by {by.strategy}" + (f" ({by.why})" if by.why else "") for by in work.found_by)
 
 
-def _listed(query: SourceQuery, found: Sequence[Scored]) -> RankedList:
-    return make_ranked_list(LIBRARY, query.strategy, query.text, found)
-
-
-def _reason(one: Candidate) -> str:
-    """`rank 3 by lance_fts, rank 1 by graph_neighbor (cites 3 of the first 10)`."""
-    return ", ".join(f"rank {by.rank} by {by.strategy}" + (f" ({by.why})" if by.why else "") for by in one.found_by)
-
-
-async def reranked(services: Services, query: str, found: Sequence[Candidate]) -> Sequence[Candidate]:
-    """The first works reordered; `ModelUnavailable` where no reranker can be had."""
+async def _rerank(services: Services, query: str, works: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Reorder the first works. Raises `ModelUnavailable` where there is no reranker."""
     reranker, why = await services.reranker(asked=True)
     if reranker is None:
         raise ModelUnavailable(f"rerank was asked for, but there is no reranker: {why}")
     settings = services.settings.reranker
-    return await run_in_thread(lambda: rerank_candidates(found, query, reranker, settings.depth, settings.weight))
-
-
-@dataclass(frozen=True, slots=True)
-class Organized:
-    """The first hits in order, and what there is of all that passed the threshold."""
-
-    hits: tuple[Hit, ...]
-    facets: Facets
-    total_found: int
-
-
-async def translated(services: Services, asked: SearchRequest) -> Translation:
-    """By the model where there is one, else by rules. Raises `NothingSearchable`, `KeyRejected`."""
-    return await translator_of(services).translate(asked, _budget(services), services.settings.run.run_timeout_s)
-
-
-async def scored(services: Services, query: str, records: Sequence[Record], top_k: int) -> ScoringResult:
-    """Works by how well they answer, best first; `scored_by` says who judged each. Raises `KeyRejected`."""
-    this_year = datetime.fromtimestamp(services.clock(), UTC).year
-    candidates = [Candidate(record=record) for record in records]
-    ordered = await asyncio.to_thread(rank_by_rules, candidates, query, services.settings.ranking, this_year, max(len(candidates), 1))
-    if not ordered:
-        return ScoringResult(())
-    if services.chat is None:
-        return ScoringResult(ordered, bypassed=(Bypass(step=NODE, why=services.chat_says),))
-    run_timeout_s = services.settings.run.run_timeout_s
-    made = await scorer_of(services).score(ordered, Question(query), top_k, _budget(services), run_timeout_s)
-    return made if made.candidates else replace(made, candidates=ordered)
-
-
-def organized_hits(services: Services, candidates: Iterable[Candidate], top_k: int, threshold: float | None) -> Organized:
-    """Threshold, total order and facets; `threshold` is the settings' where none is given."""
-    settings = services.settings.organizer
-    kept = select_and_sort(candidates, settings.relevance_threshold if threshold is None else threshold)
-    hits = tuple(to_hit(one, rank) for rank, one in enumerate(kept[:top_k], start=1))
-    return Organized(hits, count_facets(kept, settings), len(kept))
-
-
-def _budget(services: Services) -> Budget:
-    return run_budget(None, services.settings.llm, Usage())
+    return await run_in_thread(lambda: rerank_candidates(works, query, reranker, settings.depth, settings.weight))

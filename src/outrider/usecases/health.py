@@ -1,4 +1,4 @@
-"""What of the engine is on here, and why the rest is off: for `outrider doctor` and `GET /health`."""
+"""Health of the engine: which parts are on, and why others are off; for `outrider doctor` and `GET /health`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 HEALTH_S = 60.0
-"""Seconds that a model may take to load, or its server to answer, before it counts as missing."""
+"""Limit on the loading of a model, or the answer of its server; after that it counts as missing."""
 
 
 class Part(Model):
@@ -31,22 +31,27 @@ class Part(Model):
 
 async def health(services: Services) -> tuple[Part, ...]:
     """Library, dense search, reranker, model. Loads the embedding model, which can take seconds the first time."""
+    # the chat model is not called: that costs money
+    model = Part(what="model", on=services.chat is not None, says=services.chat_says)
     try:
         library = await services.library()
         records = await library.count()
     except LibraryError as error:
-        off = "needs a library"
-        broken = not isinstance(error, LibraryMissing)
-        lost = Part(what="library", on=False, says=str(error), broken=broken)
-        return lost, _off("dense search", off), _off("reranker", off), _model(services)
-    held = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
-    return held, await _dense(services, library), await _reranker(services), _model(services)
-
-
-async def _dense(services: Services, library: Library) -> Part:
+        failed = Part(what="library", on=False, says=str(error), broken=not isinstance(error, LibraryMissing))
+        return failed, _off("dense search", "needs a library"), _off("reranker", "needs a library"), model
+    stored = Part(what="library", on=True, says=f"{records:,} records at {library.shown}")
+    dense = await _check_dense_search(services, library)
     try:
-        held = await library.space()
-        embedder = services.embedder(held)
+        reranker, why = await services.reranker()
+    except SearchError as error:
+        reranker, why = None, str(error)
+    return stored, dense, Part(what="reranker", on=reranker is not None, says=why), model
+
+
+async def _check_dense_search(services: Services, library: Library) -> Part:
+    try:
+        library_space = await library.space()
+        embedder = services.embedder(library_space)
         async with asyncio.timeout(HEALTH_S):
             space = await run_in_thread(lambda: embedder.space)
         await library.accept(space)
@@ -54,27 +59,15 @@ async def _dense(services: Services, library: Library) -> Part:
         return _off("dense search", str(error))
     except TimeoutError:
         return _off("dense search", f"its model was not there within {HEALTH_S:.0f} s")
-    if held is None:
+    if library_space is None:
         how = "new records are embedded as they are ingested, the others by: outrider library reindex"
         return _off("dense search", f"{space.model_name} is at hand, and the library has no vectors yet; {how}")
-    about = (await library.info()).vectors
-    assert about is not None  # noqa: S101 - there is a space
-    said = f"{about.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {about.index})"
-    without = f"; {about.without:,} without vector, embed them with: outrider library reindex" if about.without else ""
-    return Part(what="dense search", on=True, says=said + without)
-
-
-async def _reranker(services: Services) -> Part:
-    try:
-        reranker, why = await services.reranker()
-    except SearchError as error:
-        return _off("reranker", str(error))
-    return Part(what="reranker", on=reranker is not None, says=why)
-
-
-def _model(services: Services) -> Part:
-    """It is not asked: a call costs money."""
-    return Part(what="model", on=services.chat is not None, says=services.chat_says)
+    vectors = (await library.info()).vectors
+    assert vectors is not None  # noqa: S101 - there is a space
+    says = f"{vectors.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {vectors.index})"
+    if vectors.without:
+        says += f"; {vectors.without:,} without vector, embed them with: outrider library reindex"
+    return Part(what="dense search", on=True, says=says)
 
 
 def _off(what: str, why: str) -> Part:

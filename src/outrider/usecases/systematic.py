@@ -1,34 +1,48 @@
-"""The Python door to exact runs: `systematic`, `asystematic`, `iter_hits`, `replay`, `verify`."""
+"""Systematic runs for Python: `outrider.systematic`, `asystematic`, `iter_hits`, `replay` and `verify`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from outrider.boolean.parser import parse
+from outrider.ingest.export import make_writer
 from outrider.nodes.organizer import to_hit
 from outrider.runtime.background_loop import run_in_background
-from outrider.services import Services
-from outrider.services.systematic import OnPage, Syntax, begun, checked, replayed, resumed
+from outrider.services import Services, open_services
+from outrider.services.systematic import Say, Syntax, begin_run, find_run_folder, make_parts, new_run_folder, resume_run
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Candidate, FoundBy, Hit
 from outrider.state.response import ResultSet
-from outrider.systematic_search import ledger, manifest
+from outrider.systematic_search import audit_log, ledger
+from outrider.systematic_search import manifest as manifests
+from outrider.systematic_search.audit_log import format_time
 from outrider.systematic_search.ledger_reader import RunHit, RunPage, read_pages, require_complete, require_unchanged
 from outrider.systematic_search.manifest import Manifest
-from outrider.systematic_search.replay import Replayed
+from outrider.systematic_search.replay import Replayed, compare_runs, open_version
 from outrider.systematic_search.run import Run
-from outrider.systematic_search.verify import Verdict
+from outrider.systematic_search.signing import load_public_key
+from outrider.systematic_search.verify import Verdict, verify_run
 
 STRATEGY = "systematic"
+RUN_FORMATS = {".ris": "ris", ".bib": "bibtex", ".csv": "csv", ".jsonl": "jsonl"}
+"""Formats of exported runs, by suffix."""
+OnPage = Callable[[str, int], None]
+"""Called after each page with the source and the number of hits so far."""
+
+log = logging.getLogger(__name__)
 
 
 class HitPage(NamedTuple):
-    """Hits in the run's order; with `cursor` those that follow are asked for."""
+    """Hits in the run's order; `cursor` asks for the following ones."""
 
     hits: tuple[Hit, ...]
     cursor: str
@@ -37,50 +51,55 @@ class HitPage(NamedTuple):
 class AsyncSystematicHits(AsyncGenerator[Hit, None]):
     """Every hit of a run, in its order. `pages()` gives the same page by page; use one of the two.
 
-    Ends only where all that match were given: else `IncompleteRun` is raised behind the last hit, with the numbers.
+    Ends normally only after all matching records: else it raises `IncompleteRun` after the last hit, with the numbers.
     """
 
     def __init__(self, begin: Callable[[], Awaitable[Run]], finish: Callable[[], None], after: str, on_page: OnPage | None) -> None:
         self.cursor = after
-        """Of the last page that was given whole; `after=` goes on behind it."""
+        """Of the last complete page; `after=` continues behind it."""
         self._begin, self._finish, self._after, self._on_page = begin, finish, after, on_page
         self._run: Run | None = None
         self._hits: AsyncGenerator[Hit, None] | None = None
 
     @property
     def folder(self) -> Path | None:
-        """Of the run; None before its first page was asked for."""
+        """Of the run; None before its first page is read."""
         return self._run.folder if self._run else None
 
     @property
     def manifest(self) -> Manifest:
-        """Once the run has come to its end, or was closed before."""
+        """Available once the run has ended or was closed; else raises `BadRequest`."""
         if self._run is None or self._run.manifest is None:
             raise BadRequest("a run has its manifest once its hits were read to the end, or it was closed")
         return self._run.manifest
 
     @property
     def result_set(self) -> ResultSet:
-        """Where the hits lie; as `manifest`."""
+        """A reference to the saved hits; available like `manifest`."""
         _ = self.manifest
         assert self._run is not None  # noqa: S101 - it has a manifest
         return self._run.result_set()
 
     async def pages(self) -> AsyncGenerator[HitPage, None]:
-        """A page at a time, each on the disk before it is given."""
+        """A page at a time; each is on the disk before it is returned."""
         try:
-            async with aclosing(self._found()) as pages:
+            async with aclosing(self._read_pages()) as pages:
                 async for page in pages:
-                    yield HitPage(tuple(hit_of(one, self._query) for one in page.hits), page.cursor)
+                    yield HitPage(tuple(make_hit(match, self._query) for match in page.hits), page.cursor)
                     self.cursor = page.cursor
         finally:
-            await self._close()
+            try:
+                if self._run is not None:
+                    await self._run.aclose()
+            finally:
+                self._finish()
         assert self._run is not None  # noqa: S101
         require_complete(self.manifest, self._run.folder)
 
-    async def _found(self) -> AsyncGenerator[RunPage, None]:
+    async def _read_pages(self) -> AsyncGenerator[RunPage, None]:
+        """Pages of the ledger first, for a resumed run, and then new ones."""
         self._run = run = await self._begin()
-        self._query = _shown(run.request.query)
+        self._query = _format_query(run.request.query)
         before = read_pages(run.ledger.path, self._after, run.ledger.state.size)
         while (page := await asyncio.to_thread(next, before, None)) is not None:
             yield page
@@ -90,14 +109,7 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
                     self._on_page(page.source, run.hits)
                 yield page
 
-    async def _close(self) -> None:
-        try:
-            if self._run is not None:
-                await self._run.aclose()
-        finally:
-            self._finish()
-
-    async def _each(self) -> AsyncGenerator[Hit, None]:
+    async def _iterate(self) -> AsyncGenerator[Hit, None]:
         async with aclosing(self.pages()) as pages:
             async for page in pages:
                 for hit in page.hits:
@@ -105,7 +117,7 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
 
     def _generator(self) -> AsyncGenerator[Hit, None]:
         if self._hits is None:
-            self._hits = self._each()
+            self._hits = self._iterate()
         return self._hits
 
     async def __anext__(self) -> Hit:
@@ -118,42 +130,49 @@ class AsyncSystematicHits(AsyncGenerator[Hit, None]):
         return await self._generator().athrow(*error)
 
     async def aclose(self) -> None:
-        """Stops the run; it can be gone on with."""
+        """Stop the run; it can be resumed."""
         await self._generator().aclose()
 
 
 class SystematicHits(Generator[Hit, None, None]):
     """`AsyncSystematicHits` for callers without an event loop; also a context manager that stops the run at its end."""
 
-    def __init__(self, behind: AsyncSystematicHits) -> None:
-        self._behind = behind
-        self._each: Generator[Hit, None, None] | None = None
+    def __init__(self, hits: AsyncSystematicHits) -> None:
+        self._async_hits = hits
+        self._hits: Generator[Hit, None, None] | None = None
 
     @property
     def cursor(self) -> str:
-        return self._behind.cursor
+        return self._async_hits.cursor
 
     @property
     def folder(self) -> Path | None:
-        return self._behind.folder
+        return self._async_hits.folder
 
     @property
     def manifest(self) -> Manifest:
-        return self._behind.manifest
+        return self._async_hits.manifest
 
     @property
     def result_set(self) -> ResultSet:
-        return self._behind.result_set
+        return self._async_hits.result_set
 
     def pages(self) -> Generator[HitPage, None, None]:
-        pages = self._behind.pages()
+        pages = self._async_hits.pages()
+
+        async def next_page() -> HitPage | None:
+            return await anext(pages, None)
+
+        async def close() -> None:
+            await pages.aclose()
+
         try:
-            while (page := run_in_background(_next(pages))) is not None:
+            while (page := run_in_background(next_page())) is not None:
                 yield page
         finally:
-            run_in_background(_ended(pages))
+            run_in_background(close())
 
-    def _hits(self) -> Generator[Hit, None, None]:
+    def _iterate(self) -> Generator[Hit, None, None]:
         pages = self.pages()
         try:
             for page in pages:
@@ -162,9 +181,9 @@ class SystematicHits(Generator[Hit, None, None]):
             pages.close()
 
     def _generator(self) -> Generator[Hit, None, None]:
-        if self._each is None:
-            self._each = self._hits()
-        return self._each
+        if self._hits is None:
+            self._hits = self._iterate()
+        return self._hits
 
     def send(self, value: None) -> Hit:
         return self._generator().send(value)
@@ -173,7 +192,7 @@ class SystematicHits(Generator[Hit, None, None]):
         return self._generator().throw(*error)
 
     def close(self) -> None:
-        """Stops the run; it can be gone on with."""
+        """Stop the run; it can be resumed."""
         self._generator().close()
 
     def __enter__(self) -> SystematicHits:
@@ -181,14 +200,6 @@ class SystematicHits(Generator[Hit, None, None]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-async def _next(pages: AsyncIterator[HitPage]) -> HitPage | None:
-    return await anext(pages, None)
-
-
-async def _ended(pages: AsyncGenerator[HitPage, None]) -> None:
-    await pages.aclose()
 
 
 def asystematic(  # noqa: PLR0913 - one argument a part
@@ -205,10 +216,10 @@ def asystematic(  # noqa: PLR0913 - one argument a part
 ) -> AsyncSystematicHits:
     """Every record that a Boolean query matches and no other, as an asynchronous generator of hits in a stated total order.
 
-    `query` is PubMed's syntax, Ovid's lines, or a mapping of fields to texts. The library alone is asked, at one version, unless
-    `sources` names services, too. Each page is written to the run's ledger in `folder` (by default one among those of the settings)
-    before its hits are given, and a manifest at the end. `resume` names a run that broke off (its folder, name, ledger, manifest or
-    `ResultSet`): its hits are given again, from the cursor `after` on, and then the rest.
+    `query` is PubMed's syntax, Ovid's lines, or a mapping of fields to texts. The run reads the library alone, at one version, unless
+    `sources` names services, too. It writes each page to its ledger in `folder` (by default a new one in the folder of the settings)
+    before it returns the page's hits, and a manifest at the end. `resume` names an interrupted run (its folder, name, ledger, manifest
+    or `ResultSet`): its hits are returned again, from the cursor `after` on, and then the rest.
 
     Raises `BooleanSyntaxError`, `BadRequest` before anything is written; `LibraryError` where the run breaks off; `IncompleteRun` at the
     end where a source was not read to its last hit.
@@ -217,50 +228,42 @@ def asystematic(  # noqa: PLR0913 - one argument a part
         raise BadRequest("a systematic run takes a query, or resume with the run to go on with; not both")
     if after and resume is None:
         raise BadRequest("after takes a cursor of the run that resume names")
-    made = services or _services_for(library)
+    used = services or Services.for_library(library)
 
     async def begin() -> Run:
         if resume is not None:
-            return await resumed(made, _run_of(resume))
+            return await resume_run(used, _find_path(resume))
         assert query is not None  # noqa: S101 - checked above
-        return await begun(made, query, sources, syntax=syntax, folder=None if folder is None else str(folder))
+        return await begin_run(used, query, sources, syntax=syntax, folder=None if folder is None else str(folder))
 
-    return AsyncSystematicHits(begin, made.close if services is None else _nothing, after, on_page)
+    return AsyncSystematicHits(begin, used.close if services is None else lambda: None, after, on_page)
 
 
-def systematic(query: str | Mapping[str, str] | None = None, **given: Any) -> SystematicHits:
+def systematic(query: str | Mapping[str, str] | None = None, **options: Any) -> SystematicHits:
     """`asystematic` for callers without an event loop: a generator."""
-    return SystematicHits(asystematic(query, **given))
+    return SystematicHits(asystematic(query, **options))
 
 
 def iter_hits(run: ResultSet | Mapping[str, Any] | str | PathLike[str], after: str = "") -> Iterator[Hit]:
-    """The hits of a finished run, out of its ledger, each line checked against the chain; a page at a time in memory.
+    """The hits of a finished run from its ledger, each line checked against the hash chain; one page at a time in memory.
 
     `run` is the `result_set` of an answer, or the path of a ledger, manifest or run. Raises `Tampered` with the place, and `IncompleteRun`
-    behind the last hit of a run that is not complete.
+    after the last hit of a run that is not complete.
     """
-    place = _run_of(run)
-    folder = place.parent if place.name in (ledger.NAME, manifest.NAME) else place
-    made = manifest.read(folder / manifest.NAME)
-    for page in read_pages(folder / ledger.NAME, after, made.ledger.bytes):
-        for one in page.hits:
-            yield hit_of(one, _shown(made.asked.query))
-    require_unchanged(folder / ledger.NAME, made)
-    require_complete(made, folder)
+    path = _find_path(run)
+    folder = path.parent if path.name in (ledger.NAME, manifests.NAME) else path
+    manifest = manifests.read(folder / manifests.NAME)
+    for page in read_pages(folder / ledger.NAME, after, manifest.ledger.bytes):
+        for match in page.hits:
+            yield make_hit(match, _format_query(manifest.asked.query))
+    require_unchanged(folder / ledger.NAME, manifest)
+    require_complete(manifest, folder)
 
 
-def hit_of(one: RunHit, query: str) -> Hit:
-    """As the other doors give it: its rank is its number in the run, its reason the proof; nothing has scored it."""
-    by = FoundBy(one.source, STRATEGY, query, one.number)
-    return to_hit(Candidate(one.record, (by,), reason=one.proof), one.number)
-
-
-async def _replayed(made: Services, run: Path, *, pinned: bool, close: bool) -> Replayed:
-    try:
-        return await replayed(made, run, pinned=pinned)
-    finally:
-        if close:
-            made.close()
+def make_hit(match: RunHit, query: str) -> Hit:
+    """A hit as in other answers: its rank is its number in the run, its reason the proof; it has no score of its own."""
+    by = FoundBy(match.source, STRATEGY, query, match.number)
+    return to_hit(Candidate(match.record, (by,), reason=match.proof), match.number)
 
 
 def replay(
@@ -270,35 +273,75 @@ def replay(
     library: str | PathLike[str] | None = None,
     services: Services | None = None,
 ) -> Replayed:
-    """The run made again, and how its hits differ: `.differences`, each with its cause; empty where they are the same.
+    """Repeat a run and compare the hits: `.differences`, each with its cause; empty where both are the same.
 
-    Over the library as it is now, or, `pinned`, at the version that the first run read. Services are asked anew.
+    Reads the library as it is now, or, if `pinned`, at the version that the first run read. Services are asked anew.
     """
-    made = services or _services_for(library)
-    return run_in_background(_replayed(made, _run_of(run), pinned=pinned, close=services is None))
+
+    async def run_again() -> Replayed:
+        with open_services(services, library) as opened:
+            return await replay_run(opened, _find_path(run), pinned=pinned)
+
+    return run_in_background(run_again())
+
+
+async def replay_run(
+    services: Services, run: str | Path, *, pinned: bool = False, on_page: OnPage | None = None, say: Say = log.warning
+) -> Replayed:
+    """Repeat a run over the library as it is now, or `pinned` at the version that it read; services are asked anew.
+
+    The second run has a folder of its own. Raises `NoSuchRun`, `LibraryError`, and `Tampered` where the first run was changed.
+    """
+    folder = find_run_folder(services, run)
+    first = manifests.read(folder / manifests.NAME)
+    parts = make_parts(services, say)
+    snapshot = first.asked.snapshot if pinned else None
+    parsed = parse(first.asked.query, first.asked.syntax)
+    now_pinned = replace(parts, library=lambda _: parts.library(snapshot))
+    again = await Run.start(new_run_folder(services), first.asked.query, parsed, first.asked.names, now_pinned, first.asked.page)
+    async with aclosing(again), aclosing(again.pages()) as pages:
+        async for page in pages:
+            if on_page:
+                on_page(page.source, again.hits)
+    second = again.manifest
+    assert second is not None  # noqa: S101 - it came to its end
+    libraries = [await open_version(parts.library, manifest.asked.snapshot) for manifest in (first, second)]
+    try:
+        result = await compare_runs((first, folder / ledger.NAME), (second, again.ledger.path), *libraries)
+    finally:
+        for library in libraries:
+            if library is not None:
+                library.close()
+    entry: dict[str, Any] = {"event": "replayed", "at": format_time(services.clock()), "run": str(folder), "again": str(again.folder)}
+    entry |= {"differences": len(result.differences), "provenance_hash": result.provenance_hash}
+    await asyncio.to_thread(parts.audit.append, entry)
+    return result
 
 
 def verify(manifest: str | PathLike[str], result: str | PathLike[str] | None = None, *, key: str | PathLike[str] | None = None) -> Verdict:
-    """Whether a manifest and what was delivered with it (`result`: the ledger, an exported file, an audit log) are what the run wrote.
+    """Whether a manifest and a delivered file (`result`: the ledger, an exported file, an audit log) are unchanged since the run.
 
-    Asks nobody. `.sound`, and `.faults` with file and place. `key` is a PEM file with the key that must have signed the manifest.
+    Needs no network and no library. `.sound`, and `.faults` with file and place. `key` is a PEM file with the key that must have signed
+    the manifest. `manifest` may also be a run's folder.
     """
-    return checked(Path(manifest), None if result is None else Path(result), None if key is None else Path(key))
+    path, file = Path(manifest), None if result is None else Path(result)
+    path = path / manifests.NAME if path.is_dir() else path
+    form = None if file is None or file.name in (ledger.NAME, audit_log.NAME) else RUN_FORMATS.get(file.suffix.lower())
+    return verify_run(path, file, load_public_key(Path(key)) if key else "", partial(make_writer, form) if form else None)
 
 
-def _run_of(run: ResultSet | Mapping[str, Any] | str | PathLike[str]) -> Path:
+def find_run_format(path: Path) -> str:
+    """The format of an exported run by its suffix. Raises `BadRequest`."""
+    if path.suffix.lower() not in RUN_FORMATS:
+        raise BadRequest(f"{path} does not say its format; a run is exported to {', '.join(RUN_FORMATS)}")
+    return RUN_FORMATS[path.suffix.lower()]
+
+
+def _find_path(run: ResultSet | Mapping[str, Any] | str | PathLike[str]) -> Path:
     if isinstance(run, Mapping):
         run = ResultSet.model_validate(run)
     return Path(run.path if isinstance(run, ResultSet) else run)
 
 
-def _shown(query: str | Mapping[str, str]) -> str:
-    return query if isinstance(query, str) else " ".join(f"{name}: {said}" for name, said in query.items())
-
-
-def _services_for(library: str | PathLike[str] | None) -> Services:
-    return Services.from_file({"library.uri": None if library is None else str(library)})
-
-
-def _nothing() -> None:
-    """Services that were given stay open."""
+def _format_query(query: str | Mapping[str, str]) -> str:
+    return query if isinstance(query, str) else " ".join(f"{name}: {text}" for name, text in query.items())

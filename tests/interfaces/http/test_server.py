@@ -20,9 +20,9 @@ import pytest
 from outrider.interfaces.http import run_server
 from outrider.interfaces.http.application import doors
 from outrider.interfaces.http.auth import hash_of, owner_of
+from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, SourceUnavailable
-from outrider.usecases.search import services_for
 from support.fakes import Shelf
 from support.http_app import ASPIRIN, BASE, Held, asking, running, services, until
 
@@ -34,13 +34,13 @@ OUTRIDER = (sys.executable, "-m", "outrider")
 
 def test_a_port_that_is_taken_is_said(shelved: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(BadRequest, match="choose another --port"):
-        run_server(services_for(str(shelved)), "127.0.0.1", taken.getsockname()[1])
+        run_server(Services.for_library(shelved), "127.0.0.1", taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_without_a_key_only_loopback_is_served(shelved: Path, host: str) -> None:
     with pytest.raises(BadRequest, match="outrider serve key NAME"):
-        run_server(services_for(str(shelved)), host, 0)
+        run_server(Services.for_library(shelved), host, 0)
 
 
 def test_ctrl_c_ends_the_server_with_130_and_nothing_on_standard_output(shelved: Path) -> None:
@@ -149,7 +149,7 @@ async def test_figures_tell_nodes_sources_errors_and_requests_by_our_own_words_o
 
 
 async def test_the_engines_parts_are_told(shelved: Path) -> None:
-    async with asking(services_for(str(shelved))) as client:
+    async with asking(Services.for_library(shelved)) as client:
         told = (await client.get("/health")).json()
     assert told["status"] == "ok"
     assert json.dumps(told["parts"]).count('"what"') == 4

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from outrider.boolean.parser import parse
-from outrider.services.systematic import world_sources
+from outrider.services.systematic import make_remote_sources
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery, WorldSource
@@ -31,7 +31,7 @@ Answers = Callable[[Asked], Answer]
 
 def source(name: str, base_url: str, **fields: Any) -> WorldSource:
     """One service of that server; no other test shares its limit."""
-    made = world_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
+    made = make_remote_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
     for field, value in fields.items():
         object.__setattr__(made, field, value)
     return made
@@ -254,7 +254,7 @@ async def test_a_refusal_is_an_error_of_ours(name: str, status: int, kind: type[
 
 async def test_services_that_vary_are_named_and_not_asked() -> None:
     with serving(lambda asked: refusal(500)) as server:
-        every = world_sources(settings(server.base_url, Path("unused")))
+        every = make_remote_sources(settings(server.base_url, Path("unused")))
         assert [*every] == ["pubmed", "openalex", "semantic_scholar", "crossref", "github", "serpapi_scholar", "serpapi_google", "arxiv"]
         assert {*SERVICES} <= {*every}
         for name in ("serpapi_scholar", "serpapi_google", "arxiv"):
@@ -270,9 +270,9 @@ async def test_services_that_vary_are_named_and_not_asked() -> None:
 
 def test_nobody_is_asked_offline(tmp_path: Path) -> None:
     made = settings("http://127.0.0.1:9", tmp_path)
-    assert world_sources(made.model_copy(update={"sources": made.sources.model_copy(update={"offline": True})})) == {}
+    assert make_remote_sources(made.model_copy(update={"sources": made.sources.model_copy(update={"offline": True})})) == {}
 
 
 def test_a_source_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
     made = settings("http://127.0.0.1:9", tmp_path, enabled=False)
-    assert world_sources(made) == {}
+    assert make_remote_sources(made) == {}

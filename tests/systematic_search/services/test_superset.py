@@ -11,7 +11,7 @@ import pytest
 
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
-from outrider.services.systematic import world_sources
+from outrider.services.systematic import make_remote_sources
 from outrider.settings.model import Settings
 from outrider.state.boolean import Node
 from outrider.state.records import Paper, Record, Repository
@@ -72,7 +72,7 @@ SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Reco
     ),
     "github": (repository, plain_repository, of_github.view_record, lambda sent, document: github(sent.query, document)),
 }
-WORLD = world_sources(Settings())
+WORLD = make_remote_sources(Settings())
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.boolean.parser import parse
-from outrider.services.systematic import world_sources
+from outrider.services.systematic import make_remote_sources
 from outrider.settings.model import Settings
 from outrider.state.errors import BadRequest
 from outrider.state.systematic import SentQuery
 
-WORLD = world_sources(Settings())
+WORLD = make_remote_sources(Settings())
 TOPICS = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "boolean/pubmed_topics.jsonl.gz"
 FLAGSHIP = '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND ("Hepatotoxicity"[MeSH]) NOT Letter[pt]'
 

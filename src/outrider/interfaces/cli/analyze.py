@@ -51,7 +51,7 @@ def analyze(
 async def _analysis(asked: dict[str, Any], made: Services, context: RunContext, *, quiet: bool) -> Analysis:
     from outrider.graph.analyze import make_analysis
     from outrider.runtime.tracing import RUN
-    from outrider.usecases.analyze import analysed
+    from outrider.usecases.analyze import stream_analysis
 
     RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
     status = errors().status("Looking")
@@ -59,7 +59,7 @@ async def _analysis(asked: dict[str, Any], made: Services, context: RunContext, 
         status.start()
     state: Any = {}
     try:
-        async with aclosing(analysed(made, asked, context)) as parts:
+        async with aclosing(stream_analysis(made, asked, context)) as parts:
             async for kind, part in parts:
                 if kind == "custom" and part["event"] == "started":
                     status.update(f"Analysing: {part['node']}")

@@ -61,11 +61,11 @@ async def _distilled(
     made: Services, query: str, files: list[Path], engine: str, model: str, max_tokens: int | None, *, bypass: bool, quiet: bool
 ) -> DistilledContext:
     from outrider.services.distiller import distil
-    from outrider.usecases.distill import readings_of_files
+    from outrider.usecases.distill import read_files
 
     bounds = made.settings.ingest
     with Progress("reading", quiet=quiet) as bar:
-        readings = await asyncio.to_thread(readings_of_files, files, bounds.max_bytes, bounds.max_pages)
+        readings = await asyncio.to_thread(read_files, files, bounds.max_bytes, bounds.max_pages)
         bar.show("choosing sentences", 0, 0)
         return await distil(made, query, readings, engine=engine, model=model, max_tokens=max_tokens, bypass=bypass)
 

@@ -16,7 +16,7 @@ from outrider.interfaces.cli.options import FiltersOption, LibraryOption, read_f
 from outrider.interfaces.cli.terminal import note
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
-from outrider.usecases.export import SUFFIXES, record_of
+from outrider.usecases.export import SUFFIXES, make_record
 
 if TYPE_CHECKING:
     from outrider.services import Services
@@ -90,7 +90,7 @@ def _read_answer(path: Path) -> list[Record]:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
         raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
-    return [record_of(hit) for hit in answer.hits]
+    return [make_record(hit) for hit in answer.hits]
 
 
 @contextlib.contextmanager

@@ -66,10 +66,10 @@ def ingest(
 
 
 async def _ingest(made: Services, targets: list[str], columns: Mapping[str, str], *, installed: bool, quiet: bool) -> IngestReport:
-    from outrider.usecases.ingest import ingested
+    from outrider.usecases.ingest import ingest_targets
 
     with Progress(size=True, quiet=quiet) as bar:
-        return await ingested(made, targets, columns=columns, installed=installed, progress=_drawn(bar))
+        return await ingest_targets(made, targets, columns=columns, installed=installed, progress=_drawn(bar))
 
 
 def columns_of(texts: list[str]) -> dict[str, str]:

@@ -17,7 +17,8 @@ from outrider.interfaces.cli.terminal import Progress, console, note, plain, tab
 if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.state.decisions import Decision
-    from outrider.usecases.deduplicate import Decided, Work
+    from outrider.usecases.decisions import RecordedDecision
+    from outrider.usecases.deduplicate import Work
 
 
 SHOWN_REASONS = 3
@@ -32,15 +33,15 @@ def dedup_library(
 
     What was split by hand stays apart. Undo it with `outrider library split ID` or `outrider library decisions --forget ID`.
     """
-    from outrider.usecases.deduplicate import reading, remember
+    from outrider.usecases.deduplicate import remember_works, resolve_library
 
     made = services(library)
-    with Progress("reading", quiet=as_json) as bar, reading(bar.show) as read:
+    with Progress("reading", quiet=as_json) as bar, resolve_library(bar.show) as read:
         wait_for(read.read(made))
         works = list(read.works())
     new = sum(not work.remembered for work in works)
     if not dry_run:
-        wait_for(remember(made, works))
+        wait_for(remember_works(made, works))
     if as_json:
         _print_works(works, read.records, remembered=0 if dry_run else new)
         return
@@ -146,13 +147,13 @@ def _log(uri: str | None) -> tuple[Decision, ...]:
     return wait_for(read())
 
 
-def _decided(what: Literal["merge", "split", "forget"], ids: list[str], by: str | None, why: str, uri: str | None) -> Decided:
-    from outrider.usecases.deduplicate import decided
+def _decided(what: Literal["merge", "split", "forget"], ids: list[str], by: str | None, why: str, uri: str | None) -> RecordedDecision:
+    from outrider.usecases.decisions import record_decision
 
-    return wait_for(decided(services(uri), what, ids, by, why))
+    return wait_for(record_decision(services(uri), what, ids, by, why))
 
 
-def _tell(done: Decided, said: str, as_json: bool) -> None:
+def _tell(done: RecordedDecision, said: str, as_json: bool) -> None:
     if as_json:
         _print_json({**done.decision.model_dump(mode="json"), "unknown": list(done.unknown)})
         return

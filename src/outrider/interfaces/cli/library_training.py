@@ -76,20 +76,20 @@ def read_labelled(file: Path) -> list[LabelledText]:
 async def _fitted(
     made: Services, labelled: list[LabelledText], name: str, engine: str, model: str, keep_rate: float, *, quiet: bool
 ) -> Calibration:
-    from outrider.services.distiller import calibrated
+    from outrider.usecases.distill import calibrate_distiller as calibrate
 
     with Progress("loading", quiet=quiet) as bar:
 
         def draw(done: int, of: int) -> None:
             bar.show("scoring", done, of)
 
-        return await calibrated(made, labelled, name, engine=engine, model=model, keep_rate=keep_rate, progress=draw)
+        return await calibrate(made, labelled, name, engine=engine, model=model, keep_rate=keep_rate, progress=draw)
 
 
 async def _used(made: Services, engine: str) -> list[dict[str, Any]]:
-    from outrider.services.distiller import calibrations_in_use
+    from outrider.usecases.distill import find_engine_calibrations
 
-    found = await calibrations_in_use(made, engine)
+    found = await find_engine_calibrations(made, engine)
     return [
         {"engine": one.engine, "from": one.where, "calibration": dataclasses.asdict(one.calibration) if one.calibration else None}
         for one in found

@@ -102,7 +102,7 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
     from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.state.hits import Scored
     from outrider.state.request import RetrieverType, SearchRequest
-    from outrider.usecases.execute import HYBRID, first_stage
+    from outrider.usecases.execute import HYBRID, search_strategies
 
     engine = await made.engine(copy)
     held = await copy.space()
@@ -111,7 +111,7 @@ async def _as_the_graph_ranks(made: Services, copy: Library) -> FirstStage:
 
     async def search(text: str, limit: int) -> list[Scored]:
         asked = SearchRequest(query=text, strategies=strategies)
-        works = await first_stage(made, engine, asked, max(limit, made.settings.run.candidates))
+        works = await search_strategies(made, engine, asked, max(limit, made.settings.run.candidates))
         best = await asyncio.to_thread(rank_by_rules, works, text, made.settings.ranking, this_year)
         return [Scored(one.record, one.score) for one in best[:limit]]
 

@@ -14,7 +14,6 @@ from outrider.interfaces.cli.terminal import Progress, console, going_on, note, 
 
 if TYPE_CHECKING:
     from outrider.library.reindex import Reindexed
-    from outrider.services import Services
 
 
 def reindex(
@@ -31,12 +30,11 @@ def reindex(
     interrupted goes on where it stopped when it is run again.
     """
     from outrider.settings.load import load
-    from outrider.usecases.reindex import services_with
 
     loaded = load({"library.uri": library})
     configured, where = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
     with going_on():
-        done = wait_for(_reindex(services_with(library, model), quiet=as_json))
+        done = wait_for(_reindex(library, model, quiet=as_json))
     if as_json:
         sys.stdout.write(json.dumps(dataclasses.asdict(done), ensure_ascii=False) + "\n")
     else:
@@ -45,11 +43,11 @@ def reindex(
         note(f"The settings still name {configured} ({where}); make embedding.model_name {model} or auto there.")
 
 
-async def _reindex(made: Services, *, quiet: bool) -> Reindexed:
-    from outrider.usecases.reindex import run
+async def _reindex(library: str | None, model: str | None, *, quiet: bool) -> Reindexed:
+    from outrider.usecases.reindex import areindex
 
     with Progress("loading the model", quiet=quiet) as bar:
-        return await run(made, lambda now: bar.show(now.stage, now.done, now.total))
+        return await areindex(library, model, lambda now: bar.show(now.stage, now.done, now.total))
 
 
 def _show(done: Reindexed) -> None:

@@ -137,9 +137,9 @@ async def _run(request: SearchRequest, made: Services, context: RunContext, thre
         async for kind, part in parts:
             yield kind, part
         return
-    from outrider.usecases.threads import threads_of
+    from outrider.usecases.threads import open_threads
 
-    async with threads_of(made) as threads, aclosing(threads.search(thread, request, context)) as found:
+    async with open_threads(made) as threads, aclosing(threads.search(thread, request, context)) as found:
         async for kind, part in found:
             yield kind, part
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outrider.systematic_search.manifest import Manifest
     from outrider.systematic_search.replay import Replayed
     from outrider.systematic_search.run import Run
-    from outrider.usecases.explain_query import Explained
+    from outrider.usecases.explain_query import QueryExplanation
 
 INCOMPLETE = TAMPERED = 3
 """Exit codes: what came is not all that there is; what was checked is not what was written."""
@@ -61,10 +61,10 @@ def systematic(
     Hits go to a ledger on disk, page by page; a manifest says what was asked of whom and what came. Exit code 3 where a source was not
     read to its last hit.
     """
-    from outrider.services.systematic import format_of
+    from outrider.usecases.systematic import find_run_format
 
     _require_one(query, resume, explain)
-    form = format_of(output) if output else ""
+    form = find_run_format(output) if output else ""
     made = services(library)
     asked = _query(query) if query is not None else None
     names = [name.strip() for name in sources.split(",") if name.strip()]
@@ -108,12 +108,12 @@ def _query(text: str) -> str | dict[str, str]:
 
 async def _run(made: Services, query: Any, names: list[str], syntax: Any, folder: Path | None, resume: str | None, *, quiet: bool) -> Run:
     """To its end, page by page; Ctrl-C keeps what came, and says how to go on."""
-    from outrider.services.systematic import begun, resumed
+    from outrider.services.systematic import begin_run, resume_run
 
     if resume is None:
-        run = await begun(made, query, names, syntax=syntax, folder=folder, say=note)
+        run = await begin_run(made, query, names, syntax=syntax, folder=folder, say=note)
     else:
-        run = await resumed(made, resume, note)
+        run = await resume_run(made, resume, note)
         note(f"The run is complete: {run.hits:,} hits." if run.is_finished else f"Going on behind hit {run.hits:,}.")
     try:
         with Progress("reading", quiet=quiet) as bar:
@@ -166,17 +166,17 @@ def _show_run(run: Run, told: Manifest, *, as_json: bool) -> None:
     out.print(plain(f"proof provenance {told.provenance_hash}; check with: {check}"), soft_wrap=True)
 
 
-async def _explained(made: Services, query: Any, names: list[str], syntax: Any, *, quiet: bool) -> Explained:
-    from outrider.usecases.explain_query import explained
+async def _explained(made: Services, query: Any, names: list[str], syntax: Any, *, quiet: bool) -> QueryExplanation:
+    from outrider.usecases.explain_query import explain_query
 
     try:
         with Progress("counting", quiet=quiet) as bar:
-            return await explained(made, query, names, syntax, lambda done, of: bar.show("counting lines", done, of))
+            return await explain_query(made, query, names, syntax, lambda done, of: bar.show("counting lines", done, of))
     finally:
         made.close()
 
 
-def _show_explained(said: Explained, *, as_json: bool) -> None:
+def _show_explained(said: QueryExplanation, *, as_json: bool) -> None:
     from outrider.boolean.explain import format_history, outline
 
     if as_json:
@@ -229,11 +229,13 @@ def _said(found: Replayed) -> dict[str, Any]:
 
 
 async def _replayed(made: Services, run: str, *, pinned: bool, quiet: bool) -> Replayed:
-    from outrider.services.systematic import replayed
+    from outrider.usecases.systematic import replay_run
 
     try:
         with Progress("reading", quiet=quiet) as bar:
-            return await replayed(made, run, pinned=pinned, on_page=lambda source, hits: bar.show(f"{source}: hits", hits, None), say=note)
+            return await replay_run(
+                made, run, pinned=pinned, on_page=lambda source, hits: bar.show(f"{source}: hits", hits, None), say=note
+            )
     finally:
         made.close()
 
@@ -247,9 +249,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> int:
     """Check offline that a manifest, its ledger and what was delivered are what the run wrote; exit code 3 where they are not."""
-    from outrider.services.systematic import checked
+    from outrider.usecases.systematic import verify as verify_files
 
-    verdict = checked(manifest, result, key)
+    verdict = verify_files(manifest, result, key=key)
     if as_json:
         said = {"sound": verdict.sound, "faults": [dataclasses.asdict(one) for one in verdict.faults], "checked": list(verdict.checked)}
         sys.stdout.write(json.dumps({**said, "signed_by": verdict.signed_by}, ensure_ascii=False) + "\n")

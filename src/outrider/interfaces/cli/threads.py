@@ -16,7 +16,7 @@ from outrider.state.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from outrider.services.thread_ledger import Run
+    from outrider.services.thread_ledger import ThreadRun
     from outrider.usecases.threads import Part, Threads
 
 threads_app = typer.Typer(help="Searches that are gone on with: list, show, resume, delete.", no_args_is_help=True)
@@ -27,7 +27,7 @@ WORDS = {"ended": "ended", "begun": "interrupted or under way", "failed": "inter
 @threads_app.command("list")
 def list_threads(as_json: JsonOption = False) -> None:
     """List the threads, most lately used first."""
-    runs = wait_for(_with(None, lambda threads: threads.listed()))
+    runs = wait_for(_with(None, lambda threads: threads.latest_runs()))
     if as_json:
         _print_json([_told(run) for run in runs])
         return
@@ -95,7 +95,7 @@ def delete(
 
 async def shown(parts: AsyncIterator[Part], *, quiet: bool) -> Any:
     """The answer at the end of a run; shows which node is running meanwhile."""
-    from outrider.usecases.threads import response_of
+    from outrider.usecases.threads import make_response
 
     state: Any = {}
     status = errors().status("Going on")
@@ -108,21 +108,21 @@ async def shown(parts: AsyncIterator[Part], *, quiet: bool) -> Any:
             state = part if kind == "values" else state
     finally:
         status.stop()
-    return response_of(state)
+    return make_response(state)
 
 
 async def _with(library: str | None, work: Callable[[Threads], Awaitable[Any]]) -> Any:
-    from outrider.usecases.threads import threads_of
+    from outrider.usecases.threads import open_threads
 
     made = services(library)
     try:
-        async with threads_of(made) as threads:
+        async with open_threads(made) as threads:
             return await work(threads)
     finally:
         made.close()
 
 
-def _told(run: Run) -> dict[str, Any]:
+def _told(run: ThreadRun) -> dict[str, Any]:
     said = {"thread": run.thread, "query": run.query, "asked": json.loads(run.asked), "state": run.status}
     return said | {"began": _time(run.began), "touched": _time(run.touched)}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PACKAGES = ("fastapi", "langserve", "prometheus_client", "sse_starlette", "uvicorn")
 
 
-def application(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> FastAPI:
+def build_app(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> FastAPI:
     """The ASGI application as a server on `host` offers it. Raises `MissingExtra` where its packages are not installed."""
     _installed()
     from outrider.interfaces.http.application import doors

@@ -28,7 +28,7 @@ from outrider.interfaces.http.metrics import Metrics
 from outrider.interfaces.http.problems import Refusal, WrongField, of_validation
 from outrider.interfaces.http.run_search import Modes, thread_of
 from outrider.runtime.background_loop import run_in_background
-from outrider.services.nodes import named_of
+from outrider.services.nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
 from outrider.state.errors import SearchError
@@ -182,7 +182,7 @@ def _check(body: Any, most: int, check: Callable[[dict[str, Any]], object]) -> N
 def named_of_target(asked: dict[str, Any]) -> AnalyzeRequest:
     """Raises `BadRequest` for what names no work."""
     request = check_analysis_request(asked)
-    named_of(request.target)
+    parse_analysis_target(request.target)
     return request
 
 

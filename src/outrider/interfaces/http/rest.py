@@ -20,7 +20,7 @@ from outrider.interfaces.http.openapi import ANALYSED, ANSWERED, ASKED, EVENTS, 
 from outrider.interfaces.http.problems import Refusal, WrongField, response_of
 from outrider.interfaces.http.run_registry import Run, Runs
 from outrider.interfaces.http.run_search import thread_of
-from outrider.services.nodes import named_of
+from outrider.services.nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model
 from outrider.state.pipeline import RunContext
@@ -90,7 +90,7 @@ class Rest:
     async def analyze(self, request: Request, asked: Annotated[AnalyzeBody, Body(openapi_examples=ANALYSED)]) -> Response:
         """One repository or paper in depth. One that nobody knows has no `kind`, and the reason in `failures`."""
         plain = AnalyzeRequest.model_construct(**{name: getattr(asked, name) for name in AnalyzeRequest.model_fields})
-        named_of(plain.target)
+        parse_analysis_target(plain.target)
         check_lowered(asked.run, self.services.settings)
         return await _answered(self.runs.analyse(plain, asked.run, owner_of(request)))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.interfaces.http.problems import Refusal, WrongField
 from outrider.state.pipeline import RunContext
-from outrider.usecases.threads import MODES, Part, Threads, threads_of
+from outrider.usecases.threads import MODES, Part, Threads, open_threads
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -90,7 +90,7 @@ class Searching:
     async def threads(self) -> Threads:
         async with self._opening:
             if self._threads is None:
-                self._threads = await self._open.enter_async_context(threads_of(self.services))
+                self._threads = await self._open.enter_async_context(open_threads(self.services))
             return self._threads
 
     async def close(self) -> None:

@@ -27,12 +27,12 @@ from outrider.state.pipeline import RunContext
 from outrider.state.records import LIBRARY
 from outrider.state.request import check_request
 from outrider.state.response import SearchResponse
-from outrider.usecases.analyze import analysed
-from outrider.usecases.export import record_of
-from outrider.usecases.ingest import ingested
-from outrider.usecases.search import aexecute
+from outrider.usecases.analyze import stream_analysis
+from outrider.usecases.execute import aexecute
+from outrider.usecases.export import make_record
+from outrider.usecases.ingest import ingest_targets
 from outrider.usecases.systematic import asystematic
-from outrider.usecases.threads import response_of
+from outrider.usecases.threads import make_response
 from outrider.version import __version__
 
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
@@ -94,7 +94,7 @@ class Tools:
         async with aclosing(streamed) as parts:
             async for kind, part in _reported(parts, context, STEPS):
                 state = part if kind == "values" else state
-        answer = response_of(state)
+        answer = make_response(state)
         name = self._kept.put(answer.model_dump_json())
         return _answered(shown.found_of(answer, name), [_link(name, "The whole answer")])
 
@@ -130,7 +130,7 @@ class Tools:
     ) -> Annotated[CallToolResult, ShortAnalysis]:
         """Look at one repository or paper in depth: facts, six dimensions, retraction, alternatives, the sentences that count."""
         state: Any = {}
-        async with aclosing(analysed(self._services, {"target": target, "question": question})) as parts:
+        async with aclosing(stream_analysis(self._services, {"target": target, "question": question})) as parts:
             async for kind, part in _reported(parts, context, 4):
                 state = part if kind == "values" else state
         found = make_analysis(state)
@@ -148,7 +148,7 @@ class Tools:
         if paths := [one for one in targets if split_targets([one])[0]]:
             raise BadRequest(f"{paths[0]!r} is no identifier and no link; files are added with: outrider ingest")
         await context.report_progress(0, len(targets), "asking")
-        return _answered(shown.ingested_of(await ingested(self._services, targets)), [])
+        return _answered(shown.ingested_of(await ingest_targets(self._services, targets)), [])
 
     async def library_search(
         self,
@@ -179,7 +179,7 @@ class Tools:
         writing.begin()
         if answer is not None:
             for hit in self._answer(answer).hits:
-                writing.record(record_of(hit))
+                writing.record(make_record(hit))
                 count += 1
         else:
             async for record in (await self._services.library()).scan(parse_filter(filters or {})):

@@ -13,7 +13,7 @@ from outrider.interfaces.http.problems import Refusal
 from outrider.interfaces.http.rest import RunId, owner_of
 from outrider.state.request import MAX_TOP_K
 from outrider.state.response import SearchResponse
-from outrider.usecases.export import SUFFIXES, record_of
+from outrider.usecases.export import SUFFIXES, make_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def written(answer: SearchResponse, form: str, ranks: Sequence[int]) -> str:
     writing.begin()
     for hit in answer.hits:
         if not ranks or hit.rank in ranks:
-            writing.record(record_of(hit))
+            writing.record(make_record(hit))
     writing.end()
     return text.getvalue()
 

@@ -18,11 +18,11 @@ from outrider.interfaces.web import static_files as files
 from outrider.interfaces.web.explain_scoring import Explanation, explain_scoring
 from outrider.interfaces.web.export import AnswerExport
 from outrider.interfaces.web.systematic import Reviewing
-from outrider.services.systematic import FORMATS as RUN_FORMATS
-from outrider.services.systematic import world_of
+from outrider.services.systematic import find_remote_sources
 from outrider.state.model import Model
 from outrider.state.records import LIBRARY
 from outrider.state.request import SearchMode
+from outrider.usecases.systematic import RUN_FORMATS
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def about(services: Services) -> About:
         version=__version__,
         model=services.chat_says,
         sources=services.source_names,
-        exact_sources=(LIBRARY, *world_of(services)),
+        exact_sources=(LIBRARY, *find_remote_sources(services)),
         search_modes=tuple(SearchMode),
         steps=tuple(Step(name=name, about=said) for name, said in DESCRIPTIONS.items() if name != "systematic"),
         formats=tuple(FORMATS),

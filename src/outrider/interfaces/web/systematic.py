@@ -16,14 +16,15 @@ from pydantic import Field
 from outrider.ingest.export import make_writer
 from outrider.interfaces.http.systematic import Text
 from outrider.interfaces.web.export import MEDIA_TYPES, Form, headers_of
-from outrider.services.systematic import FORMATS, RUN_NAME, Syntax, folder_of
+from outrider.services.systematic import RUN_NAME, Syntax, find_run_folder
 from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.prisma import make_flow
 from outrider.systematic_search.prisma_reports import flow_diagram, flow_json
-from outrider.usecases.explain_query import explained
+from outrider.usecases.explain_query import explain_query
+from outrider.usecases.systematic import RUN_FORMATS
 
 if TYPE_CHECKING:
     from outrider.interfaces.http.admission import Gate
@@ -52,7 +53,7 @@ class Reviewing:
         """Tree, remarks, translations, and a search history with the library's hits a line. Nothing is run or written."""
         with self.gate.admission():
             async with self.gate.place():
-                said = await explained(self.services, asked.query, asked.sources, asked.syntax, _unheard)
+                said = await explain_query(self.services, asked.query, asked.sources, asked.syntax, _unheard)
         return JSONResponse(said.as_json())
 
     async def report(self, run: RunName) -> Response:
@@ -69,20 +70,20 @@ class Reviewing:
 
     async def export(self, run: RunName, form: Form = "ris") -> Response:
         """The hits of a run as a file, each work once."""
-        if form not in FORMATS.values():
-            raise BadRequest(f"format: a run is exported to {', '.join(FORMATS.values())}")
+        if form not in RUN_FORMATS.values():
+            raise BadRequest(f"format: a run is export_hits to {', '.join(RUN_FORMATS.values())}")
         await asyncio.to_thread(self._manifest, run)  # a run that is still being written has none
         file = await asyncio.to_thread(self._written, run, form)
         return StreamingResponse(_pieces(file), 200, headers_of("run", form), MEDIA_TYPES[form])
 
     def _manifest(self, run: str) -> Manifest:
-        return manifest.read(folder_of(self.services, run) / manifest.NAME)
+        return manifest.read(find_run_folder(self.services, run) / manifest.NAME)
 
     def _written(self, run: str, form: str) -> IO[str]:
         """On the disk: a run may have millions of hits."""
         file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="")  # noqa: SIM115 - closed behind the last piece
         try:
-            export_hits(folder_of(self.services, run) / ledger.NAME, make_writer(form, file))
+            export_hits(find_run_folder(self.services, run) / ledger.NAME, make_writer(form, file))
         except BaseException:
             file.close()
             raise
