@@ -1,1 +1,1 @@
-"""Deduplication: one candidate for each work."""
+"""Deduplication: candidates that are the same work become one candidate."""

@@ -1,4 +1,9 @@
-"""The works among candidates: what evidence shows to be one, what a person decided, and a preprint with its publication, folded."""
+"""Works among candidates: grouped by evidence and decisions, versions folded, related works linked.
+
+`offload_clustering` keeps the event loop free: it runs in a worker process while a server answers several searches, else in a thread.
+The worker's answer refers by position to what it was sent, so only new objects travel back, and unmerged candidates return as the same
+objects.
+"""
 
 from __future__ import annotations
 
@@ -21,120 +26,116 @@ from outrider.state.hits import Candidate
 @dataclass(frozen=True, slots=True)
 class Clusters:
     works: tuple[Candidate, ...]
-    """In the order of their fused scores; where any has none, each at the place of its first member."""
+    """In the order of their fused scores; if any has none, each at the position of its first member."""
     ambiguous_pairs: tuple[Pair, ...]
-    """Places of two works that may be one, surest first."""
+    """Positions of two works that may be the same, most likely first."""
     judge: PairJudge
 
 
 def deduplicate(
     candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True
 ) -> tuple[Candidate, ...]:
-    """The works among the candidates, in the order of their fused scores; where any has none, each at the place of its first member.
+    """The works among the candidates, in the order of their fused scores; if any has none, each at the position of its first member.
 
-    Depends on no order but that; done again it changes nothing. Each candidate keeps the records that it was made of.
+    The result depends on no other order, and a second pass changes nothing. Each work keeps the records that it was merged from.
     """
     return cluster_candidates(candidates, decisions, fold_versions=fold_versions).works
 
 
 def cluster_candidates(candidates: Sequence[Candidate], decisions: Decisions = NO_DECISIONS, *, fold_versions: bool = True) -> Clusters:
-    """`deduplicated`, with the pairs that may be one.
-
-    Until nothing changes, since a work with the identifiers of two records may share one with a third.
-    """
-    judging = PairJudge(decisions)
+    """`deduplicate`, with the ambiguous pairs."""
+    judge = PairJudge(decisions)
     works: Sequence[Candidate] = candidates
-    now = group_works(works, judging)
-    while len(now.groups) < len(works):
-        works = [merge_members([works[at] for at in members], judging.explain) for members in now.groups]
-        if not now.needs_another_pass:
+    grouping = group_works(works, judge)
+    # Repeated until nothing changes: a work with the identifiers of two records may share one of them with a third.
+    while len(grouping.groups) < len(works):
+        works = [merge_members([works[at] for at in members], judge.explain) for members in grouping.groups]
+        if not grouping.needs_another_pass:
             break
-        now = group_works(works, judging)
-    pairs = find_versions(works, now.links, judging) if fold_versions else {}
-    ordered = sort_by_fused_score(link_related_works(_folded(works, pairs, judging), now.links, works))
-    at = {record.doc_id: place for place, work in enumerate(ordered) for record in (work.record, *work.members)}
-    grey = (((min(at[one], at[other]), max(at[one], at[other]))) for one, other in now.ambiguous_pairs)
-    return Clusters(ordered, tuple(dict.fromkeys(pair for pair in grey if pair[0] != pair[1])), judging)
+        grouping = group_works(works, judge)
+    versions = find_versions(works, grouping.links, judge) if fold_versions else {}
+    ordered = sort_by_fused_score(link_related_works(_merge_groups(works, versions, judge), grouping.links, works))
+    at = {record.doc_id: position for position, work in enumerate(ordered) for record in (work.record, *work.members)}
+    pairs = ((min(at[one], at[other]), max(at[one], at[other])) for one, other in grouping.ambiguous_pairs)
+    return Clusters(ordered, tuple(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1])), judge)
 
 
-def merge_pairs(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: PairJudge | None = None) -> tuple[Candidate, ...]:
-    """The works with these pairs, and what hangs together through them, folded; `pairs` says why. Order as of `deduplicated`.
+def merge_pairs(works: Sequence[Candidate], pairs: Mapping[Pair, str], judge: PairJudge | None = None) -> tuple[Candidate, ...]:
+    """Merge these pairs and whatever they connect; `pairs` gives the reasons. Order as of `deduplicate`.
 
-    Where two of a group would contradict, it does not grow. A preprint and its publication are linked, not merged: neither fills the
-    other's fields.
+    A group does not grow where two of its works would contradict each other. A preprint and its publication are linked, not merged:
+    neither fills the other's fields.
     """
-    return sort_by_fused_score(_folded(works, pairs, judging or PairJudge(NO_DECISIONS)))
+    return sort_by_fused_score(_merge_groups(works, pairs, judge or PairJudge(NO_DECISIONS)))
 
 
-def _folded(works: Sequence[Candidate], pairs: Mapping[Pair, str], judging: PairJudge) -> list[Candidate]:
+def _merge_groups(works: Sequence[Candidate], pairs: Mapping[Pair, str], judge: PairJudge) -> list[Candidate]:
     if not pairs:
         return list(works)
-    joins = CompatibleGroups(works, judging.contradicts)
-    kept = {pair: why for pair, why in pairs.items() if joins.join(*pair)}
-    whys = {frozenset((works[one].record.doc_id, works[other].record.doc_id)): why for (one, other), why in kept.items()}
+    groups = CompatibleGroups(works, judge.contradicts)
+    joined = {pair: reason for pair, reason in pairs.items() if groups.join(*pair)}
+    reasons = {frozenset((works[one].record.doc_id, works[other].record.doc_id)): reason for (one, other), reason in joined.items()}
 
-    def why(leader: Candidate, other: Candidate, group: Sequence[Candidate]) -> str:
-        names = (frozenset((one.record.doc_id, other.record.doc_id)) for one in (leader, *group) if one is not other)
-        return next((whys[name] for name in names if name in whys), NO_DETAILS)
+    def explain(leader: Candidate, other: Candidate, group: Sequence[Candidate]) -> str:
+        ids = (frozenset((work.record.doc_id, other.record.doc_id)) for work in (leader, *group) if work is not other)
+        return next((reasons[pair] for pair in ids if pair in reasons), NO_DETAILS)
 
-    return [merge_members([works[at] for at in members], why, versions=True) for members in joins.groups.members()]
+    return [merge_members([works[at] for at in members], explain, versions=True) for members in groups.groups.members()]
 
 
 WORKER_MODULES = (__name__,)
-"""What a worker needs loaded."""
+"""Modules that a worker loads before its first task."""
 
 
 async def offload_clustering(
     workers: Workers | None, candidates: Sequence[Candidate], decisions: Decisions, *, fold_versions: bool = True
 ) -> Clusters:
-    """`found_in`, in a worker where that is sooner, else in a thread."""
+    """`cluster_candidates` in a worker process if that is faster, else in a thread."""
     if workers is not None and workers.available():
         with suppress(NoWorker):
-            return await _found_there(workers, candidates, decisions, fold_versions)
+            payload = await asyncio.to_thread(pickle.dumps, (candidates, decisions, fold_versions), pickle.HIGHEST_PROTOCOL)
+            answer = await workers.run(cluster_pickled, payload)
+            works, ambiguous_pairs = await asyncio.to_thread(_Reader(answer, candidates).load)
+            return Clusters(works, ambiguous_pairs, PairJudge(decisions))
     return await asyncio.to_thread(cluster_candidates, candidates, decisions, fold_versions=fold_versions)
 
 
-async def _found_there(workers: Workers, candidates: Sequence[Candidate], decisions: Decisions, fold_versions: bool) -> Clusters:
-    given = await asyncio.to_thread(pickle.dumps, (candidates, decisions, fold_versions), pickle.HIGHEST_PROTOCOL)
-    answer = await workers.run(cluster_pickled, given)
-    works, grey = await asyncio.to_thread(_Reader(answer, candidates).load)
-    return Clusters(works, grey, PairJudge(decisions))
-
-
-def cluster_pickled(given: bytes) -> bytes:
-    """In the worker."""
-    candidates, decisions, fold_versions = pickle.loads(given)  # noqa: S301 - of the process that started this one
-    found = cluster_candidates(candidates, decisions, fold_versions=fold_versions)
+def cluster_pickled(payload: bytes) -> bytes:
+    """The worker's side of `offload_clustering`."""
+    candidates, decisions, fold_versions = pickle.loads(payload)  # noqa: S301 - from the process that started this one
+    clusters = cluster_candidates(candidates, decisions, fold_versions=fold_versions)
     answer = BytesIO()
-    _Writer(answer, candidates).dump((found.works, found.ambiguous_pairs))
+    _Writer(answer, candidates).dump((clusters.works, clusters.ambiguous_pairs))
     return answer.getvalue()
 
 
 class _Writer(pickle.Pickler):
-    def __init__(self, into: BytesIO, sent: Sequence[Candidate]) -> None:
-        super().__init__(into, pickle.HIGHEST_PROTOCOL)
-        self._place = {id(part): place for place, part in enumerate(_parts(sent))}
+    """Replaces every part of the candidates by its position."""
+
+    def __init__(self, file: BytesIO, candidates: Sequence[Candidate]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._positions = {id(part): position for position, part in enumerate(_parts(candidates))}
 
     def persistent_id(self, obj: Any) -> int | None:
-        return self._place.get(id(obj))
+        return self._positions.get(id(obj))
 
 
 class _Reader(pickle.Unpickler):
-    """Of what a worker of this process wrote."""
+    """Reads the answer of a worker of this process."""
 
-    def __init__(self, answer: bytes, sent: Sequence[Candidate]) -> None:
+    def __init__(self, answer: bytes, candidates: Sequence[Candidate]) -> None:
         super().__init__(BytesIO(answer))
-        self._sent = list(_parts(sent))
+        self._parts = list(_parts(candidates))
 
     def persistent_load(self, pid: int) -> object:
-        return self._sent[pid]
+        return self._parts[pid]
 
 
-def _parts(sent: Sequence[Candidate]) -> Iterator[object]:
-    """What candidates are made of and works keep, in one order on both sides."""
-    for one in sent:
-        yield one.record
-        yield from one.found_by
-        yield from one.members
-        yield from one.duplicates
-        yield from one.related
+def _parts(candidates: Sequence[Candidate]) -> Iterator[object]:
+    """The parts of candidates that works keep, in the same order on both sides."""
+    for candidate in candidates:
+        yield candidate.record
+        yield from candidate.found_by
+        yield from candidate.members
+        yield from candidate.duplicates
+        yield from candidate.related

@@ -1,7 +1,7 @@
-"""One work, one candidate: what evidence shows to be one, what a person decided; then what a model takes for one and nothing contradicts.
+"""The node that merges candidates which are the same work, by evidence, decisions and a model's proposals.
 
-A preprint and its publication are folded into one hit, and linked; what is only related to a work is linked. Nothing is lost: a candidate
-keeps the records that it was made of (`records_in`).
+A preprint and its publication become one hit and stay linked; a work that is only related is linked. Nothing is lost: a candidate keeps
+the records that it was merged from (`list_records`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 TIME_SHARE = 0.5
-"""Of the time that is left to the run, what the model may take here: scoring comes after."""
+"""Share of the run's remaining time that the model may take here: scoring comes after."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dedup:
-    """Reads candidates, usage; writes candidates, total_candidates, and where a model is asked usage, failures, bypassed."""
+    """Reads candidates, usage; writes candidates, total_candidates, and with a model usage, failures, bypassed."""
 
     chat: Chat | None
     prompt: Prompt
@@ -51,37 +51,36 @@ class Dedup:
         decisions = NO_DECISIONS
         try:
             decisions = await self.load_decisions()
-        except SearchError as error:  # works are found all the same
-            failures = (Failure(node="dedup", error=type(error).__name__, message=f"what was split and merged is not known: {error}"),)
-        found = await offload_clustering(self.workers, state.candidates, decisions, fold_versions=self.identity.fold_versions)
-        blocks = make_blocks([pair for pair in found.ambiguous_pairs if _shown(found.works, pair)], MAX_BLOCK) if self.chat else []
-        update = _update(found.works)
-        if self.chat and blocks:
-            update = await self._asked(self.chat, state, runtime, found, blocks)
+        except SearchError as error:  # deduplication works without decisions
+            message = f"your decisions about duplicates could not be read: {error}"
+            failures = (Failure(node="dedup", error=type(error).__name__, message=message),)
+        clusters = await offload_clustering(self.workers, state.candidates, decisions, fold_versions=self.identity.fold_versions)
+        update: Update = {"candidates": clusters.works, "total_candidates": len(clusters.works)}
+        pairs = [pair for pair in clusters.ambiguous_pairs if _may_show_titles(clusters.works, pair)] if self.chat else []
+        if self.chat and (blocks := make_blocks(pairs, MAX_BLOCK)):
+            update |= await self._merge_by_model(self.chat, state, runtime, clusters, blocks)
         return {**update, "failures": (*update.get("failures", state.failures), *failures)} if failures else update
 
-    async def _asked(
-        self, chat: Chat, state: PipelineState, runtime: Runtime[RunContext], found: Clusters, blocks: Sequence[Sequence[int]]
+    async def _merge_by_model(
+        self, chat: Chat, state: PipelineState, runtime: Runtime[RunContext], clusters: Clusters, blocks: Sequence[Sequence[int]]
     ) -> Update:
         budget = run_budget(runtime, self.llm, state.usage)
         left_s = time_left(runtime, self.run, self.clock, state)
-        records = [work.record for work in found.works]
+        records = [work.record for work in clusters.works]
         try:
-            said = await propose_pairs(chat, self.prompt, records, blocks, budget, left_s * TIME_SHARE)
+            proposal = await propose_pairs(chat, self.prompt, records, blocks, budget, left_s * TIME_SHARE)
         except KeyRejected as error:
-            return {**_update(found.works), **end_rejected_run(state, "dedup", error, budget.spent)}
+            return end_rejected_run(state, "dedup", error, budget.spent)
+        works = merge_pairs(clusters.works, proposal.accepted, clusters.judge)
         return {
-            **_update(merge_pairs(found.works, said.accepted, found.judge)),
+            "candidates": works,
+            "total_candidates": len(works),
             "usage": budget.spent,
-            "failures": state.failures + said.failures,
-            "bypassed": state.bypassed + said.bypassed,
+            "failures": state.failures + proposal.failures,
+            "bypassed": state.bypassed + proposal.bypassed,
         }
 
 
-def _update(works: tuple[Candidate, ...]) -> Update:
-    return {"candidates": works, "total_candidates": len(works)}
-
-
-def _shown(works: Sequence[Candidate], pair: Pair) -> bool:
-    """A model is shown titles: no repository's, and none that gives orders."""
+def _may_show_titles(works: Sequence[Candidate], pair: Pair) -> bool:
+    """Whether a model may see both titles: neither belongs to a repository or contains instructions to a model."""
     return not any(works[at].record.kind == "repository" or suspicious(works[at].record.title) for at in pair)

@@ -1,4 +1,4 @@
-"""The model's part of dedup: it proposes groups of titles; pair by pair, evidence decides what it may join: nothing that contradicts."""
+"""Pairs of works that a model proposes to merge by their titles; evidence may refuse each pair."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Pair = tuple[int, int]
 STEP = "dedup.model"
 MAX_CALLS, MAX_TITLES = 3, 60
-"""Calls of a run at most, and titles of a call at most."""
+"""Calls per run, and titles per call."""
 TITLE_FIELD_PREFIX = "title's "
-"""How the fields of evidence begin that say where titles differ: numbers, words, telling words."""
+"""Prefix of evidence fields about parts of titles: numbers, words, distinctive words."""
 MAX_BLOCK = 10
-"""Titles of a block at most, so that one block fits into one look."""
+"""Titles per block, so that the model can compare all of them at once."""
 TITLE_CHARS = 200
-TOKENS_A_TITLE = 12
-"""An id with its quotes and comma, with room for white space."""
+TOKENS_PER_TITLE = 12
+"""An id with its quotes and comma, and room for white space."""
 
 log = logging.getLogger(__name__)
 
@@ -40,29 +40,26 @@ ID_CHARS = 12
 Id = Annotated[str, Field(max_length=ID_CHARS)]
 
 
-def _usable(value: object) -> object:
-    """The entries that may be ids, since one that goes on and on has still said something; all as they are where there are none."""
+def _keep_ids(value: object) -> object:
+    """The entries that may be ids, so that one endless string does not cost the others; the value itself if there are none."""
     if not isinstance(value, list | tuple):
         return value
-    groups = [[one for one in group[:MAX_TITLES] if _short(one)] for group in value[:MAX_TITLES] if isinstance(group, list | tuple)]
+    lists = [group[:MAX_TITLES] for group in value[:MAX_TITLES] if isinstance(group, list | tuple)]
+    groups = [[entry for entry in group if isinstance(entry, str) and len(entry) <= ID_CHARS] for group in lists]
     return groups if any(groups) or not value else value
 
 
-def _short(one: object) -> bool:
-    return isinstance(one, str) and len(one) <= ID_CHARS
-
-
 class DuplicateGroups(Model):
-    """What the model answers. An id that was not asked about means nothing."""
+    """The model's answer. Ids that were not sent are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_usable), Field(max_length=MAX_TITLES)]
+    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_keep_ids), Field(max_length=MAX_TITLES)]
 
 
 @dataclass(frozen=True, slots=True)
 class TitleQuestion:
-    """Blocks of places that go to the model in one call; it knows them as r1, r2, ..."""
+    """Blocks of positions that go to the model in one call; it knows them as r1, r2, ..."""
 
     blocks: tuple[tuple[int, ...], ...]
 
@@ -71,20 +68,25 @@ class TitleQuestion:
 
     def to_json(self, records: Sequence[Record]) -> JsonValue:
         names = {at: name for name, at in self.ids().items()}
-        return {"blocks": [[_shown(names[at], records[at]) for at in block] for block in self.blocks]}
+        return {
+            "blocks": [
+                [{"id": names[at], "title": without_control(records[at].title)[:TITLE_CHARS], "year": records[at].year} for at in block]
+                for block in self.blocks
+            ]
+        }
 
     def pairs(self, answer: DuplicateGroups) -> Iterator[Pair]:
-        """The pairs within one block that the answer holds for one work, each once."""
+        """The pairs within one block that the answer takes for the same work, each once."""
         ids = self.ids()
-        block_of = {at: number for number, block in enumerate(self.blocks) for at in block}
+        block_by_position = {at: number for number, block in enumerate(self.blocks) for at in block}
         groups = (sorted({ids[name] for name in group if name in ids}) for group in answer.groups)
         pairs = sorted({pair for group in groups for pair in combinations(group, 2)})
-        return (pair for pair in pairs if block_of[pair[0]] == block_of[pair[1]])
+        return (pair for pair in pairs if block_by_position[pair[0]] == block_by_position[pair[1]])
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What came of asking: the pairs that evidence bears out, each with what agreed, and how many it does not."""
+    """The proposed pairs that evidence allows, each with its reason, and the number of those that it refuses."""
 
     accepted: Mapping[Pair, str]
     refused: int
@@ -93,7 +95,7 @@ class Proposal:
 
 
 def make_questions(blocks: Sequence[Sequence[int]]) -> list[TitleQuestion]:
-    """The blocks, whole and in order, in calls of at most `TITLES` titles."""
+    """The blocks, whole and in order, in calls of at most `MAX_TITLES` titles."""
     calls: list[list[tuple[int, ...]]] = []
     for block in map(tuple, blocks):
         if calls and sum(map(len, calls[-1])) + len(block) <= MAX_TITLES:
@@ -106,62 +108,62 @@ def make_questions(blocks: Sequence[Sequence[int]]) -> list[TitleQuestion]:
 async def propose_pairs(
     chat: Chat, prompt: Prompt, records: Sequence[Record], blocks: Sequence[Sequence[int]], budget: Budget, limit_s: float
 ) -> Proposal:
-    """Asks all at once. A call that fails costs its own blocks; `KeyRejected` is raised."""
+    """Sends all questions at once. A failed call costs only its own blocks; `KeyRejected` is raised."""
     every = make_questions(blocks)
-    asked = every[:MAX_CALLS]
-    said = await asyncio.gather(*(_said(chat, prompt, records, one, budget, limit_s) for one in asked))
-    for answer in said:
+    questions = every[:MAX_CALLS]
+    answers = await asyncio.gather(*(_ask(chat, prompt, records, question, budget, limit_s) for question in questions))
+    for answer in answers:
         if isinstance(answer, KeyRejected):
             raise answer
-    failures = tuple(dict.fromkeys(answer for answer in said if isinstance(answer, Failure)))
+    failures = tuple(dict.fromkeys(answer for answer in answers if isinstance(answer, Failure)))
     bypassed: tuple[Bypass, ...] = ()
-    if left := sum(len(block) for one in every[MAX_CALLS:] for block in one.blocks):
-        bypassed = (Bypass(step=STEP, why=f"{left} titles that look like others were not compared: more than {MAX_CALLS} calls' worth"),)
-    pairs = [pair for one, answer in zip(asked, said, strict=True) if isinstance(answer, DuplicateGroups) for pair in one.pairs(answer)]
-    return _judged(pairs, records, failures, bypassed)
-
-
-def _judged(pairs: Sequence[Pair], records: Sequence[Record], failures: tuple[Failure, ...], bypassed: tuple[Bypass, ...]) -> Proposal:
-    """What is accepted stands from the surest down, as it is joined."""
-    from outrider.linkage.judge import judge
-
-    judged = {(one, other): judge(records[one], records[other]) for one, other in pairs}
-    for (one, other), judgement in judged.items():
-        if not model_may_join(judgement):
-            log.debug("the model takes %s and %s for one work; nothing bears it out", records[one].doc_id, records[other].doc_id)
-    borne_out = sorted((pair for pair in pairs if model_may_join(judged[pair])), key=lambda pair: (-round(judged[pair].score, 6), pair))
-    accepted = {pair: f"a model proposed it: {judged[pair].why() or 'nothing speaks against it'}" for pair in borne_out}
+    if left := sum(len(block) for question in every[MAX_CALLS:] for block in question.blocks):
+        bypassed = (Bypass(step=STEP, why=f"{left} similar titles were not compared: they would take more than {MAX_CALLS} calls"),)
+    pairs: list[Pair] = []
+    for question, answer in zip(questions, answers, strict=True):
+        if isinstance(answer, DuplicateGroups):
+            pairs += question.pairs(answer)
+    accepted = _accept(pairs, records)
     return Proposal(accepted, len(pairs) - len(accepted), failures, bypassed)
 
 
+def _accept(pairs: Sequence[Pair], records: Sequence[Record]) -> dict[Pair, str]:
+    """The pairs that evidence allows, best score first, in the order in which they are to be joined."""
+    from outrider.linkage.judge import judge
+
+    judgements = {(one, other): judge(records[one], records[other]) for one, other in pairs}
+    for (one, other), judgement in judgements.items():
+        if not model_may_join(judgement):
+            log.debug("the model proposes to merge %s and %s; no evidence supports it", records[one].doc_id, records[other].doc_id)
+    allowed = [pair for pair in pairs if model_may_join(judgements[pair])]
+    allowed.sort(key=lambda pair: (-round(judgements[pair].score, 6), pair))
+    return {pair: f"a model proposed it: {judgements[pair].why() or 'no evidence against it'}" for pair in allowed}
+
+
 def model_may_join(judgement: Judgement) -> bool:
-    """Whether a model's word may make them one: evidence leaves it open, and no word or number of the titles says that they are two."""
+    """Whether a model's word suffices: evidence leaves it open, and no word or number in the titles differs decisively."""
     if judgement.verdict == "different" or judgement.contradicts:
         return False
     return not any(evidence.field.startswith(TITLE_FIELD_PREFIX) and evidence.what == "differ" for evidence in judgement.evidence)
 
 
-async def _said(
+async def _ask(
     chat: Chat, prompt: Prompt, records: Sequence[Record], question: TitleQuestion, budget: Budget, limit_s: float
 ) -> DuplicateGroups | Failure | KeyRejected:
-    """What the model answers, or what became of the call; a rejected key too, so that no call is left behind unawaited."""
-    asked = ChatRequest(
+    """The model's answer or the failure of the call. A rejected key is returned, not raised, so that all calls are awaited."""
+    request = ChatRequest(
         node="dedup",
         system=prompt.text,
         user=fence(question.to_json(records)),
-        max_output_tokens=100 + TOKENS_A_TITLE * len(question.ids()),
+        max_output_tokens=100 + TOKENS_PER_TITLE * len(question.ids()),
     )
     try:
         async with asyncio.timeout(limit_s):
-            return await chat.answer(asked, DuplicateGroups, budget)
+            return await chat.answer(request, DuplicateGroups, budget)
     except KeyRejected as error:
         return error
     except ChatError as error:
         return Failure(node=STEP, error=type(error).__name__, message=str(error))
     except TimeoutError:
-        message = f"{chat.name} had not said within {limit_s:.3g} s which titles are one work; only equal identifiers joined works"
+        message = f"{chat.name} did not compare the titles within {limit_s:.3g} s; only matching identifiers merged works"
         return Failure(node=STEP, error=TimeoutError.__name__, message=message)
-
-
-def _shown(name: str, record: Record) -> dict[str, JsonValue]:
-    return {"id": name, "title": without_control(record.title)[:TITLE_CHARS], "year": record.year}

@@ -220,7 +220,7 @@ async def test_many_works_go_in_few_calls() -> None:
     update, server = await after(pairs, one_giant_group)
     assert [sum(len(block) for block in asked.data["blocks"]) for asked in server.requests] == [MAX_TITLES] * 3
     assert len(update["candidates"]) == 200 - 90
-    assert update["bypassed"][0].why.startswith("20 titles")
+    assert update["bypassed"][0].why.startswith("20 similar titles")
 
 
 async def test_other_words_in_a_title_are_not_asked_about() -> None:
