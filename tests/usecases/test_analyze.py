@@ -120,7 +120,7 @@ async def test_a_repository_in_depth(tmp_path: Path) -> None:
 async def test_a_paper_in_depth(tmp_path: Path) -> None:
     found = await analysed("10.1000/livers", tmp_path, question="which drugs harm livers")
     assert (found.kind, found.title, found.failures) == ("paper", "Liver injury by drugs", ())
-    assert found.retraction == "retracted, as openalex says"
+    assert found.retraction == "retracted, according to openalex"
     assert [one.title for one in found.references] == [one.title for one in found.citations] == ["Linked 1", "Linked 2"]
     assert found.related_code[0].title == "liver/dose"
     assert found.related_code[0].why == "named in its text"
@@ -145,7 +145,7 @@ async def test_a_source_that_fails_costs_only_its_part(tmp_path: Path) -> None:
 
 async def test_a_model_judges_what_metadata_cannot_tell_within_its_budget(tmp_path: Path) -> None:
     def says(asked: Question) -> Reply:
-        assert "repository" in asked.to_json
+        assert "repository" in asked.data
         return Reply({"relevance": 0.9, "documentation": 7, "documentation_reason": "explains use", "ease_of_use": 12})
 
     with serving(handler) as server, ChatServer(says) as chat:
