@@ -1,10 +1,8 @@
-"""Whether what came is the work that was asked for, by its title. Pages add the name of their site, engines cut titles off.
+"""Works without an abstract: lookups at services that know an identifier, and visits of the pages behind their links.
 
-What works without an abstract get: from services that know one of their identifiers, and from the pages that their links lead to.
-
-Nothing is believed that does not fit: what a service or a page says of a work is taken only where the titles agree, or the link is the
-page of that identifier at those who give it; an identifier that a page declares, only where a service says the same. A link that holds
-a DOI is never fetched: the work is asked for by that DOI.
+Nothing is taken over without a check: a service's or page's values only where the titles agree, or where the link is the page of that
+identifier; an identifier that a page declares, only where a service confirms it. A link that holds a DOI is never fetched: the work is
+looked up by that DOI.
 """
 
 from __future__ import annotations
@@ -31,64 +29,60 @@ from outrider.state.records import Identifiers, Paper, Record
 from outrider.state.records import Page as PageRecord
 
 FEWEST_WORDS = 4
-"""Of a title that tells a work though another goes on after it."""
+"""A title of so many words identifies a work even if another title continues it."""
 CUT_OFF = ("...", "…")
-"""How a title ends that is not whole."""
+"""Ends of a truncated title."""
 SITE = re.compile(r"\s+[-|–—·:»]\s+|\s*\|\s*")
-"""What stands before the name of a site."""
-
-
-def is_same_work(work: Record, said: Record) -> bool:
-    """Whether what came for an identifier of a work is that work. The title of a page may end early or go on with the site's name."""
-    if same_work(work, said):
-        return True
-    shared = set(work.identifiers.pairs()) & set(said.identifiers.pairs())
-    return bool(shared) and work.kind == "page" and not identifiers_contradict(work, said) and matches_work_title(work.title, said.title)
-
-
-def matches_work_title(page: str, title: str) -> bool:
-    """Whether a page's title is that of the work: alike, or it goes on after it, or the end is cut off."""
-    return titles_agree(page, title) or _goes_on(title, page) or (_is_cut(page) and _goes_on(page, title))
-
-
-def matches_result_title(page: str, find: str) -> bool:
-    """Whether a page's title is that under which an engine showed it: either may go on after the other, short ones with a site's name."""
-    if titles_agree(page, find) or _goes_on(find, page) or _goes_on(page, find):
-        return True
-    return any(titles_agree(SITE.split(long.strip(), maxsplit=1)[0], short) for short, long in ((page, find), (find, page)))
-
-
-def _is_cut(title: str) -> bool:
-    return title.rstrip().endswith(CUT_OFF)
-
-
-def _goes_on(short: str, long: str) -> bool:
-    said = normal_title(short)
-    return len(said.split()) >= FEWEST_WORDS and f"{normal_title(long)} ".startswith(f"{said} ")
-
-
+"""Separates a page's title from the name of the site."""
 PATIENCE = 0.9
-"""Of `idle_s`, what one service may take: it is given up, and the next one asked, before all is. Neither does a lookup wait longer for
-its turn, where the searches of others want theirs."""
+"""Share of `idle_s` that one service may take, so that the next service is asked before everything stops. A lookup waits no longer for its
+turn at a rate limiter either."""
 ROBOTS = "robots.txt"
 UNCONFIRMED = "with an identifier that nobody confirmed"
 DECLARED = "declared"
-"""Metadata: identifiers that stood on a page, and that nobody confirmed."""
+"""Key in the metadata: unconfirmed identifiers that stood on a page."""
 MOST_CHARS = 100_000
-"""Of a page's text, a long chapter: more would hold up every step that reads it."""
+"""Characters of a page's text, a long chapter: more would slow down every step that reads it."""
 CATALOGUES = frozenset({"openalex.org", "semanticscholar.org"})
-"""Whose pages say no more than the service's own answer did."""
+"""Sites whose pages say no more than the service's own response."""
 
 ParseLink = Callable[[str], Identifiers]
-"""The identifiers that a link names by its form."""
+"""The identifiers that the form of a link names."""
+
+
+def is_same_work(work: Record, answer: Record) -> bool:
+    """Whether the answer to an identifier of a work is that work. A page's title may be cut off, or end with the site's name."""
+    if same_work(work, answer):
+        return True
+    shared = set(work.identifiers.pairs()) & set(answer.identifiers.pairs())
+    return (
+        bool(shared) and work.kind == "page" and not identifiers_contradict(work, answer) and matches_work_title(work.title, answer.title)
+    )
+
+
+def matches_work_title(page: str, title: str) -> bool:
+    """Whether a page's title is that of the work: they agree, it continues the work's title, or it is cut off."""
+    return titles_agree(page, title) or _continues(title, page) or (page.rstrip().endswith(CUT_OFF) and _continues(page, title))
+
+
+def matches_result_title(page: str, result: str) -> bool:
+    """Whether a page's title is that of a search result: one may continue the other, a short one by the site's name."""
+    if titles_agree(page, result) or _continues(result, page) or _continues(page, result):
+        return True
+    return any(titles_agree(SITE.split(long.strip(), maxsplit=1)[0], short) for short, long in ((page, result), (result, page)))
+
+
+def _continues(short: str, long: str) -> bool:
+    title = normal_title(short)
+    return len(title.split()) >= FEWEST_WORDS and f"{normal_title(long)} ".startswith(f"{title} ")
 
 
 def find_works_without_text(candidates: Sequence[Candidate]) -> list[int]:
-    """Places, in their order, of papers and pages with neither abstract nor text; what a paper has from a page does not count."""
+    """Positions of papers and pages with neither abstract nor text; values that a paper has from a page do not count."""
     return [
         at
-        for at, one in enumerate(candidates)
-        if isinstance(one.record, Paper | PageRecord) and not _has_text(strip_page_values(one.record))
+        for at, candidate in enumerate(candidates)
+        if isinstance(candidate.record, Paper | PageRecord) and not _has_text(strip_page_values(candidate.record))
     ]
 
 
@@ -97,44 +91,44 @@ def _has_text(record: Record) -> bool:
 
 
 class IncompleteWork(NamedTuple):
-    """One that lacks an abstract."""
+    """A work that lacks an abstract."""
 
     at: int
-    """Its place among the candidates."""
+    """Its position among the candidates."""
     record: Record
     link: Identifiers
-    """By the form of its link."""
+    """Identifiers that the form of its link names."""
     known: Identifiers
     found_by: frozenset[str]
-    """Who has said already what they know."""
+    """Sources that have returned it."""
 
 
 @dataclass(slots=True)
 class MissingAbstracts:
-    """One run over the works that lack an abstract; `found` holds what each has become so far, whenever it is stopped."""
+    """One run over the works that lack an abstract; `records` holds the results so far, whenever it is stopped."""
 
     sources: Sequence[Source]
     pages: PageReader | None
     parse_link: ParseLink
     settings: EnrichSettings
     until: float
-    """By `time.monotonic`."""
+    """In `time.monotonic`."""
     records: dict[int, Record] = field(default_factory=dict)
-    """By place among the candidates."""
+    """By position among the candidates."""
     lookups: Progress = field(default_factory=Progress)
     visits: Progress = field(default_factory=Progress)
     stopped_by: str = ""
-    """The setting that ended it, where one did."""
+    """The setting that ended the run, if one did."""
     _rate_limited: set[str] = field(default_factory=set)
-    """Sources that have no turn for us: they are asked no more."""
+    """Sources that refused a request for its rate; they get no more requests."""
     _batcher: LookupBatcher = field(default_factory=LookupBatcher)
     _visits: dict[str, asyncio.Task[ReadPage]] = field(default_factory=dict)
     _last_news: float = field(default_factory=time.monotonic)
 
     async def run(self, candidates: Sequence[Candidate]) -> None:
-        """Until all is done, the time is over, or nothing came for too long. Leaves no task behind; a bug in one ends all."""
-        services = [one.record for one in candidates if one.record.kind != "page"]
-        tasks = [asyncio.create_task(self._one(work, ways, services)) for work, ways in self._planned(candidates)]
+        """Run until all is done, the time is over, or nothing came for `idle_s`. Leaves no task behind; a bug in one task ends all."""
+        services = [candidate.record for candidate in candidates if candidate.record.kind != "page"]
+        tasks = [asyncio.create_task(self._complete(work, lookups, services)) for work, lookups in self._plan(candidates)]
         pending = set(tasks)
         try:
             while pending and not self.stopped_by:
@@ -154,54 +148,54 @@ class MissingAbstracts:
             await asyncio.gather(*left, return_exceptions=True)
             await self._batcher.stop()
 
-    def _planned(self, candidates: Sequence[Candidate]) -> list[tuple[IncompleteWork, list[Lookup]]]:
-        """As the budgets are given out: in their order, but of pages web finds first."""
-        works = [self._work(at, candidates[at]) for at in find_works_without_text(candidates)]
-        planned = [(work, plan_lookups(self.sources, work.known, work.found_by)) for work in works]
-        return sorted(planned, key=lambda one: (not one[1], not one[1] and one[0].record.kind != "page"))
+    def _plan(self, candidates: Sequence[Candidate]) -> list[tuple[IncompleteWork, list[Lookup]]]:
+        """The works with their lookups, in the order in which they use the budgets: those to look up, then pages, then the rest."""
+        planned: list[tuple[IncompleteWork, list[Lookup]]] = []
+        for at in find_works_without_text(candidates):
+            record = candidates[at].record
+            link = self.parse_link(record.url) if record.url else Identifiers()
+            known = Identifiers(**{**dict(link.pairs()), **dict(record.identifiers.pairs())})
+            work = IncompleteWork(at, record, link, known, frozenset(found_by.source for found_by in candidates[at].found_by))
+            planned.append((work, plan_lookups(self.sources, known, work.found_by)))
+        return sorted(planned, key=lambda pair: (not pair[1], not pair[1] and pair[0].record.kind != "page"))
 
-    def _work(self, at: int, candidate: Candidate) -> IncompleteWork:
-        record = candidate.record
-        link = self.parse_link(record.url) if record.url else Identifiers()
-        known = Identifiers(**{**dict(link.pairs()), **dict(record.identifiers.pairs())})
-        return IncompleteWork(at, record, link, known, frozenset(place.source for place in candidate.found_by))
-
-    async def _one(self, work: IncompleteWork, ways: Sequence[Lookup], services: Sequence[Record]) -> None:
+    async def _complete(self, work: IncompleteWork, lookups: Sequence[Lookup], services: Sequence[Record]) -> None:
         record = work.record
         if work.known.github and record.kind == "page":
             return  # a repository is no page
-        if ways:
+        if lookups:
             if self.lookups.begin(self.settings.lookups):
-                await self._looked_up(work.at, record, work.known, ways)
-        elif self.pages and _worth_reading(record, work.link) and self.visits.begin(self.settings.pages):
-            page = await self._fetched(self.pages, work.at, record)
+                await self._look_up(work.at, record, work.known, lookups)
+        elif self.pages and _is_worth_a_visit(record, work.link) and self.visits.begin(self.settings.pages):
+            page = await self._read_page(self.pages, work.at, record)
             if page:
-                await self._declared(work, page, services)
+                await self._check_declared_identifiers(work, page, services)
 
-    async def _looked_up(self, at: int, record: Record, known: Identifiers, ways: Sequence[Lookup]) -> bool | None:
-        """Whether somebody said that the identifiers are this work's, False where somebody said that one is another's.
+    async def _look_up(self, at: int, record: Record, known: Identifiers, lookups: Sequence[Lookup]) -> bool | None:
+        """True if a service confirmed that the identifiers are this work's, False if one said that they are another's, else None.
 
-        A service is asked only where those before had no abstract.
+        A service is asked only if those before it had no abstract.
         """
         confirmed: bool | None = None
-        silent = {way.source.name for way in ways}
+        silent = {lookup.source.name for lookup in lookups}
         failed = 0
-        async with aclosing(run_lookups(ways, self.until, self._batcher, PATIENCE * self.settings.idle_s, self._rate_limited)) as answers:
-            async for way, said, error in answers:
+        patience_s = PATIENCE * self.settings.idle_s
+        async with aclosing(run_lookups(lookups, self.until, self._batcher, patience_s, self._rate_limited)) as answers:
+            async for lookup, answer, error in answers:
                 self._last_news = time.monotonic()
-                silent.remove(way.source.name)
+                silent.remove(lookup.source.name)
                 if isinstance(error, RateLimited):
-                    self._rate_limited.add(way.source.name)
+                    self._rate_limited.add(lookup.source.name)
                 if error is not None:
                     failed += 1
-                    self.lookups.count_failure(way.source.name, read_status(error))
-                if said is None:
+                    self.lookups.count_failure(lookup.source.name, read_status(error))
+                if answer is None:
                     continue
-                if not is_same_work(record.model_copy(update={"identifiers": known}), said):
+                if not is_same_work(record.model_copy(update={"identifiers": known}), answer):
                     confirmed = False if confirmed is None else confirmed
-                    self.lookups.why["of another title"] += 1
+                    self.lookups.why["with another title"] += 1
                     continue
-                record, confirmed = fill_missing(record, [said]), True
+                record, confirmed = fill_missing(record, [answer]), True
                 self.records[at] = record
                 if record.abstract:
                     break
@@ -212,69 +206,64 @@ class MissingAbstracts:
             self.lookups.why["without an abstract anywhere"] += 1
         return confirmed
 
-    async def _fetched(self, pages: PageReader, at: int, record: Record) -> ReadPage | None:
-        """What the link leads to, where it is the work's; its text fills the record."""
-        got: ReadPage | None = None
+    async def _read_page(self, pages: PageReader, at: int, record: Record) -> ReadPage | None:
+        """The page behind the link if it is the work's; its text fills the record."""
+        url = record.url or ""
+        page: ReadPage | None = None
         try:
-            got = await self._visited(pages, record.url or "")
+            if url not in self._visits:  # works with the same link share a visit
+                self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - time.monotonic())))
+            page = await asyncio.shield(self._visits[url])
         except SearchError as error:
             status = read_status(error)
             self.visits.statuses.add(status)
             self.visits.why[f"not allowed by {ROBOTS}" if ROBOTS in str(error) else REASONS.get(status, OTHER_REASON)] += 1
         else:
             self._last_news = time.monotonic()
-            if got.kind == "pdf":
+            if page.kind == "pdf":
                 self.visits.why["a PDF, which is not read"] += 1
-            elif got.kind == "doi":
+            elif page.kind == "doi":
                 self.visits.why["with a DOI behind the link"] += 1
-            elif not _is_of(got, record):
-                self.visits.why["of another title"] += 1
-                got = None
+            elif not _is_page_of(page, record):
+                self.visits.why["with another title"] += 1
+                page = None
             else:
-                self.records[at] = _with_page(record, got.page)
+                self.records[at] = _fill_from_page(record, page.page)
         self.visits.end(_has_text(self.records.get(at, record)))
-        return got
+        return page
 
-    async def _visited(self, pages: PageReader, url: str) -> ReadPage:
-        """Works of one link share a visit."""
-        if url not in self._visits:
-            self._visits[url] = asyncio.ensure_future(pages.fetch(url, max(0.0, self.until - time.monotonic())))
-        return await asyncio.shield(self._visits[url])
-
-    async def _declared(self, work: IncompleteWork, got: ReadPage, services: Sequence[Record]) -> None:
-        """Identifiers that a page gave are taken where a find of this search has them, or a service that is asked says so."""
-        page, record = got.page, self.records.get(work.at, work.record)
+    async def _check_declared_identifiers(self, work: IncompleteWork, read: ReadPage, services: Sequence[Record]) -> None:
+        """Take over identifiers that a page declares, if a result of this search has them or a service confirms them."""
+        page, record = read.page, self.records.get(work.at, work.record)
         new = Identifiers(**{scheme: value for scheme, value in page.identifiers.pairs() if not getattr(work.known, scheme)})
         if not new.pairs() or identifiers_contradict(record.model_copy(update={"identifiers": work.known}), page):
             return
         known = Identifiers(**{**dict(new.pairs()), **dict(work.known.pairs())})
         claimed = record.model_copy(update={"identifiers": known})
-        same = [one for one in services if {*new.pairs()} & {*one.identifiers.pairs()} and is_same_work(claimed, one)]
-        if same:
-            shared = dict({*new.pairs()} & {*same[0].identifiers.pairs()})
-            self.records[work.at] = fill_missing(
-                record, [PageRecord(doc_id=page.doc_id, source=page.source, identifiers=Identifiers(**shared))]
-            )
-            return
-        ways = plan_lookups(self.sources, new, work.found_by)
+        for other in services:
+            if (shared := {*new.pairs()} & {*other.identifiers.pairs()}) and is_same_work(claimed, other):
+                confirmed_page = PageRecord(doc_id=page.doc_id, source=page.source, identifiers=Identifiers(**dict(shared)))
+                self.records[work.at] = fill_missing(record, [confirmed_page])
+                return
+        lookups = plan_lookups(self.sources, new, work.found_by)
         confirmed = None
-        if ways and self.lookups.begin(self.settings.lookups):
-            confirmed = await self._looked_up(work.at, record, known, ways)
+        if lookups and self.lookups.begin(self.settings.lookups):
+            confirmed = await self._look_up(work.at, record, known, lookups)
         if confirmed is None:
             self.visits.why[UNCONFIRMED] += 1
             metadata = {**record.metadata, DECLARED: dict(new.pairs())}
             self.records[work.at] = record.model_copy(update={"metadata": metadata})
 
 
-def _is_of(got: ReadPage, record: Record) -> bool:
-    """Whether a page is the one that was looked for: no login, no consent, no domain for sale. A plain text has no title to say so."""
+def _is_page_of(page: ReadPage, record: Record) -> bool:
+    """Whether a page is the expected one, not a login, a consent form or a domain for sale. A plain text has no title to compare."""
     if record.kind != "page":
-        return matches_work_title(got.page.title, record.title)
-    return not record.title or (got.kind == "text" and not got.page.title) or matches_result_title(got.page.title, record.title)
+        return matches_work_title(page.page.title, record.title)
+    return not record.title or (page.kind == "text" and not page.page.title) or matches_result_title(page.page.title, record.title)
 
 
-def _worth_reading(record: Record, link: Identifiers) -> bool:
-    """Not what leads to a DOI: that work is asked for by it. Nor what was read before."""
+def _is_worth_a_visit(record: Record, link: Identifiers) -> bool:
+    """Not a link to a DOI, by which the work is looked up, nor a page that was read before."""
     try:
         host = urlsplit(record.url or "").hostname or ""
     except ValueError:
@@ -282,8 +271,8 @@ def _worth_reading(record: Record, link: Identifiers) -> bool:
     return bool(record.url) and not (record.text or link.doi or link.github) and host.removeprefix("www.") not in CATALOGUES
 
 
-def _with_page(record: Record, page: PageRecord) -> Record:
-    """The record with what stands on the page, but for identifiers: those have to be looked at. A paper takes its abstract as text."""
+def _fill_from_page(record: Record, page: PageRecord) -> Record:
+    """The record with the page's values, except identifiers, which must be confirmed. A paper takes the page's abstract as text."""
     text = page.text if record.kind == "page" or page.abstract in page.text else "\n\n".join(filter(None, (page.abstract, page.text)))
     bare = page.model_copy(update={"identifiers": Identifiers(), "text": text[:MOST_CHARS]})
     named = record if record.title else record.model_copy(update={"title": page.title})

@@ -1,10 +1,9 @@
-"""How the parts of enriching fared, as rows of the answer: what was asked, what came, what did not and why."""
+"""Progress of enrichment, and the rows of the response that report it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from outrider.state.errors import SearchError, SourceError
@@ -12,38 +11,37 @@ from outrider.state.response import SourceReport
 
 NODE = "enrich"
 REASONS = {
-    "rate_limited": "could not be asked yet",
+    "rate_limited": "rate-limited",
     "unauthorized": "refused",
     "forbidden": "refused",
     "timeout": "did not answer in time",
     "malformed": "could not be read",
 }
-"""What a status means in a row's message ..."""
+"""A row's words for the status of an error; `OTHER_REASON` for all others."""
 OTHER_REASON = "could not be reached"
-"""... and what all others do."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How one part fared: identifiers asked for, or pages fetched."""
+    """How far one part came: lookups by identifier, or visits of pages."""
 
     asked: int = 0
     returned: int = 0
-    """Works that have an abstract or a text by it."""
+    """Works that got an abstract or a text."""
     left_out: int = 0
-    """Works that the budget left no room for."""
+    """Works beyond the budget."""
     under_way: int = 0
-    """When the time was over: they were given up."""
+    """Works that were abandoned when the time was over."""
     why: Counter[str] = field(default_factory=Counter)
-    """What did not come, by reason: "3 not allowed by robots.txt"."""
+    """Works without a result, by reason: "3 not allowed by robots.txt"."""
     calls: Counter[str] = field(default_factory=Counter)
-    """Calls that failed, by service and reason, where one work is asked of several: "pubmed did not answer in time (2)"."""
+    """Failed calls by service and reason, if a work is looked up at several: "pubmed did not answer in time (2)"."""
     statuses: set[str] = field(default_factory=set)
-    """Of what failed."""
+    """Statuses of the failures."""
     ended: float = field(default_factory=time.monotonic)
 
     def begin(self, most: int) -> bool:
-        """Whether there is room for one more."""
+        """Count one more work; False if the budget has no room for it."""
         if self.asked >= most:
             self.left_out += 1
             return False
@@ -57,7 +55,7 @@ class Progress:
         self.ended = time.monotonic()
 
     def stop(self) -> None:
-        """The time is over: what is under way took all of it."""
+        """The time is over; works under way used all of it."""
         if self.under_way:
             self.ended = time.monotonic()
 
@@ -73,29 +71,24 @@ class Progress:
             return "timeout"
         return min(self.statuses) if len(self.statuses) == 1 else "unavailable" if self.statuses else "empty"
 
-    def make_row(self, strategy: str, budget: str, setting: str, stopped: str, started: float) -> SourceReport | None:
-        """None where nothing was asked at all. `setting` is the one that bounds it, `stopped` the one that ended it."""
+    def make_row(self, strategy: str, budget: str, setting: str, stopped_by: str, started: float) -> SourceReport | None:
+        """None if nothing was requested. `setting` names the budget, `stopped_by` the setting that ended the part."""
         if not self.asked:
             return None
-        left = [
-            f"{self.left_out} left out (enrich.{setting})" if self.left_out else "",
-            f"{self.under_way} given up (enrich.{stopped})" if self.under_way else "",
-        ]
-        message = "; ".join(filter(None, (budget, *self._said(), *left)))
-        row = {"source": NODE, "strategy": strategy, "asked": self.asked, "returned": self.returned, "message": message}
+        parts = [budget]
+        parts += [f"{count} {reason}" for reason, count in _most_frequent_first(self.why)]
+        parts += [f"{call} ({count})" for call, count in _most_frequent_first(self.calls)]
+        parts += [f"{self.left_out} left out (enrich.{setting})"] if self.left_out else []
+        parts += [f"{self.under_way} given up (enrich.{stopped_by})"] if self.under_way else []
+        row = {"source": NODE, "strategy": strategy, "asked": self.asked, "returned": self.returned, "message": "; ".join(parts)}
         return SourceReport.model_validate({**row, "status": self.status, "took_ms": round((self.ended - started) * 1000, 1)})
 
-    def _said(self) -> Iterator[str]:
-        """What did not come, most frequent first."""
-        yield from (f"{count} {what}" for what, count in _most(self.why))
-        yield from (f"{what} ({count})" for what, count in _most(self.calls))
+
+def _most_frequent_first(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def read_status(error: SearchError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "timeout"
     return error.status if isinstance(error, SourceError) else "unavailable"
-
-
-def _most(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

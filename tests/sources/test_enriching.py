@@ -181,7 +181,7 @@ async def test_newer_figures_go_before_those_that_were_kept(there: World, tmp_pa
     paper = hit(answer, "crossref:10.1000/cr1")
     assert (paper.citations, paper.abstract, paper.metadata["filled_from"]["abstract"]) == (8, ABSTRACT, "openalex")
     assert {place.source for place in paper.found_by} == {"crossref", "library", "serpapi_google"}  # its link names the DOI
-    assert row(answer, "keep").message == "1 changed; 1 as they were"
+    assert row(answer, "keep").message == "1 changed; 1 unchanged"
     assert there.fetched() == ["/site/patients"]  # its text was kept, too
     offline = await answered(made(there, tmp_path, offline=True), sources=None)
     assert hit(offline, "crossref:10.1000/cr1").citations == 8

@@ -247,7 +247,7 @@ async def test_a_service_that_fails_costs_only_its_own_call() -> None:
     assert records(update)[0].abstract == SAID
     row = rows(update)["identifiers"]
     assert (row.source, row.asked, row.returned, row.status) == ("enrich", 1, 1, "partial")
-    assert row.message == "at most 100 works in 6 s, 3 s without news; openalex could not be asked yet (1)"
+    assert row.message == "at most 100 works in 6 s, 3 s without news; openalex rate-limited (1)"
     alone = rows(await enriched(work(identifiers=doi("10.1000/a")), sources=broken))["identifiers"]
     assert (alone.returned, alone.status) == (0, "rate_limited")
 
@@ -262,7 +262,7 @@ async def test_an_identifier_of_another_work_brings_nothing() -> None:
     update = await enriched(page(url), sources=tellers(other, "openalex"), reader=reader)
     (one,) = records(update)
     assert (one.text, one.identifiers.doi, one.metadata.get("declared")) == ("Buy!", None, None)
-    assert "1 of another title" in rows(update)["identifiers"].message
+    assert "1 with another title" in rows(update)["identifiers"].message
 
 
 async def test_a_page_gives_text_and_identifiers_and_these_the_abstract() -> None:
@@ -300,7 +300,7 @@ async def test_a_paper_takes_nothing_of_a_page_with_another_title() -> None:
     reader = Reader({url: fetched(url, title="Just a moment...", text="Are you a robot?", identifiers=doi("10.1000/a"))})
     update = await enriched(work(url=url), reader=reader)
     assert (records(update)[0].text, records(update)[0].identifiers.doi) == ("", None)
-    assert "1 of another title" in rows(update)["pages"].message
+    assert "1 with another title" in rows(update)["pages"].message
 
 
 FAMOUS = paper("openalex:W9", "Attention is all you need", abstract="Famous.", source="openalex", identifiers=doi("10.1000/a"))
@@ -362,7 +362,7 @@ async def test_nothing_of_a_page_that_is_not_the_finds_is_taken_or_kept(title: s
     update = await enriched(page(url), sources=tellers(FULL, "openalex"), reader=reader, keeper=keeper)
     assert records(update) == [page(url).record]
     assert (rows(update)["pages"].returned, keeper.records) == (0, {})
-    assert "1 of another title" in rows(update)["pages"].message
+    assert "1 with another title" in rows(update)["pages"].message
 
 
 async def test_a_plain_text_needs_no_title() -> None:
@@ -518,7 +518,7 @@ async def test_who_has_no_turn_is_asked_no_more() -> None:
     assert len(scholar.asked) == 1
     row = rows(update)["identifiers"]
     assert (row.asked, row.status) == (6, "rate_limited")
-    assert "semantic_scholar could not be asked yet (6)" in row.message
+    assert "semantic_scholar rate-limited (6)" in row.message
 
 
 async def test_most_of_the_runs_time_is_left_to_scoring() -> None:
@@ -611,7 +611,7 @@ async def test_what_the_library_says_already_is_not_written() -> None:
     asked = work(abstract=SAID, citations=3, metadata={"type": "article"}, authors=("A. Frost",))
     await enriched(asked, keeper=keeper)
     again = await enriched(asked, keeper=keeper)
-    assert (keeper.writes, rows(again)["keep"].message) == (1, "1 as they were")
+    assert (keeper.writes, rows(again)["keep"].message) == (1, "1 unchanged")
 
 
 async def test_newer_figures_replace_kept_ones_and_what_is_left_out_stays() -> None:
