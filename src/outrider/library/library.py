@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from outrider.library import edges as edge_rows
 from outrider.library import inspection, maintenance, record_table, schema, term_expansion, text_search, versions
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from lancedb.db import AsyncConnection
     from lancedb.table import AsyncTable
 
-    from outrider.library.vectors.search import Near
+    from outrider.library.vectors.index import Near
     from outrider.library.vectors.write import Embedded
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,11 @@ class Library:
         self._edges.close()
         self._connection.close()  # type: ignore[no-untyped-call]
 
+    async def _read(self, answer: Awaitable[T]) -> T:
+        """The answer, with LanceDB's errors as ours."""
+        with self._location.translate_errors():
+            return await answer
+
     # Search
 
     async def search(self, text: str, where: Filter | None = None, limit: int = 100, widened: Sequence[str] = ()) -> list[Scored]:
@@ -116,13 +123,11 @@ class Library:
 
         The terms of `widened` count less than the words of `text`.
         """
-        with self._location.translate_errors():
-            return await text_search.search(self._table, text, where, limit, widened)
+        return await self._read(text_search.search(self._table, text, where, limit, widened))
 
     async def best_ids(self, text: str, where: Filter | None = None, limit: int = 100) -> list[str]:
         """As `search`, without the records."""
-        with self._location.translate_errors():
-            return await text_search.best_ids(self._table, text, where, limit)
+        return await self._read(text_search.best_ids(self._table, text, where, limit))
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         """Terms that are frequent in the first hits of `text` and rare in the later ones, best first."""
@@ -134,8 +139,7 @@ class Library:
 
         `abstract` is abstract or description; `keywords` are tags and mesh, each a phrase of its own.
         """
-        with self._location.translate_errors():
-            return await text_search.match(self._table, phrase, field, where, limit)
+        return await self._read(text_search.match(self._table, phrase, field, where, limit))
 
     async def dense(
         self, vector: np.ndarray, space: EmbeddingSpace, where: Filter | None = None, limit: int = 100, *, exact: bool = False
@@ -144,8 +148,7 @@ class Library:
 
         `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
         """
-        with self._location.translate_errors():
-            return await self._vectors.nearest(vector, space, where, limit, exact=exact)
+        return await self._read(self._vectors.nearest(vector, space, where, limit, exact=exact))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
@@ -170,13 +173,11 @@ class Library:
 
     async def brief(self, doc_ids: Sequence[str], where: Filter | None = None) -> list[Record]:
         """As `search` returns them, with cut bodies and without edges, in the order of the ids; missing or unmatched ones are left out."""
-        with self._location.translate_errors():
-            return await record_table.read_brief_records(self._table, doc_ids, where)
+        return await self._read(record_table.read_brief_records(self._table, doc_ids, where))
 
     async def fetch(self, doc_ids: Sequence[str]) -> list[Record]:
         """Whole records in the order of the ids; missing ones are left out."""
-        with self._location.translate_errors():
-            return await record_table.read_records(self._table, doc_ids)
+        return await self._read(record_table.read_records(self._table, doc_ids))
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         """Records of `search`, with whole bodies and their edges. Fields filled in since, and missing records, stay as they are."""
@@ -186,8 +187,7 @@ class Library:
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """Of whole records, which cannot be computed from a record of `search`, whose body is cut."""
-        with self._location.translate_errors():
-            return await record_table.read_content_hashes(self._table, doc_ids)
+        return await self._read(record_table.read_content_hashes(self._table, doc_ids))
 
     async def scan(self, where: Filter | None = None, batch: int = 1_000) -> AsyncIterator[Record]:
         """Every matching record once, by doc_id (code points), from the version current at the start, whatever is written meanwhile.
@@ -216,8 +216,7 @@ class Library:
             return await record_table.sample_records(await self._open_version(), size, seed)
 
     async def count(self, where: Filter | None = None) -> int:
-        with self._location.translate_errors():
-            return await record_table.count_records(self._table, where)
+        return await self._read(record_table.count_records(self._table, where))
 
     # Writing of records
 
@@ -278,8 +277,7 @@ class Library:
 
     async def space(self) -> EmbeddingSpace | None:
         """The space of the library's vectors; None where its records were never embedded."""
-        with self._location.translate_errors():
-            return await self._vectors.space()
+        return await self._read(self._vectors.space())
 
     async def accept(self, space: EmbeddingSpace) -> None:
         """`EmbeddingSpaceMismatch` where the library has vectors of another space."""
@@ -293,8 +291,7 @@ class Library:
 
     async def tokens_read(self, doc_ids: Sequence[str]) -> dict[str, TokensRead]:
         """How many tokens of each record its vector covers; only of records that have one."""
-        with self._location.translate_errors():
-            return await self._vectors.tokens_read(doc_ids)
+        return await self._read(self._vectors.tokens_read(doc_ids))
 
     async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
         """Write the records' vectors, one each; call it before `upsert`, so that a stored record has its vector.
@@ -330,8 +327,7 @@ class Library:
 
     async def tags(self) -> dict[str, int]:
         """Version by tag, sorted by name."""
-        with self._location.translate_errors():
-            return await versions.read_tags(self._table)
+        return await self._read(versions.read_tags(self._table))
 
     async def pin(self, tag: str) -> PinnedVersion:
         """The current version, tagged and open for an exact search; `BadRequest` for a tag that is taken or not a valid name."""
@@ -396,8 +392,8 @@ class Library:
     # Maintenance
 
     async def info(self) -> LibraryInfo:
-        with self._location.translate_errors():
-            return await inspection.collect_info(self.library_id, self._location, self._table, self._edges, self._files, self._vectors)
+        parts = (self._location, self._table, self._edges, self._files, self._vectors)
+        return await self._read(inspection.collect_info(self.library_id, *parts))
 
     async def check(self) -> tuple[str, ...]:
         """Every problem and its remedy, reading every row; empty where the library is sound."""
@@ -409,8 +405,7 @@ class Library:
 
     async def due(self) -> bool:
         """Whether `optimize` would find something to do in the records: a few ms."""
-        with self._location.translate_errors():
-            return await maintenance.due(self._table)
+        return await self._read(maintenance.due(self._table))
 
     async def optimize(self, force: bool = False, keep: timedelta = maintenance.KEEP, wait_s: float = LOCK_TIMEOUT_S) -> None:
         """Where due (or forced): complete and repair the indexes, fold new rows in, compact, drop versions older than `keep`.

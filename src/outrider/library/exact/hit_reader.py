@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from outrider.boolean.evaluator import Evaluator
@@ -98,84 +99,44 @@ def _evaluate(evaluator: Evaluator, columns: dict[str, list[Any]]) -> list[bool]
     return [evaluator.matches(StoredRecord(record, text)) for record, text in zip(columns["record"], columns["text"], strict=True)]
 
 
+def _field(name: str, default: object = None) -> Any:
+    """A property for a field of the JSON; a missing or empty one has the default."""
+
+    def read(record: StoredRecord) -> object:
+        value = record.fields.get(name)
+        return default if value is None or value == "" else value
+
+    return property(read)
+
+
 class StoredRecord:
     """A record as its row holds it, from the columns `record` and `text`, not validated: most candidates of a scan do not match.
 
     A `boolean.document.Readable`.
     """
 
-    __slots__ = ("_fields", "_text")
+    __slots__ = ("fields", "text")
+
+    title: str = _field("title", "")
+    abstract: str = _field("abstract", "")
+    description: str = _field("description", "")
+    tags: Sequence[str] = _field("tags", ())
+    authors: Sequence[str] = _field("authors", ())
+    mesh: Sequence[str] = _field("mesh", ())
+    year: int | None = _field("year")
+    venue: str | None = _field("venue")
+    language: str | None = _field("language")
+    volume: str | None = _field("volume")
+    issue: str | None = _field("issue")
+    pages: str | None = _field("pages")
+    metadata: Mapping[str, object] = _field("metadata", MappingProxyType({}))
 
     def __init__(self, record: str, text: str | None) -> None:
         from pydantic_core import from_json
 
-        self._fields: dict[str, Any] = from_json(record)
-        self._text = text
-
-    @property
-    def title(self) -> str:
-        return self._string("title")
-
-    @property
-    def abstract(self) -> str:
-        return self._string("abstract")
-
-    @property
-    def description(self) -> str:
-        return self._string("description")
-
-    @property
-    def text(self) -> str:
-        return self._text or ""
-
-    @property
-    def tags(self) -> Sequence[str]:
-        return self._strings("tags")
-
-    @property
-    def authors(self) -> Sequence[str]:
-        return self._strings("authors")
-
-    @property
-    def mesh(self) -> Sequence[str]:
-        return self._strings("mesh")
-
-    @property
-    def year(self) -> int | None:
-        year: int | None = self._fields.get("year")
-        return year
-
-    @property
-    def venue(self) -> str | None:
-        return self._string("venue") or None
-
-    @property
-    def language(self) -> str | None:
-        return self._string("language") or None
-
-    @property
-    def volume(self) -> str | None:
-        return self._string("volume") or None
-
-    @property
-    def issue(self) -> str | None:
-        return self._string("issue") or None
-
-    @property
-    def pages(self) -> str | None:
-        return self._string("pages") or None
+        self.fields: dict[str, Any] = from_json(record)
+        self.text = text or ""
 
     @property
     def identifiers(self) -> Identifiers:
-        return Identifiers.model_construct(**self._fields.get("identifiers", {}))
-
-    @property
-    def metadata(self) -> Mapping[str, object]:
-        metadata: dict[str, object] = self._fields.get("metadata", {})
-        return metadata
-
-    def _string(self, name: str) -> str:
-        return self._fields.get(name) or ""
-
-    def _strings(self, name: str) -> Sequence[str]:
-        return self._fields.get(name) or ()
+        return Identifiers.model_construct(**self.fields.get("identifiers", {}))

@@ -21,8 +21,8 @@ from outrider.library.location import Location
 from outrider.library.record_table import open_table, read_columns
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import index, write
+from outrider.library.vectors.index import Near, search
 from outrider.library.vectors.registry import Registry, State, StoredSpace
-from outrider.library.vectors.search import Near, search
 from outrider.library.vectors.write import Embedded
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
