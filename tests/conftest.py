@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from outrider.settings.environment import SERVICE_KEYS
+from support.shared_data import DATA
 from support.worker_tasks import Counted
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ async def library(tmp_path: Path) -> AsyncIterator[Library]:
 @pytest.fixture
 def ir_data() -> Path:
     """The shared retrieval sets; the test skips where they are absent."""
-    data = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    if not (data / "ir").is_dir():
-        pytest.skip(f"no retrieval sets at {data / 'ir'}; set OUTRIDER_DATA")
-    return data / "ir"
+    if not (DATA / "ir").is_dir():
+        pytest.skip(f"no retrieval sets at {DATA / 'ir'}; set OUTRIDER_DATA")
+    return DATA / "ir"

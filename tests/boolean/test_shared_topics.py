@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.boolean.printer import format_tree
 from outrider.state.records import Paper
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 PUBMED, OVID, CISI = DATA / "boolean" / "pubmed_topics.jsonl.gz", DATA / "boolean" / "ovid_topics", DATA / "ir" / "cisi"
 
 

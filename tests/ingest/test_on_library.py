@@ -17,18 +17,16 @@ from hypothesis import strategies as st
 
 from outrider.ingest.pipeline import ingest
 from outrider.library.library import Library
+from support.shared_data import DATA
 from support.word_embedder import WordEmbedder
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
+pytestmark = pytest.mark.slow
 ROWS = 2_000
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from outrider.ingest.pipeline import ingest
 from outrider.library.library import Library
-
-pytestmark = pytest.mark.slow
-
 
 async def run():
     library = await Library.open(sys.argv[1], create=True)

@@ -26,9 +26,6 @@ import asyncio, sys
 from outrider.library.library import Library
 from outrider.state.records import Paper
 
-pytestmark = pytest.mark.slow
-
-
 async def write(path, first, last, size):
     library = await Library.open(path, create=True)
     print("ready", flush=True)
@@ -41,6 +38,7 @@ asyncio.run(write(sys.argv[1], *map(int, sys.argv[2:])))
 """
 
 
+pytestmark = pytest.mark.slow
 KILLED = """
 import asyncio, os, signal, sys
 from support.word_embedder import WordEmbedder

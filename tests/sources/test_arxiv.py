@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -24,8 +23,9 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
 from support.http_server import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
+from support.patience import BUSY_S
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RECORDED = DATA / "recorded" / "arxiv_fixtures"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded answers in ../shared/data (OUTRIDER_DATA)")
 
@@ -415,7 +415,7 @@ async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
             await asked.search(query("ice", within_s=0.4))
         with pytest.raises(SearchError):
             await asked.get("arxiv", "2101.00001", 0.3)
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < 0.7 + BUSY_S
     assert str(error.value)
 
 

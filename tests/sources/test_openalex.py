@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,8 +26,10 @@ from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import RECORD, Paper
 from support.damaged_answers import damaged
 from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, serving
+from support.patience import BUSY_S
+from support.shared_data import DATA
 
-RECORDED = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data")) / "recorded"
+RECORDED = DATA / "recorded"
 recorded_only = pytest.mark.skipif(not RECORDED.exists(), reason=f"{RECORDED} is not here; set OUTRIDER_DATA")
 
 WORK: dict[str, Any] = {
@@ -345,8 +347,16 @@ async def test_without_a_key_two_pages_are_the_most() -> None:
 
 async def test_a_page_that_fails_costs_itself_only() -> None:
     whole = paged(500)
-    limited = replace(FAULTS["429, Retry-After"], after_s=1.0)  # who is told so earlier asks for no other page
-    with serving(lambda asked: whole(asked) if asked.query["page"] == "1" else limited) as server:
+    first = threading.Event()
+    limited = replace(FAULTS["429, Retry-After"], gate=first)  # who is told so earlier asks for no other page
+
+    def answer_page(asked: Asked) -> Answer:
+        if asked.query["page"] != "1":
+            return limited
+        first.set()
+        return whole(asked)
+
+    with serving(answer_page) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
     assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
     assert answer.message.startswith("1 of 2 pages did not come: openalex answered 429")
@@ -357,9 +367,9 @@ async def test_a_page_that_hangs_does_not_lose_those_that_came() -> None:
     whole = paged(500)
     began = time.monotonic()
     with serving(lambda asked: whole(asked) if asked.query["page"] == "1" else FAULTS["timeout"]) as server:
-        answer = await openalex(server.base_url).search(query(limit=200, within_s=0.5))
+        answer = await openalex(server.base_url).search(query(limit=200, within_s=1.5))
     assert (len(answer.results), answer.status) == (100, "partial")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 1.5 + BUSY_S
 
 
 @pytest.mark.parametrize(("total", "held", "status"), [(500, 130, "partial"), (500, 0, "partial"), (3, 100, "")])
@@ -498,7 +508,7 @@ async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     began = time.monotonic()
     with serving(lambda _: FAULTS[fault]) as server, pytest.raises(MEANT[fault]) as caught:
         await openalex(server.base_url, caller=AT_ONCE).search(query(within_s=0.4))
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 0.4 + BUSY_S
     assert type(caught.value) is MEANT[fault]
     assert "openalex" in str(caught.value) or server.base_url in str(caught.value)
 

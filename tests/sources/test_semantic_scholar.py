@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import os
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -27,8 +26,9 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Paper
 from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
+from support.patience import BUSY_S
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[4] / "shared" / "data"))
 RECORDED = DATA / "recorded" / "s2_cassettes"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded answers in ../shared/data (OUTRIDER_DATA)")
 
@@ -507,7 +507,7 @@ async def test_pages_that_came_are_kept_when_a_later_one_fails():
         return shelf(500, asked) if asked.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
 
     async with serving(handler) as server:
-        answer = await source(server.base_url).search(query(limit=300, within_s=1.0))
+        answer = await source(server.base_url).search(query(limit=300, within_s=20.0))
     assert (len(answer.results), answer.total, answer.status) == (100, 500, "partial")
     assert answer.message.startswith("only the first 100 came: semantic_scholar answered 429")
     assert answer.retry_at is not None
@@ -517,12 +517,12 @@ async def test_pages_that_came_are_kept_when_a_later_one_fails():
 async def test_pages_that_came_are_handed_over_before_the_time_is_up():
     async def handler(asked: Asked) -> Answer:
         if asked.query["offset"] != "0":
-            await asyncio.sleep(5)
+            await asyncio.sleep(3_600)
         return shelf(500, asked)
 
     async with serving(handler) as server:
-        async with asyncio.timeout(2.5):
-            answer = await source(server.base_url).search(query(limit=300, within_s=0.6))
+        async with asyncio.timeout(1.5 + BUSY_S):
+            answer = await source(server.base_url).search(query(limit=300, within_s=1.5))
     assert (len(answer.results), answer.status) == (100, "partial")
 
 
@@ -562,7 +562,7 @@ async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
             await asked.search(query(within_s=0.4))
         with pytest.raises(SearchError):
             await asked.get("doi", "10.1000/x", 0.3)
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < 0.7 + BUSY_S
     assert str(error.value)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,9 +22,10 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Identifiers, Page, Paper
 from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, serving
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "recorded"
-recorded = pytest.mark.skipif(not DATA.exists(), reason=f"no recorded answers at {DATA}; set OUTRIDER_DATA")
+SAVED = DATA / "recorded"
+recorded = pytest.mark.skipif(not SAVED.exists(), reason=f"no recorded answers at {SAVED}; set OUTRIDER_DATA")
 KEY = "s3cret-key"
 NOTHING = {"search_metadata": {"status": "Success"}, "error": "Google hasn't returned any results for this query."}
 WORK = {
@@ -272,7 +271,7 @@ def test_a_page_of_the_web() -> None:
 
 
 def read(name: str, record_of: Callable[..., Any]) -> PageSaid:
-    return page_of(replied((DATA / name).read_bytes()), record_of)
+    return page_of(replied((SAVED / name).read_bytes()), record_of)
 
 
 @recorded
@@ -296,7 +295,7 @@ def test_recorded_works() -> None:
 @recorded
 def test_recorded_pages() -> None:
     """Four forms of seven years; what is no search is refused by name."""
-    folder = DATA / "serpapi_google"
+    folder = SAVED / "serpapi_google"
     counts = {
         "basic_search_result.json": (10, 23620000000),
         "search_coffee_sample.json": (9, 0),
@@ -323,7 +322,7 @@ def test_recorded_pages() -> None:
 def test_what_is_asked_is_documented() -> None:
     """By the recorded schema of each engine's parameters."""
     for engine, sent in (("google_scholar", {"q", "num", "start", "as_ylo", "as_yhi"}), ("google", {"q", "start"})):
-        schema = json.loads((DATA / f"serpapi_schemas/{engine}.json").read_text())
+        schema = json.loads((SAVED / f"serpapi_schemas/{engine}.json").read_text())
         assert sent <= schema["params"].keys()
         assert {"engine", "api_key"} <= schema["common_params"].keys()
 
@@ -331,8 +330,8 @@ def test_what_is_asked_is_documented() -> None:
 def answers() -> Iterator[Any]:
     yield results(WORK, {**WORK, "link": "https://arxiv.org/abs/2101.00001v3"}, PAGE)
     for name in ("serpapi_scholar/asthma_children_num5.transcribed.json", "serpapi_google/keywordRanking/results.json"):
-        if (DATA / name).exists():
-            yield json.loads((DATA / name).read_text())
+        if (SAVED / name).exists():
+            yield json.loads((SAVED / name).read_text())
 
 
 ANSWERS = list(answers())

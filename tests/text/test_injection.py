@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,8 +23,9 @@ from outrider.text.injection import (
     suspicious,
 )
 from support.injection_canaries import ASKING, CANARIES, KINDS, Canary, example
+from support.shared_data import DATA
 
-SCIFACT = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "ir" / "scifact" / "corpus.jsonl.gz"
+SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
 NAMES = {"encoded", "hidden", *(one.name for one in PATTERNS)}
 LONG = 2_000_000
 

@@ -3,17 +3,14 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.text.sentences import MAX_SENTENCE_CHARS, sentence_spans
-
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+from support.shared_data import DATA
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers import endnote
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data")) / "dedup" / "tafenoquine.endnote.xml"
+SAVED = DATA / "dedup" / "tafenoquine.endnote.xml"
 RECORD = """<record><database name="x.enl" path="C:\\x.enl">x.enl</database><rec-number>19</rec-number>
 <ref-type name="Journal Article">17</ref-type>
 <contributors><authors><author><style face="normal">Baird, J. K.</style></author><author>Smith; Sons</author></authors>
@@ -81,10 +81,10 @@ def test_no_endnote_in_it(tmp_path: Path, content: bytes) -> None:
         entries(tmp_path, content)
 
 
-@pytest.mark.skipif(not DATA.is_file(), reason=f"no shared data at {DATA}")
+@pytest.mark.skipif(not SAVED.is_file(), reason=f"no shared data at {SAVED}")
 def test_a_real_export() -> None:
     """179 records, all with title and own id; PubMed's accession numbers are PMIDs; the marks of duplicates stay."""
-    read = list(endnote.read(DATA, ReadOptions()))
+    read = list(endnote.read(SAVED, ReadOptions()))
     records = [parsed.record for parsed in read if isinstance(parsed, Entry)]
     assert len(records) == len(read) == 179
     assert all(record.title for record in records)

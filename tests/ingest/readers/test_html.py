@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from outrider.ingest.readers.text_documents import read_html
 from outrider.sources.web.html_page import declared_charset
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Page
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 BODY = (
     "<article><h1>Heading</h1>"
     + "".join(

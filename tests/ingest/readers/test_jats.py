@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,8 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers.jats import read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Edge, Paper
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 ARTICLE = """<?xml version="1.0"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS v1.2//EN" "JATS-archivearticle1.dtd">
 <article xmlns:xlink="http://www.w3.org/1999/xlink" xml:lang="en" article-type="research-article">

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers import json_lines
 from outrider.state.errors import NothingToRead, UnreadableFile
 from outrider.state.records import Paper
-
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+from support.shared_data import DATA
 
 
 def entries(tmp_path: Path, text: str | bytes, name: str = "some.jsonl", **columns: str) -> list[Parsed]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import io
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from outrider.ingest.readers.pdf import clean, read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Paper, Record
 from support.minimal_pdf import pdf
-
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
+from support.shared_data import DATA
 
 
 def record(path: Path, options: ReadOptions | None = None) -> Record:

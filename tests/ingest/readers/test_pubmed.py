@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers.pubmed import read
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Edge, Paper
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="1">{pmid}</PMID>
 <Article><Journal><ISSN>1</ISSN><JournalIssue><Volume>3</Volume>
 <Issue>4</Issue><PubDate><MedlineDate>1998 Dec-1999 Jan</MedlineDate></PubDate></JournalIssue>

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,9 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers import ris
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data")) / "bibliographies" / "asreview_demo"
+SAVED = DATA / "bibliographies" / "asreview_demo"
 BASIC = """TY  - JOUR
 ID  - 7
 TI  - A title
@@ -131,10 +131,10 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         list(ris.read(path, ReadOptions(max_bytes=100)))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no shared data at {DATA}")
+@pytest.mark.skipif(not SAVED.is_dir(), reason=f"no shared data at {SAVED}")
 def test_real_exports_hold_as_many_records_as_rispy_says() -> None:
     """EndNote, Zotero, Ovid, Embase, Scopus, Web of Science: rispy counts the same records, and titles agree."""
-    for path in sorted([*DATA.glob("*.ris"), *DATA.glob("*.txt")]):
+    for path in sorted([*SAVED.glob("*.ris"), *SAVED.glob("*.txt")]):
         read = list(ris.read(path, ReadOptions()))
         expected = rispy.load(path, encoding="utf-8-sig", enforce_list_tags=False, list_tags=list(rispy.config.TAG_KEY_MAPPING))
         assert len(read) == len(expected), path.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -16,8 +15,8 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers import tables
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Paper, Repository
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no shared data at {DATA}")
 
 

@@ -110,11 +110,11 @@ def test_an_answer_with_the_right_fields_shows_that_the_schema_was_known() -> No
 
 def test_a_hostile_answer_takes_no_time() -> None:
     """Reading happens on the loop that all calls share."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     deep = ('{"a":' * 5_000 + "}", "{" * 29_000 + "}", "{[" * 14_000 + "}")
     for hostile in (*deep, '{"' + "a'" * 14_000 + "}", "{" + "x" * 29_000 + "}", "{}" * 14_000, "{" * 10**6 + "}" * 10**6):
         assert isinstance(parse_answer(hostile, One), UnusableAnswer)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @given(st.text(max_size=200))

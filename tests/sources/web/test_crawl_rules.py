@@ -79,9 +79,9 @@ def test_no_file_allows_and_one_that_cannot_be_read_forbids() -> None:
 
 def test_a_spiteful_pattern_takes_no_time() -> None:
     rules = rules_of("user-agent: *\ndisallow: /" + "a*" * 5_000 + "b$")
-    began = time.perf_counter()
+    began = time.process_time()
     assert rules.allow("https://e.com/" + "a" * 4_000)
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @given(st.text(max_size=200), st.text(alphabet="/ab%*$?#ü ", max_size=30))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
@@ -22,8 +20,9 @@ from outrider.sources.web.result_pages import BING, DUCKDUCKGO, ENGINES, GOOGLE,
 from outrider.sources.web.search import Web
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
+from support.shared_data import DATA
 
-DATA = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "web/serp_google"
+SAVED = DATA / "web/serp_google"
 
 PAPER, BLOG = "https://arxiv.org/abs/2101.00001v2", "https://example.org/phages?a=1&b=ü"
 PACKED = base64.urlsafe_b64encode(BLOG.encode()).decode().rstrip("=")
@@ -76,11 +75,11 @@ def test_nothing_a_challenge_and_another_page_are_told_apart(name: str) -> None:
             read(engine, other)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason=f"no data at {DATA}; set OUTRIDER_DATA")
+@pytest.mark.skipif(not SAVED.exists(), reason=f"no data at {SAVED}; set OUTRIDER_DATA")
 def test_google_s_saved_pages() -> None:
     """Every link of a result stands on the page that it came from."""
     counts = {}
-    for path in sorted(DATA.glob("*.html")):
+    for path in sorted(SAVED.glob("*.html")):
         html = path.read_text(encoding="utf-8", errors="replace")
         page = read(GOOGLE, html)
         counts[path.stem] = (page.kind, len(page.results))
@@ -98,7 +97,7 @@ def test_google_s_saved_pages() -> None:
         "matrix-nojs": ("results", 10),
         "no-results-nojs": ("nothing", 0),
     }
-    first = read(GOOGLE, (DATA / "coffee-nojs.html").read_text(encoding="utf-8", errors="replace")).results[0]
+    first = read(GOOGLE, (SAVED / "coffee-nojs.html").read_text(encoding="utf-8", errors="replace")).results[0]
     assert (first.url, first.title) == ("https://en.wikipedia.org/wiki/Coffee", "Coffee - Wikipedia")
     assert first.snippet.startswith("Coffee is a beverage prepared from roasted coffee beans.")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -17,9 +15,10 @@ from outrider.services.systematic import make_remote_sources
 from outrider.settings.model import Settings
 from outrider.state.errors import BadRequest
 from outrider.state.systematic import SentQuery
+from support.shared_data import DATA
 
 WORLD = make_remote_sources(Settings())
-TOPICS = Path(os.environ.get("OUTRIDER_DATA", "../shared/data")) / "boolean/pubmed_topics.jsonl.gz"
+TOPICS = DATA / "boolean/pubmed_topics.jsonl.gz"
 FLAGSHIP = '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND ("Hepatotoxicity"[MeSH]) NOT Letter[pt]'
 
 OF_2019 = "from_publication_date:2019-01-01,to_publication_date:2019-12-31"
