@@ -9,7 +9,7 @@ from typing import Protocol
 
 from outrider.distiller.calibration import explain_mismatch
 from outrider.distiller.engines.ensemble import Engine
-from outrider.distiller.selection import Selection, SelectionSettings, Shorten, render_units, select_units
+from outrider.distiller.selection import SelectionSettings, Shorten, render_units, select_units
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Calibration, Distilled, Frame, KeptUnit, Reading, no_frame
 
@@ -104,7 +104,12 @@ class Distiller:
             engine=self.name,
             threshold=keeping.threshold,
             calibrated=fitting is not None,
-            promise=fitting.promise(_room(chosen) or explain_mismatch(fitting, self.engine, cuts, scores)) if fitting else None,
+            promise=fitting.promise(
+                (f"the budget had no room for {chosen.over_budget:,} units that reach the threshold" if chosen.over_budget else "")
+                or explain_mismatch(fitting, self.engine, cuts, scores)
+            )
+            if fitting
+            else None,
             chars=sum(len(one.text) for one in readings),
             kept_chars=sum(unit.end - unit.start for unit in chosen.units),
             over_budget=chosen.over_budget,
@@ -161,10 +166,6 @@ class Distiller:
             return ""
         shorter = self.compressor.compress(unit.text, self.rate)
         return "" if shorter == unit.text else shorter
-
-
-def _room(chosen: Selection) -> str:
-    return f"the budget had no room for {chosen.over_budget:,} units that reach the threshold" if chosen.over_budget else ""
 
 
 def _cut_short(reading: Reading) -> str:

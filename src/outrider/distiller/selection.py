@@ -41,12 +41,6 @@ def lift_context_scores(cut: SegmentedText, scores: Sequence[float]) -> tuple[li
     """Scores not below those given, and why each is what it is."""
     found = list(scores)
     why: list[Why] = ["relevant"] * len(found)
-    _lift_what_is_referred_to(cut, scores, found, why)
-    _lift_headings(cut, found, why)
-    return found, why
-
-
-def _lift_what_is_referred_to(cut: SegmentedText, scores: Sequence[float], found: list[float], why: list[Why]) -> None:
     refers = [bool(REFERS.match(cut.reading.text, unit.start, unit.end)) and unit.kind == "sentence" for unit in cut.units]
     for at, score in enumerate(scores):
         back = at
@@ -54,6 +48,8 @@ def _lift_what_is_referred_to(cut: SegmentedText, scores: Sequence[float], found
             back -= 1
             if score > found[back]:
                 found[back], why[back] = score, "context"
+    _lift_headings(cut, found, why)
+    return found, why
 
 
 def _lift_headings(cut: SegmentedText, found: list[float], why: list[Why]) -> None:

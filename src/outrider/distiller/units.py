@@ -88,7 +88,8 @@ def _kind(text: str, spans: Sequence[tuple[int, int]], at: int) -> tuple[UnitKin
         return "code", 0
     if not _begins_line(text, start):
         return "sentence", 0
-    if _indented(text, start):
+    # By four spaces or a tab, as Markdown has code; a list's second line is indented by less
+    if text[max(0, start - 5) : start].endswith(("\n    ", "\n\t")):
         return "code", 0
     if level := _heading(text, said, spans, at):
         return "heading", level
@@ -123,8 +124,3 @@ def _looks_like_one(text: str, said: str, spans: Sequence[tuple[int, int]], at: 
 def _begins_line(text: str, start: int) -> bool:
     line = text.rfind("\n", max(0, start - 200), start) + 1
     return not text[line:start].strip() if line or start < 200 else False
-
-
-def _indented(text: str, start: int) -> bool:
-    """By four spaces or a tab, as Markdown has code; a list's second line is indented by less."""
-    return text[max(0, start - 5) : start].endswith(("\n    ", "\n\t"))

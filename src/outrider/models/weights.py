@@ -67,7 +67,7 @@ def _found(name: str, revision: str | None, names: SettingNames, *, fetch: bool)
     if folder.is_dir():
         next(folder.iterdir(), None)  # a folder that may not be listed else looks empty
         return Weights(str(folder.absolute()), folder, fingerprint(folder))
-    if _is_path(name):
+    if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1 or Path(name).exists():
         raise ModelUnavailable(
             f"no model at {name}: {'a model is a folder, this is a file' if folder.exists() else 'there is no such folder'}"
         )
@@ -119,10 +119,6 @@ def _parts(path: Path, *, whole: bool) -> Iterator[bytes]:
         yield file.read(END_BYTES)
         file.seek(-END_BYTES, 2)
         yield file.read(END_BYTES)
-
-
-def _is_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1 or Path(name).exists()
 
 
 def _hub_name(name: str) -> str:

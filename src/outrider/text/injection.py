@@ -228,7 +228,7 @@ def suspicious(text: str) -> tuple[str, ...]:
     Time is linear in the length of the text.
     """
     found = set(_said(_plain(text)))
-    if _hidden(text) or _ordered_unseen(text):
+    if (not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))) or _ordered_unseen(text):
         found.add("hidden")
     if _said(_plain("\n".join(_decoded(text)))):
         found.add("encoded")
@@ -254,10 +254,6 @@ def _plain(text: str) -> str:
     if "  " in text:
         text = re.sub(r"  +", " ", text)
     return re.sub(r"\n\s+", "\n", text.replace(" \n", "\n")) if "\n" in text else text
-
-
-def _hidden(text: str) -> bool:
-    return not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))
 
 
 def _ordered_unseen(text: str) -> bool:

@@ -69,15 +69,11 @@ class _Table(dict[int, str]):
 
 
 def _replaced(char: str) -> str:
-    if not _in_words(char):
+    if not (unicodedata.category(char)[0] in "LN" or ord(char) in _OTHER_ALPHABETIC):
         return " "
     folded = "".join(map(_folded, char.lower())).replace(" ", "_")
     alone = CONTINUOUS.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
     return f" {folded} " if alone else folded
-
-
-def _in_words(char: str) -> bool:
-    return unicodedata.category(char)[0] in "LN" or ord(char) in _OTHER_ALPHABETIC
 
 
 def _folded(char: str) -> str:

@@ -49,7 +49,11 @@ def _runs(part: str) -> list[str]:
     runs: list[str] = WORD.findall(part)
     if not CONTINUOUS.search(part):
         return runs
-    return [piece for run in runs for piece in (_pairs(run) if CONTINUOUS.search(run) else (run,))]
+    return [
+        piece
+        for run in runs
+        for piece in (([run[at : at + 2] for at in range(len(run) - 1)] or [run]) if CONTINUOUS.search(run) else (run,))
+    ]
 
 
 def content_words(text: str) -> list[str]:
@@ -75,7 +79,3 @@ def _stemmer() -> Any:
     import Stemmer
 
     return Stemmer.Stemmer("english", 0)  # without a cache of its own, which takes longer than stemming: `stem` has one
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]

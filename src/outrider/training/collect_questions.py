@@ -183,7 +183,7 @@ class _Lowest:
         self._heap: list[tuple[float, str, Record]] = []
 
     def offer(self, place: float, record: Record) -> None:
-        entry = (-place, record.doc_id, _brief(record))
+        entry = (-place, record.doc_id, record.model_copy(update={"text": record.text[: len(read_body(record))]}))
         if len(self._heap) < self._count:
             heapq.heappush(self._heap, entry)
         elif self._heap and entry[:2] > self._heap[0][:2]:
@@ -191,7 +191,3 @@ class _Lowest:
 
     def sorted(self) -> tuple[Record, ...]:
         return tuple(record for _, _, record in sorted(self._heap, key=lambda entry: (-entry[0], entry[1])))
-
-
-def _brief(record: Record) -> Record:
-    return record.model_copy(update={"text": record.text[: len(read_body(record))]})

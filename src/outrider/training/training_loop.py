@@ -148,7 +148,11 @@ class _Loop:
         each = -(-len(train) // recipe.batch_groups)
         self.every = max(1, each // recipe.checks_an_epoch)
         self.done = TrainingResult(planned=each * recipe.epochs)
-        self.optimizer = _optimizer(scorer, recipe, self.done.planned)
+        steps = self.done.planned
+        weights = [weight for weight in scorer.encoder.model.parameters() if weight.requires_grad]
+        decayed = [weight for weight in weights if weight.ndim > 1]
+        plain = [weight for weight in weights if weight.ndim <= 1]  # biases and norms
+        self.optimizer = Optimizer([{"params": decayed}, {"params": plain, "weight_decay": 0.0}], recipe, steps)
         self.groups_at_once = recipe.batch_groups
         self.best_weights: dict[str, torch.Tensor] = {}
 
@@ -235,10 +239,3 @@ def _loss(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
 
     groups = torch.split(logits, list(sizes))
     return torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum()
-
-
-def _optimizer(scorer: TrainableCrossEncoder, recipe: Recipe, steps: int) -> Optimizer:
-    weights = [weight for weight in scorer.encoder.model.parameters() if weight.requires_grad]
-    decayed = [weight for weight in weights if weight.ndim > 1]
-    plain = [weight for weight in weights if weight.ndim <= 1]  # biases and norms
-    return Optimizer([{"params": decayed}, {"params": plain, "weight_decay": 0.0}], recipe, steps)

@@ -77,7 +77,8 @@ class LLMLingua2:
         with self._lock:
             stop_if_abandoned()
             found = " ".join(self._compressed(piece, rate) for piece in _pieces(text))
-        lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(_closed_up(found)))
+        # It parts numbers at their point: "93. 5"
+        lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", found)))
         return text if lost or not found.strip() else found
 
     def _compressed(self, piece: str, rate: float) -> str:
@@ -141,16 +142,19 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _closed_up(text: str) -> str:
-    """It parts numbers at their point: "93. 5"."""
-    return re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", text)
-
-
 def _loaded(found: Weights, device: str) -> Any:
     refuse_own_code(found, LLMLINGUA_SETTINGS)
     on, _ = choose_device(device, LLMLINGUA_SETTINGS)
     with catch_load_errors(found, LLMLINGUA_SETTINGS) as made_up:
-        kind = _kind(found)
+        # The name that tells the package how words are written; by the files, not by what the folder is called
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(found.folder)
+        if config.model_type not in KINDS or not str((config.architectures or [""])[0]).endswith("ForTokenClassification"):
+            raise ModelUnavailable(
+                f"{found.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}"
+            )
+        kind = KINDS[config.model_type]
         compressor = _made(found, on, kind)
     if made_up:
         raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model: its files hold no {made_up[0]}")
@@ -160,16 +164,6 @@ def _loaded(found: Weights, device: str) -> Any:
     return compressor
 
 
-def _kind(found: Weights) -> str:
-    """The name that tells the package how words are written; by the files, not by what the folder is called."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(found.folder)
-    if config.model_type not in KINDS or not str((config.architectures or [""])[0]).endswith("ForTokenClassification"):
-        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}")
-    return KINDS[config.model_type]
-
-
 def _made(found: Weights, device: str, kind: str) -> Any:
     try:
         prompt_compressor: Any = import_module("llmlingua.prompt_compressor")
@@ -177,7 +171,14 @@ def _made(found: Weights, device: str, kind: str) -> Any:
         raise MissingExtra("LLMLingua-2", "models") from error
     with _patching, _without_tiktoken(prompt_compressor):
         made = prompt_compressor.PromptCompressor.__new__(prompt_compressor.PromptCompressor)
-        state = _random_state()
+        # Its constructor sets the seeds of the whole process
+        import random
+
+        import numpy as np
+        import torch
+
+        cudnn = torch.backends.cudnn
+        state = random.getstate(), np.random.get_state(), torch.get_rng_state(), cudnn.deterministic, cudnn.benchmark
         made.__init__(str(found.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
         made.model_name, made.use_llmlingua2 = kind, True
         made.oai_tokenizer.encode = lambda text: made.tokenizer.tokenize(text) or [text]
@@ -205,17 +206,6 @@ def _without_tiktoken(module: Any) -> Iterator[None]:
         yield
     finally:
         module.tiktoken = theirs
-
-
-def _random_state() -> tuple[Any, ...]:
-    """Its constructor sets the seeds of the whole process."""
-    import random
-
-    import numpy as np
-    import torch
-
-    cudnn = torch.backends.cudnn
-    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cudnn.deterministic, cudnn.benchmark
 
 
 def _put_back(state: tuple[Any, ...]) -> None:

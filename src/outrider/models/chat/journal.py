@@ -48,7 +48,9 @@ class Journal:
         self._asked[key] += 1
         kept = await self.answers.answer(self.run, key, number)
         if kept is not None:
-            return _deserialize(kept)
+            entry = json.loads(kept)
+            usage = TokenUsage(*(entry["used"][name] for name in COUNTS)) if entry["used"] else None
+            return Reply(entry["said"], usage, entry["finish"], entry["refusal"])
         try:
             reply = await ask()
         except BaseException:
@@ -94,9 +96,3 @@ def _serialize(reply: Reply) -> str:
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
         used = dict(zip(COUNTS, counts, strict=True))
     return json.dumps({"said": reply.content, "used": used, "finish": reply.finish_reason, "refusal": reply.refusal})
-
-
-def _deserialize(text: str) -> Reply:
-    entry = json.loads(text)
-    usage = TokenUsage(*(entry["used"][name] for name in COUNTS)) if entry["used"] else None
-    return Reply(entry["said"], usage, entry["finish"], entry["refusal"])

@@ -177,18 +177,15 @@ def _loaded(weights: Weights, device: str, preset: Preset | None) -> Any:
     if getattr(model[0], "tokenizer", None) is None or not hasattr(model[0], "auto_model"):
         raise ModelUnavailable(f"{weights.name} cannot be used: it is no transformer that reads text")
     if preset and preset.bidirectional:
-        _read_both_ways(model, weights.name)
+        # Takes the causal mask off a decoder; transformers heeds the flag from 5.2 on and before that ignores it in silence
+        name = weights.name
+        import transformers
+
+        if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 2):
+            raise ModelUnavailable(f"{name} needs transformers 5.2 or newer, this is {transformers.__version__}")
+        model[0].auto_model.config.is_causal = False
     model.eval()
     return model
-
-
-def _read_both_ways(model: Any, name: str) -> None:
-    """Takes the causal mask off a decoder; transformers heeds the flag from 5.2 on and before that ignores it in silence."""
-    import transformers
-
-    if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 2):
-        raise ModelUnavailable(f"{name} needs transformers 5.2 or newer, this is {transformers.__version__}")
-    model[0].auto_model.config.is_causal = False
 
 
 def _precision(device: str, preset: Preset | None) -> dict[str, Any]:

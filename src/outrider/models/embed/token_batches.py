@@ -192,7 +192,7 @@ class ModelTokenizer:
             begun = self._ids([text[:first] for text in together])
             for text, ids in zip(together, begun, strict=True):
                 of = len(ids)
-                for rest in _pieces(text, first):
+                for rest in (text[at : at + PIECE_CHARS] for at in range(first, len(text), PIECE_CHARS)):
                     more = self._ids([rest])[0]
                     of += len(more)
                     ids.extend(more[: max(0, self._context_length - len(ids))])
@@ -217,7 +217,3 @@ def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
     totals = itertools.accumulate(len(text) for text in texts)
     for _, together in itertools.groupby(zip(texts, totals, strict=True), key=lambda pair: pair[1] // BATCH_CHARS):
         yield [text for text, _ in together]
-
-
-def _pieces(text: str, start: int) -> Iterator[str]:
-    return (text[at : at + PIECE_CHARS] for at in range(start, len(text), PIECE_CHARS))

@@ -178,7 +178,7 @@ def _named(
     try:
         revision = find_revision(reranker)
     except ModelUnavailable:
-        if not _fetchable(reranker.name):
+        if not (HUB_NAME.fullmatch(reranker.name) is not None and not Path(reranker.name).exists()):
             raise
         return reranker, NOT_FETCHED
     same = [one for one in verdicts if one.reranker == reranker.name]
@@ -212,10 +212,6 @@ def _under(name: str, settings: RerankerSettings, embedder: Embedder | None) -> 
                 return reranker
         return CrossEncoderReranker(name, settings.device, downloads=False)
     return make_reranker(name, settings, embedder, downloads=False)
-
-
-def _fetchable(name: str) -> bool:
-    return HUB_NAME.fullmatch(name) is not None and not Path(name).exists()
 
 
 def _kept(reranker: Reranker | None) -> Reranker | None:
