@@ -1,13 +1,14 @@
-"""From what a model said to a value of the shape that was asked for. What is missing in it is never made up.
+"""Parser of a model's text into the requested shape.
 
-A model may quote what it was shown, and that may have the form of an answer: of two that differ nobody can say which is its own.
+Nothing that is missing in an answer is made up. A model may quote its input, which may look like an answer: if two different objects fit
+the shape, it is unknown which one is the model's own, and the answer is unusable.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
@@ -21,17 +22,17 @@ Shape = TypeVar("Shape", bound=Model)
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 BRACE = re.compile(r"[{}]")
 MAX_REPAIR_CHARS = 30_000
-"""Characters; a longer text that is no JSON is not worth the time of its repair, for which all other calls wait."""
+"""A longer text that is not JSON is not repaired: repair blocks all other calls."""
 MAX_OPEN_BRACKETS = 20
-"""Brackets open at once in what is repaired: 20,000 of them take json-repair seconds."""
+"""Nesting depth up to which a text is repaired: 20,000 open brackets take json-repair seconds."""
 MAX_STARTS = 50
-"""Braces at which an object is looked for."""
+"""Number of braces at which an object is looked for."""
 MAX_PROBLEM_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableAnswer:
-    """Why an answer is none, in words for the model and for people; `follows` where it shows that the schema had reached the model."""
+    """Why an answer is unusable, in words for the model and for people; `follows_schema` if it shows that the model saw the schema."""
 
     why: str
     follows_schema: bool = False
@@ -45,90 +46,84 @@ class ParsedAnswer(Generic[Shape]):
 AMBIGUOUS = UnusableAnswer("it holds two different objects of that form; say one, and quote none", follows_schema=True)
 
 
-def parse_answer(said: str | dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
-    """The object in the text that fits the shape; JSON that a machine can repair is repaired. Two that fit and differ are unusable."""
-    if isinstance(said, dict):
-        return _checked(said, shape)
-    text = THINKING.sub("", said)
-    found = [(_checked(one, shape), start, end) for one, start, end in _objects(text)]
-    fitting = [(start, end) for one, start, end in found if isinstance(one, ParsedAnswer)]
+def parse_answer(content: str | dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
+    """Find the object in the text that fits the shape, repairing JSON if possible. Two different objects that fit are unusable."""
+    if isinstance(content, dict):
+        return _validate(content, shape)
+    text = THINKING.sub("", content)
+    located = [(_validate(candidate, shape), start, end) for candidate, start, end in _iter_objects(text)]
+    fitting = [(start, end) for result, start, end in located if isinstance(result, ParsedAnswer)]
     rests = (text[: fitting[0][0]], text[max(end for _, end in fitting) :]) if fitting else (text,)
-    mended = [_checked(one, shape) for rest in rests if (one := _repaired(rest))]
-    return _one_of([*(one for one, *_ in found), *mended]) or UnusableAnswer(
-        "the answer holds no JSON object" if said else "the answer is empty"
-    )
+    results = [result for result, *_ in located]
+    results += [_validate(candidate, shape) for rest in rests if (candidate := _repair(rest))]
+    parsed = [result for result in results if isinstance(result, ParsedAnswer)]
+    if parsed:
+        return parsed[0] if all(result == parsed[0] for result in parsed) else AMBIGUOUS
+    problems = [result for result in results if isinstance(result, UnusableAnswer)]
+    if not problems:
+        return UnusableAnswer("the answer holds no JSON object" if content else "the answer is empty")
+    return next((problem for problem in problems if problem.follows_schema), problems[-1])
 
 
-def _one_of(every: Sequence[ParsedAnswer[Shape] | UnusableAnswer]) -> ParsedAnswer[Shape] | UnusableAnswer | None:
-    """The one that fits, or why none does; None of none."""
-    fitting = [one for one in every if isinstance(one, ParsedAnswer)]
-    if fitting:
-        return fitting[0] if all(one == fitting[0] for one in fitting) else AMBIGUOUS
-    problems = [one for one in every if isinstance(one, UnusableAnswer)]
-    return next((one for one in problems if one.follows_schema), problems[-1] if problems else None)
-
-
-def _checked(found: dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
+def _validate(candidate: dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:
     try:
-        return ParsedAnswer(shape.model_validate(found))
+        return ParsedAnswer(shape.model_validate(candidate))
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in error.errors(include_input=False))
+        details = error.errors(include_input=False)
+        why = "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'the object'}: {detail['msg']}" for detail in details)
         required = {name for name, field in shape.model_fields.items() if field.is_required()} or set(shape.model_fields)
-        return UnusableAnswer(
-            told if len(told) <= MAX_PROBLEM_CHARS else f"{told[:MAX_PROBLEM_CHARS]}...", follows_schema=required <= found.keys()
-        )
+        why = why if len(why) <= MAX_PROBLEM_CHARS else f"{why[:MAX_PROBLEM_CHARS]}..."
+        return UnusableAnswer(why, follows_schema=required <= candidate.keys())
 
 
-def _objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Objects in the text, in order, with their places; one that is no JSON but ends with its brace as its repair gives it."""
-    decoder, closed = json.JSONDecoder(parse_constant=_no_number), _closed(text)
-    start, mended = text.find("{"), 0
+def _iter_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Yield the objects in the text with their offsets; one that is not JSON but has a closing brace is repaired."""
+
+    def refuse_constant(name: str) -> float:
+        raise ValueError(f"{name} is no number of JSON")
+
+    decoder, closing = json.JSONDecoder(parse_constant=refuse_constant), _match_braces(text)
+    start, repaired_until = text.find("{"), 0
     for _ in range(MAX_STARTS):
         if start < 0:
             return
         try:
-            found, end = decoder.raw_decode(text, start)
+            candidate, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             end = start + 1
-            if start >= mended and start in closed:
-                mended = closed[start]
-                if repaired := _repaired(text[start:mended]):
-                    yield repaired, start, mended
+            if start >= repaired_until and start in closing:
+                repaired_until = closing[start]
+                if repaired := _repair(text[start:repaired_until]):
+                    yield repaired, start, repaired_until
         else:
-            yield found, start, end
+            yield candidate, start, end
         start = text.find("{", end)
 
 
-def _closed(text: str) -> dict[int, int]:
-    """Where each brace is closed, those in quotations included; nothing of a text that is too long to be repaired."""
+def _match_braces(text: str) -> dict[int, int]:
+    """Map each opening brace to the end of its closing one, quoted braces included; empty for a text too long to repair."""
     opened: list[int] = []
-    closed: dict[int, int] = {}
-    for found in BRACE.finditer(text if len(text) <= MAX_REPAIR_CHARS else ""):
-        if found.group() == "{":
-            opened.append(found.start())
+    closing: dict[int, int] = {}
+    for brace in BRACE.finditer(text if len(text) <= MAX_REPAIR_CHARS else ""):
+        if brace.group() == "{":
+            opened.append(brace.start())
         elif opened:
-            closed[opened.pop()] = found.end()
-    return closed
+            closing[opened.pop()] = brace.end()
+    return closing
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _repaired(text: str) -> dict[str, Any] | None:
-    """From the first brace to the last: what was cut off after it is lost, and nothing is put in its place."""
+def _repair(text: str) -> dict[str, Any] | None:
+    """Repair the text from the first brace to the last. What was cut off behind it stays lost; nothing is made up for it."""
     from json_repair import repair_json
 
     start, end = text.find("{"), text.rfind("}") + 1
-    if not 0 <= start < end or end - start > MAX_REPAIR_CHARS or _deepest(text[start:end]) > MAX_OPEN_BRACKETS:
+    if not 0 <= start < end or end - start > MAX_REPAIR_CHARS:
+        return None
+    depths = accumulate(1 if char in "{[" else -1 for char in text[start:end] if char in "{[]}")  # quoted brackets included
+    if max(depths, default=0) > MAX_OPEN_BRACKETS:
         return None
     try:
-        found = repair_json(text[start:end], return_objects=True, skip_json_loads=True)
+        repaired = repair_json(text[start:end], return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found else None
-
-
-def _deepest(text: str) -> int:
-    """Of brackets, those in quotations included."""
-    return max(accumulate(1 if char in "{[" else -1 for char in text if char in "{[]}"), default=0)
+    return repaired if isinstance(repaired, dict) and repaired else None

@@ -1,4 +1,4 @@
-"""What a call costs: the providers' prices, the most that a call can come to, and what it did cost by the provider's own count."""
+"""Cost of a call: prices of chat models, upper bounds, and cost by the provider's count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD for a million tokens. `cached` is what input costs that the provider has kept, `kept` what it costs where it begins to."""
+    """USD per million tokens; `cached` for input read from the provider's cache, `cache_write` for input written to it."""
 
     input: float
     output: float
@@ -24,18 +24,17 @@ class Price:
     def max_usd(self, input_tokens: int, output_tokens: int) -> float:
         return (max(self.input, self.cache_write or 0.0) * input_tokens + self.output * output_tokens) / MILLION
 
-    def usd(self, used: TokenUsage) -> float:
+    def usd(self, usage: TokenUsage) -> float:
         cached = self.input if self.cached is None else self.cached
-        kept = self.input if self.cache_write is None else self.cache_write
-        plain = used.input_tokens - used.cached_tokens - used.cache_write_tokens
-        return (
-            self.input * plain + cached * used.cached_tokens + kept * used.cache_write_tokens + self.output * used.output_tokens
-        ) / MILLION
+        cache_write = self.input if self.cache_write is None else self.cache_write
+        plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        input_usd = self.input * plain + cached * usage.cached_tokens + cache_write * usage.cache_write_tokens
+        return (input_usd + self.output * usage.output_tokens) / MILLION
 
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens of one call, as the provider counts them; cached and kept ones are part of the input."""
+    """Tokens of one call, as the provider counts them; cached and cache-write tokens are part of the input."""
 
     input_tokens: int
     output_tokens: int
@@ -44,7 +43,7 @@ class TokenUsage:
 
 
 NO_USAGE = TokenUsage(0, 0)
-"""What a request has used that was refused, or never got there."""
+"""Usage of a request that was refused or did not reach the server."""
 
 # OpenAI: developers.openai.com/api/docs/models/gpt-6-luna and .../gpt-5.6-luna, in force since 2026-09-22 and 2026-07-30, prompts
 # up to 272,000 tokens; gpt-5.4-nano and gpt-5-nano (served until 2026-12-11) on the same site, 2026-11. DeepSeek:
@@ -59,22 +58,20 @@ PRICES = {
 }
 
 
-def parse_prices(given: Mapping[str, str]) -> dict[str, Price]:
-    """The prices of the settings. Raises `SettingsError` that names the entry."""
-    return {model: _price(model, text) for model, text in given.items()}
-
-
-def _price(model: str, text: str) -> Price:
-    parts = text.split("/")
-    try:
-        input_usd, output_usd = (float(part) for part in parts)
-    except ValueError:
-        input_usd = output_usd = math.nan
-    if not (0 <= input_usd < math.inf and 0 <= output_usd < math.inf):
-        raise SettingsError(f"llm.prices.{model} takes INPUT/OUTPUT in USD for a million tokens, such as 0.05/0.40, not {text!r}")
-    return Price(input_usd, output_usd)
+def parse_prices(entries: Mapping[str, str]) -> dict[str, Price]:
+    """Parse the prices of the settings (model -> "INPUT/OUTPUT"). Raises `SettingsError` that names the entry."""
+    prices = {}
+    for model, text in entries.items():
+        try:
+            input_usd, output_usd = (float(part) for part in text.split("/"))
+        except ValueError:
+            input_usd = output_usd = math.nan
+        if not (0 <= input_usd < math.inf and 0 <= output_usd < math.inf):
+            raise SettingsError(f"llm.prices.{model} takes INPUT/OUTPUT in USD for a million tokens, such as 0.05/0.40, not {text!r}")
+        prices[model] = Price(input_usd, output_usd)
+    return prices
 
 
 def count_max_tokens(request: Mapping[str, object]) -> int:
-    """An upper bound on the tokens of a request: no tokenizer in use makes more of a text than its bytes."""
+    """An upper bound on the tokens of a request: no tokenizer in use makes more tokens of a text than it has bytes."""
     return len(json.dumps(request, ensure_ascii=False).encode(errors="replace"))

@@ -1,6 +1,7 @@
-"""The chat model that nodes ask: a way of asking for structure that the endpoint takes, one repair, hard limits on time and calls.
+"""Chat model behind an OpenAI-compatible endpoint, with structured answers and hard limits.
 
-All calls of the process run on one background loop: the client under them is bound to its loop, and the limit on calls under way
+It finds a structured output mode that the endpoint supports, asks once more after an unusable answer, and bounds time and calls.
+All calls of the process run on one background loop: the HTTP client is bound to its loop, and the limit on concurrent calls
 holds for all callers together.
 """
 
@@ -10,23 +11,20 @@ import asyncio
 import importlib.util
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from pydantic import JsonValue
-
 from outrider.models.chat.answer_parser import ParsedAnswer, UnusableAnswer, parse_answer
 from outrider.models.chat.client import ChatClient, ClientTimeout, ConnectionBroken, Messages, Reply, get_concurrency_limiter
 from outrider.models.chat.cost import NO_USAGE, TokenUsage, count_max_tokens
 from outrider.models.chat.endpoint_errors import (
+    SHORT_PAUSE_S,
     ModeRefused,
     OptionRefused,
     RequestRefused,
     RetryLater,
-    broke,
     classify_refusal,
     is_key_rejected,
 )
@@ -41,36 +39,36 @@ from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected, Missi
 
 CLIENT = ("langchain_openai", "json_repair")
 MAX_SHOWN_CHARS = 4_000
-"""Characters of an answer that the model sees again with what is wrong with it."""
+"""Characters of an unusable answer that the model sees again, with the problem."""
 TRIES = 3
-"""Of one call, where the server is busy or failed."""
+"""Attempts per call if the server is busy or fails."""
 MAX_NAMED_PAUSE_S = 1e9
-"""A wait that is named as a date; a server may say any number."""
+"""Longest pause that is shown as a date; a server may send any number."""
 
 
 def make_chat(settings: LlmSettings) -> tuple[Chat | None, str]:
-    """The chat of the settings, and which it is; or None, and why. Raises `SettingsError`; asks nobody."""
-    endpoint, says = resolve_endpoint(settings)
+    """Build the chat of the settings and a description of it; or None and the reason. Raises `SettingsError`; sends no request."""
+    endpoint, description = resolve_endpoint(settings)
     if endpoint is None:
-        return None, says
+        return None, description
     if not all(importlib.util.find_spec(module) for module in CLIENT):
         return None, str(MissingExtra(endpoint.name, "openai"))
-    return EndpointChat(endpoint, settings), says
+    return EndpointChat(endpoint, settings), description
 
 
 class EndpointChat:
-    """A `Chat` over one endpoint. `timeout_s` bounds one call, with every wait for a server that is busy."""
+    """A `Chat` over one endpoint. `timeout_s` bounds one call, including every wait for a busy server."""
 
     def __init__(self, endpoint: Endpoint, settings: LlmSettings) -> None:
         self._endpoint = endpoint
         self._timeout_s = settings.timeout_s
         self._concurrency = settings.concurrency
-        self._wire = ChatClient(endpoint, settings.timeout_s)
-        self._learnt: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
-        if self._learnt.working_mode is None:
-            self._learnt.working_mode = endpoint.first_mode
-        self._rejected = ""
-        self._accepted = False
+        self._client = ChatClient(endpoint, settings.timeout_s)
+        self._capabilities: Capabilities = get_capabilities(endpoint.base_url, endpoint.model)
+        if self._capabilities.working_mode is None:
+            self._capabilities.working_mode = endpoint.first_mode
+        self._key_error = ""
+        self._key_accepted = False
         """Whether a call with this key has succeeded."""
 
     def __repr__(self) -> str:
@@ -82,66 +80,65 @@ class EndpointChat:
 
     async def warm_up(self) -> None:
         """Load the client, which can take seconds, before a search's time counts."""
-        await in_background(self._wire.warm_up())
+        await in_background(self._client.warm_up())
 
-    async def answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
-        """Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
-        return await in_background(self._answer(asked, shape, budget))
+    async def answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
+        """Answer in the shape. Raises `KeyRejected`, `ChatUnavailable`, `BadAnswer`, `BudgetSpent`."""
+        return await in_background(self._answer(request, shape, budget))
 
-    async def _answer(self, asked: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
-        question = _Question(asked, make_schema(shape, bounds_lengths=self._endpoint.bounds_lengths), budget)
-        async with self._learnt.search_turn(self._timeout_s):
-            way, reply, found = await self._in_some_way(question, shape)
-        if isinstance(found, ParsedAnswer):
-            return found.value
-        return await self._asked_again(question, shape, way, reply, found)
+    async def _answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
+        question = _Question(request, make_schema(shape, bounds_lengths=self._endpoint.bounds_lengths), budget)
+        async with self._capabilities.search_turn(self._timeout_s):
+            mode, reply, answer = await self._ask_in_modes(question, shape)
+        if isinstance(answer, ParsedAnswer):
+            return answer.value
+        # one retry that shows the model its error
+        try:
+            reply = await self._ask(question.messages_with_error(mode, reply, answer), mode, question)
+        except ModeRefused as error:
+            raise BadAnswer(f"{self.name} gave an unusable answer ({answer.why}), and refused the next question: {error}") from None
+        second = parse_answer(reply.content, shape)
+        if isinstance(second, ParsedAnswer):
+            return second.value
+        raise BadAnswer(f"{self.name} gave an unusable answer twice; the second time: {second.why}")
 
-    async def _in_some_way(self, question: _Question, shape: type[Shape]) -> tuple[OutputMode, Reply, ParsedAnswer[Shape] | UnusableAnswer]:
-        """In the way that works, else in one after another, until an answer shows that the schema has arrived.
+    async def _ask_in_modes(
+        self, question: _Question, shape: type[Shape]
+    ) -> tuple[OutputMode, Reply, ParsedAnswer[Shape] | UnusableAnswer]:
+        """Ask in the working mode, then in the others, until an answer shows that the model saw the schema.
 
-        The last way that is taken works from then on, whatever its answer is worth, or each question would try all.
+        The last accepted mode counts as working from then on, whatever its answer is worth; otherwise each question would try all modes.
         """
         last: tuple[OutputMode, Reply, ParsedAnswer[Shape] | UnusableAnswer] | None = None
-        refused, failed, ways = "", False, self._learnt.modes()
-        while ways:
-            way = ways.pop(0)
-            works = way is self._learnt.working_mode
+        refusal, server_failed, modes = "", False, self._capabilities.modes()
+        while modes:
+            mode = modes.pop(0)
+            works = mode is self._capabilities.working_mode
             try:
-                reply = await self._said(question.messages(way), way, question)
+                reply = await self._ask(question.messages(mode), mode, question)
             except ModeRefused as error:
-                refused, failed = str(error), failed or error.failed
+                refusal, server_failed = str(error), server_failed or error.failed
                 if error.failed and works:
-                    del ways[1:]  # its schema may be the cause; if not, the server is down, and each further way is a call in vain
+                    del modes[1:]  # the schema may be the cause; if not, the server is down, and each further mode is a wasted call
                 continue
-            found = parse_answer(reply.content, shape)
-            last = way, reply, found
-            if works or isinstance(found, ParsedAnswer) or found.follows_schema:
+            answer = parse_answer(reply.content, shape)
+            last = mode, reply, answer
+            if works or isinstance(answer, ParsedAnswer) or answer.follows_schema:
                 break
         if last is None:
             raise ChatUnavailable(
-                f"{refused}; try later" if failed else f"{self.name} takes no question in any way that is known: {refused}"
+                f"{refusal}; try later" if server_failed else f"{self.name} takes no question in any way that is known: {refusal}"
             )
-        self._learnt.record_accepted(last[0], sure=not failed)
+        self._capabilities.record_accepted(last[0], sure=not server_failed)
         return last
 
-    async def _asked_again(self, question: _Question, shape: type[Shape], way: OutputMode, reply: Reply, found: UnusableAnswer) -> Shape:
-        """One retry that shows the error."""
-        try:
-            reply = await self._said(question.with_error(way, reply, found), way, question)
-        except ModeRefused as error:
-            raise BadAnswer(f"{self.name} gave an unusable answer ({found.why}), and refused the next question: {error}") from None
-        again = parse_answer(reply.content, shape)
-        if isinstance(again, ParsedAnswer):
-            return again.value
-        raise BadAnswer(f"{self.name} gave an unusable answer twice; the second time: {again.why}")
-
-    async def _said(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
-        """One call within its time, under the limit of the process. `BadAnswer` where the model would not, or could not end."""
-        await self._wire.warm_up()
+    async def _ask(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
+        """Make one call within its time, under the process's limit. `BadAnswer` if the model declines or exceeds the length."""
+        await self._client.warm_up()
         async with get_concurrency_limiter().slot(self._concurrency):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    reply = await self._tried(messages, way, question)
+                    reply = await self._ask_with_retries(messages, mode, question)
             except (TimeoutError, ClientTimeout):
                 raise ChatUnavailable(
                     f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise llm.timeout_s"
@@ -149,37 +146,31 @@ class EndpointChat:
         if reply.refusal or reply.finish_reason == "content_filter":
             raise BadAnswer(f"{self.name} declined to answer: {self._endpoint.redact(reply.refusal or 'its content filter')}")
         if reply.finish_reason == "length":
-            raise BadAnswer(f"{self.name} did not end its answer within {question.asked.max_output_tokens:,} tokens")
+            raise BadAnswer(f"{self.name} did not end its answer within {question.request.max_output_tokens:,} tokens")
         return reply
 
-    async def _tried(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
-        """As often as the server asks for patience and there is time."""
-        until = time.monotonic() + self._timeout_s
-        for tries_left in reversed(range(TRIES)):
+    async def _ask_with_retries(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
+        """Retry while the server asks for patience or refuses one of our options, as far as there is time."""
+        capabilities, until, attempts_left = self._capabilities, time.monotonic() + self._timeout_s, TRIES
+        while True:
             try:
-                return await self._in_its_words(messages, way, question, until)
+                if self._key_error:
+                    raise KeyRejected(self._key_error)
+                attempts_left -= 1
+                await self._wait(RetryLater(capabilities.closed_until - time.monotonic(), "is busy"), until)
+                return await self._ask_once(messages, mode, question)
+            except OptionRefused:
+                attempts_left += 1  # the next call is without the option; each has few values, so this ends
             except RetryLater as pause:
                 if pause.closes_endpoint:
-                    self._learnt.closed_until = max(self._learnt.closed_until, time.monotonic() + pause.seconds)
-                if pause.mode_suspected and tries_left < TRIES - 1:
+                    capabilities.closed_until = max(capabilities.closed_until, time.monotonic() + pause.seconds)
+                if pause.mode_suspected and attempts_left < TRIES - 1:
                     raise ModeRefused(f"{self.name} {pause}", failed=True) from None
-                if not tries_left:
+                if not attempts_left:
                     raise self._unavailable(pause) from None
-                await self._waited(pause, until)
-        raise AssertionError("unreachable")
+                await self._wait(pause, until)
 
-    async def _in_its_words(self, messages: Messages, way: OutputMode, question: _Question, until: float) -> Reply:
-        """With the options that the endpoint takes; each has few values, so this ends."""
-        while True:
-            if self._rejected:
-                raise KeyRejected(self._rejected)
-            await self._waited(RetryLater(self._learnt.closed_until - time.monotonic(), "is busy"), until)
-            try:
-                return await self._counted(messages, way, question)
-            except OptionRefused:
-                continue
-
-    async def _waited(self, pause: RetryLater, until: float) -> None:
+    async def _wait(self, pause: RetryLater, until: float) -> None:
         if pause.seconds > 0:
             if time.monotonic() + pause.seconds >= until:
                 raise self._unavailable(pause)
@@ -190,63 +181,65 @@ class EndpointChat:
         until = f", and takes no calls until {then:%Y-%m-%d %H:%M:%S} UTC" if pause.closes_endpoint or pause.seconds >= 1 else ""
         return ChatUnavailable(f"{self.name} {pause}{until}; try later")
 
-    async def _counted(self, messages: Messages, way: OutputMode, question: _Question) -> Reply:
-        """One request, within the budget and written down there."""
-        asked, price, steps = question.asked, self._endpoint.price, dict(self._learnt.steps)
-        request = way.request(question.schema) | self._options(asked.max_output_tokens, steps)
-        most_usd = price.max_usd(count_max_tokens({**request, "messages": messages}), asked.max_output_tokens) if price else None
-        with question.budget.call(asked.node, most_usd) as call:
+    async def _ask_once(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
+        """Send one request within the budget and record its usage there."""
+        node, max_output = question.request.node, question.request.max_output_tokens
+        price, steps = self._endpoint.price, dict(self._capabilities.steps)
+        options = {option: values[steps.get(option, 0)] for option, values in self._endpoint.options.items()}
+        body = mode.request(question.schema) | {str(options.pop("length")): max_output}
+        body |= {option: value for option, value in options.items() if value is not None}
+        max_usd = price.max_usd(count_max_tokens({**body, "messages": messages}), max_output) if price else None
+        with question.budget.call(node, max_usd) as call:
             try:
-                asking = partial(self._wire.ask, messages, request)
-                with span("model call", node=asked.node, model=self.name):
-                    reply = await ask_or_replay(asked.node, self.name, {**request, "messages": messages}, asking)
+                with span("model call", node=node, model=self.name):
+                    ask = partial(self._client.ask, messages, body)
+                    reply = await ask_or_replay(node, self.name, {**body, "messages": messages}, ask)
             except RequestRefused as refused:
                 if refused.status < 500:
-                    self._write(call, NO_USAGE)
-                raise self._judged(refused, way, steps) from None
+                    self._record_usage(call, NO_USAGE)
+                raise self._classify(refused, mode, steps) from None
             except ConnectionBroken as broken:
                 if broken.reached:
-                    raise broke(broken) from None
-                self._write(call, NO_USAGE)
+                    raise RetryLater(SHORT_PAUSE_S, f"broke the connection ({broken})") from None
+                self._record_usage(call, NO_USAGE)
                 raise ChatUnavailable(f"{self.name} cannot be reached ({broken}); is it running, and is llm.base_url right?") from None
-            self._accepted = True
-            self._write(call, reply.usage)
+            self._key_accepted = True
+            self._record_usage(call, reply.usage)
         return reply
 
-    def _options(self, most_tokens: int, steps: Mapping[str, int]) -> dict[str, JsonValue]:
-        chosen = {option: values[steps.get(option, 0)] for option, values in self._endpoint.options.items()}
-        length = str(chosen.pop("length"))
-        return {length: most_tokens, **{option: value for option, value in chosen.items() if value is not None}}
+    def _classify(self, refused: RequestRefused, mode: OutputMode, steps: dict[str, int]) -> Exception:
+        message = self._endpoint.redact(refused.message)
+        if is_key_rejected(refused, accepted=self._key_accepted):
+            answer = f"{refused.status}: {message}" if message else f"{refused.status}"
+            self._key_error = f"{self.name} rejects the key ({answer}); set llm.api_key, or the variable that holds the key"
+            return KeyRejected(self._key_error)
+        return classify_refusal(refused, message, self._endpoint, self._capabilities, mode, steps)
 
-    def _judged(self, refused: RequestRefused, way: OutputMode, steps: Mapping[str, int]) -> Exception:
-        said = self._endpoint.redact(refused.message)
-        if is_key_rejected(refused, accepted=self._accepted):
-            says = f"{refused.status}: {said}" if said else f"{refused.status}"
-            self._rejected = f"{self.name} rejects the key ({says}); set llm.api_key, or the variable that holds the key"
-            return KeyRejected(self._rejected)
-        return classify_refusal(refused, said, self._endpoint, self._learnt, way, steps)
-
-    def _write(self, call: Call, used: TokenUsage | None) -> None:
-        if used is None:
+    def _record_usage(self, call: Call, usage: TokenUsage | None) -> None:
+        if usage is None:
             return
-        call.input_tokens, call.output_tokens = used.input_tokens, used.output_tokens
+        call.input_tokens, call.output_tokens = usage.input_tokens, usage.output_tokens
         price = self._endpoint.price
-        call.cost_usd = price.usd(used) if price else 0.0 if used is NO_USAGE else None
+        call.cost_usd = price.usd(usage) if price else 0.0 if usage is NO_USAGE else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked, in the words of each way."""
+    """A request with its schema, and the messages for each output mode."""
 
-    asked: ChatRequest
+    request: ChatRequest
     schema: dict[str, Any]
     budget: Budget
 
-    def messages(self, way: OutputMode) -> Messages:
-        system = f"{self.asked.system}\n\n{describe_schema(self.schema)}" if way.in_prompt else self.asked.system
-        return [{"role": "system", "content": system}, {"role": "user", "content": self.asked.user}]
+    def messages(self, mode: OutputMode) -> Messages:
+        system = f"{self.request.system}\n\n{describe_schema(self.schema)}" if mode.in_prompt else self.request.system
+        return [{"role": "system", "content": system}, {"role": "user", "content": self.request.user}]
 
-    def with_error(self, way: OutputMode, reply: Reply, found: UnusableAnswer) -> Messages:
-        said = reply.content if isinstance(reply.content, str) else json.dumps(reply.content, ensure_ascii=False)
-        wrong = f"That answer cannot be used: {found.why}. Answer the question again. {describe_schema(self.schema)}"
-        return [*self.messages(way), {"role": "assistant", "content": said[:MAX_SHOWN_CHARS]}, {"role": "user", "content": wrong}]
+    def messages_with_error(self, mode: OutputMode, reply: Reply, answer: UnusableAnswer) -> Messages:
+        content = reply.content if isinstance(reply.content, str) else json.dumps(reply.content, ensure_ascii=False)
+        problem = f"That answer cannot be used: {answer.why}. Answer the question again. {describe_schema(self.schema)}"
+        return [
+            *self.messages(mode),
+            {"role": "assistant", "content": content[:MAX_SHOWN_CHARS]},
+            {"role": "user", "content": problem},
+        ]

@@ -1,4 +1,4 @@
-"""What to make of a server that refuses: ask in another way, in other words, later, or not at all."""
+"""Errors of chat endpoints, classified by what to do next: another mode, another option, later, or give up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from outrider.models.chat.structured_output_modes import Capabilities, OutputMod
 from outrider.state.errors import ChatUnavailable
 
 BUSY_PAUSE_S = 1.0
-"""Before another try where a busy server does not say how long."""
+"""Pause before a retry if a busy server does not send Retry-After."""
 SHORT_PAUSE_S = 0.25
-"""Before another try where a server failed or broke the connection."""
+"""Pause before a retry if a server failed or broke the connection."""
 MODE_WORDS = re.compile(
     r"response_format|json_schema|json_object|schema|\btools?\b|tool_choice|function|structured|grammar|strict", re.IGNORECASE
 )
@@ -28,14 +28,14 @@ ACCESS_WORDS = re.compile(rf"{KEY}|\bkey\b|\btoken\b|authenticated|authori[sz]ed
 CALL_WORDS = re.compile(
     r"\bmodels?\b|moderat|flagged|content.?(?:filter|management)|polic|safety|region|countr|firewall|cloudflare|been blocked", re.IGNORECASE
 )
-"""Why a 403 may be meant for one call, or for all of this model, whatever the key."""
+"""Reasons for which a 403 may concern one call, or one model, whatever the key."""
 KEY_MESSAGE_CHARS = 80
-"""Characters of a message that can be said of the key: further on a server may quote what it was asked."""
+"""First characters of a message that may concern the key; further on a server may quote the request."""
 SPELLINGS = {"length": ("max_completion_tokens", "max_tokens")}
 
 
 class RequestRefused(Exception):
-    """An answer with another status than 200; what it says is cut and holds no secret once it is `judged`."""
+    """A response with a status other than 200. The message is raw: redact it before showing it."""
 
     def __init__(self, status: int, headers: Mapping[str, str], param: str, code: str, message: str) -> None:
         super().__init__(f"HTTP {status}")
@@ -47,11 +47,11 @@ class RequestRefused(Exception):
 
 
 class UnreadableResponse(Exception):
-    """An answer that is no chat completion, or none that is read."""
+    """A response that is not a readable chat completion."""
 
 
 class ModeRefused(Exception):
-    """The endpoint does not take this way of asking for structure; `failed` where it may be down instead."""
+    """The endpoint does not support this output mode; `failed` if it may be down instead."""
 
     def __init__(self, why: str, *, failed: bool = False) -> None:
         super().__init__(why)
@@ -59,13 +59,13 @@ class ModeRefused(Exception):
 
 
 class OptionRefused(Exception):
-    """It does not take one of our options; the next call is without it."""
+    """The endpoint does not support one of our options; the next call omits it."""
 
 
 class RetryLater(Exception):
-    """It may take the same call after so many seconds; `closes` where it wants no other call before, either.
+    """The endpoint may accept the same call after a pause; `closes_endpoint` if it accepts no other call before either.
 
-    `of_way` where the way of asking may be the cause, if it comes again: a server may fail over one schema and take another.
+    `mode_suspected` if the output mode may be the cause should it happen again: a server may fail on one schema and take another.
     """
 
     def __init__(self, seconds: float, why: str, *, closes_endpoint: bool = False, mode_suspected: bool = False) -> None:
@@ -76,56 +76,52 @@ class RetryLater(Exception):
 
 
 def is_key_rejected(refused: RequestRefused, *, accepted: bool) -> bool:
-    """Whether it is the key that is rejected. `accepted` where a call with it has succeeded.
+    """Whether the server rejects the key; `accepted` if a call with it has succeeded before.
 
-    A 403 may also come from moderation, a firewall, or a model that is not for everybody; and Gemini and xAI say 400 of a wrong key.
+    A 403 may also come from moderation, a firewall, or a restricted model; Gemini and xAI answer a wrong key with 400.
     """
-    begins = refused.message[:KEY_MESSAGE_CHARS]
-    if refused.status == 401 or (refused.status in {400, 403} and INVALID_KEY.search(f"{refused.code} {begins}")):
+    beginning = refused.message[:KEY_MESSAGE_CHARS]
+    if refused.status == 401 or (refused.status in {400, 403} and INVALID_KEY.search(f"{refused.code} {beginning}")):
         return True
     if refused.status != 403 or CALL_WORDS.search(refused.message):
         return False
-    return not accepted or bool(ACCESS_WORDS.search(begins))
-
-
-def broke(why: object) -> RetryLater:
-    """What to do where the connection broke before the answer was whole."""
-    return RetryLater(SHORT_PAUSE_S, f"broke the connection ({why})")
+    return not accepted or bool(ACCESS_WORDS.search(beginning))
 
 
 def classify_refusal(
     refused: RequestRefused, message: str, endpoint: Endpoint, capabilities: Capabilities, mode: OutputMode, steps: Mapping[str, int]
 ) -> Exception:
-    """What to raise where it is not the key (`of_key`). `said` are the server's words as they may be shown, `sent` the steps of our
-    options in this call.
+    """Return the exception to raise if the key is not the cause. `message` is redacted, `steps` are those of the call's options.
 
-    Changes `learnt` where an option is refused.
+    Changes `capabilities` if an option is refused.
     """
     status, works = refused.status, mode is capabilities.working_mode
-    says = f"{status}: {message}" if message else f"{status}"
-    told = f"{endpoint.name} answers {says}"
+    answer = f"{status}: {message}" if message else f"{status}"
+    why = f"{endpoint.name} answers {answer}"
     if status == 402 or refused.code == "insufficient_quota":
-        return ChatUnavailable(f"{endpoint.name} has no credit left for this key ({says}); top it up or name another model")
+        return ChatUnavailable(f"{endpoint.name} has no credit left for this key ({answer}); top it up or name another model")
     if status in {408, 409, 429} or status > 501:
-        return _later(refused)
+        pause_s = retry_after_s(refused.headers, time.time())
+        if pause_s is None:
+            pause_s = BUSY_PAUSE_S if status == 429 else SHORT_PAUSE_S
+        return RetryLater(pause_s, f"is busy or failed ({status})", closes_endpoint=status in {429, 503})
     if status == 403 or (status in {400, 413, 422} and SIZE_WORDS.search(refused.message)):
-        return ChatUnavailable(told)
-    if status in {400, 422} and _stepped(refused, endpoint, capabilities, steps):
+        return ChatUnavailable(why)
+    if status in {400, 422} and _take_next_option(refused, endpoint, capabilities, steps):
         return OptionRefused()
-    of_way = bool(MODE_WORDS.search(f"{refused.param} {refused.message}"))
-    if status in {500, 501}:
-        failed = status == 500 and not of_way
-        return RetryLater(SHORT_PAUSE_S, f"failed ({says})", mode_suspected=True) if works else ModeRefused(told, failed=failed)
-    if of_way:
-        return ModeRefused(told)
+    mode_refused = bool(MODE_WORDS.search(f"{refused.param} {refused.message}"))
+    if status in {500, 501} and works:
+        return RetryLater(SHORT_PAUSE_S, f"failed ({answer})", mode_suspected=True)
+    if status in {500, 501} or mode_refused:
+        return ModeRefused(why, failed=status == 500 and not mode_refused)
     if status in {400, 422} and not works and not MODEL_WORDS.search(refused.message):
-        return ModeRefused(told)
+        return ModeRefused(why)
     hint = "; the model is not served there, or llm.base_url is not its OpenAI address (.../v1)" if status == 404 else ""
-    return ChatUnavailable(told + hint)
+    return ChatUnavailable(why + hint)
 
 
-def _stepped(refused: RequestRefused, endpoint: Endpoint, capabilities: Capabilities, steps: Mapping[str, int]) -> bool:
-    """Whether it complains about one of our options, which then takes its next value; once for calls that were under way together."""
+def _take_next_option(refused: RequestRefused, endpoint: Endpoint, capabilities: Capabilities, steps: Mapping[str, int]) -> bool:
+    """Advance the option that the server complains about to its next value, once for concurrent calls; False if there is none."""
     for option, values in endpoint.options.items():
         names = SPELLINGS.get(option, (option,))
         step = steps.get(option, 0)
@@ -135,15 +131,8 @@ def _stepped(refused: RequestRefused, endpoint: Endpoint, capabilities: Capabili
     return False
 
 
-def _later(refused: RequestRefused) -> RetryLater:
-    pause_s = retry_after_s(refused.headers, time.time())
-    if pause_s is None:
-        pause_s = BUSY_PAUSE_S if refused.status == 429 else SHORT_PAUSE_S
-    return RetryLater(pause_s, f"is busy or failed ({refused.status})", closes_endpoint=refused.status in {429, 503})
-
-
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None where it says nothing that is read."""
+    """`Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or OpenAI's `retry-after-ms`; None if neither can be read."""
     try:
         in_ms = headers.get("retry-after-ms")
         seconds = float(in_ms) / 1000 if in_ms else float(headers.get("retry-after", ""))

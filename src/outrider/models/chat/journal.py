@@ -1,7 +1,7 @@
-"""Answers that were paid for, written down as they arrive: a run whose process was killed goes on without paying for them again.
+"""Journal of paid model answers, so that a run whose process was killed resumes without paying again.
 
-Kept are single calls, as the endpoint answered them, not what was made of them: an answer that was unusable was paid for, too, and what a
-run has spent is the same however often it was killed. A call under way at the kill is lost.
+An entry is one call as the endpoint answered it, before parsing: an unusable answer was paid for, too, and the recorded cost of a run
+does not depend on how often it was killed. A call under way at the kill is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class AnswerStore(Protocol):
-    """Where they are kept. Raises `ThreadError`."""
+    """Storage of answers. Raises `ThreadError`."""
 
     async def answer(self, run: str, key: str, number: int) -> str | None: ...
 
@@ -36,25 +36,25 @@ class AnswerStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The answers of one run. The same question may be asked several times by one node: each time is a number."""
+    """The answers of one run. A node may ask the same question several times; each time has a number."""
 
     run: str
     answers: AnswerStore
-    _asked: Counter[str] = field(default_factory=Counter)
+    _numbers: Counter[str] = field(default_factory=Counter)
 
     async def reply(self, key: str, ask: Callable[[], Awaitable[Reply]]) -> Reply:
-        """As it was answered before, else as it is now. Nothing is kept of a call that fails, which costs nothing."""
-        number = self._asked[key]
-        self._asked[key] += 1
-        kept = await self.answers.answer(self.run, key, number)
-        if kept is not None:
-            entry = json.loads(kept)
+        """The stored reply, else a new one, which is then stored. A failed call, which costs nothing, is not stored."""
+        number = self._numbers[key]
+        self._numbers[key] += 1
+        stored = await self.answers.answer(self.run, key, number)
+        if stored is not None:
+            entry = json.loads(stored)
             usage = TokenUsage(*(entry["used"][name] for name in COUNTS)) if entry["used"] else None
             return Reply(entry["said"], usage, entry["finish"], entry["refusal"])
         try:
             reply = await ask()
         except BaseException:
-            self._asked[key] = min(self._asked[key], number)
+            self._numbers[key] = min(self._numbers[key], number)
             raise
         try:
             await self.answers.keep_answer(self.run, key, number, _serialize(reply))
@@ -64,13 +64,13 @@ class Journal:
 
 
 JOURNAL: ContextVar[Journal | None] = ContextVar("journal", default=None)
-"""That of the run whose node asks."""
+"""The journal of the run whose node makes the call."""
 JOURNAL_KEY = "journal"
-"""Where a run's configuration holds it."""
+"""Key of the journal in a run's configuration."""
 
 
 async def run_with_journal(journal: Journal, work: Coroutine[Any, Any, Result]) -> Result:
-    """Whatever the work asks of a model is written down there."""
+    """Run the coroutine with its model calls recorded in the journal."""
     before = JOURNAL.set(journal)
     try:
         return await work
@@ -79,13 +79,13 @@ async def run_with_journal(journal: Journal, work: Coroutine[Any, Any, Result]) 
 
 
 async def ask_or_replay(node: str, model: str, request: Mapping[str, object], ask: Callable[[], Awaitable[Reply]]) -> Reply:
-    """The reply of the run's journal, or what `ask` brings; outside a journalled run only the latter."""
+    """The reply in the run's journal, else that of `ask`; without a journal always the latter."""
     journal = JOURNAL.get()
     return await (ask() if journal is None else journal.reply(compute_key(node, model, request), ask))
 
 
 def compute_key(node: str, model: str, request: Mapping[str, object]) -> str:
-    """A hash of who asks whom what."""
+    """A hash of the node, the model and the request."""
     return hashlib.sha256(json.dumps([node, model, request], sort_keys=True).encode()).hexdigest()
 
 

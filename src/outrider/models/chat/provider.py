@@ -1,4 +1,4 @@
-"""Which model is asked, where, and with which key; and what is known of its provider before it is asked."""
+"""Chat providers and their defaults, and the endpoint that the settings select."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SWITCHED_OFF = "llm.model is none"
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider. `options` are tried in their order until it takes one; None leaves the option out."""
+    """A known provider. The values of an option are tried in order until one is accepted; None omits the option."""
 
     default_model: str
     first_mode: OutputMode
-    """A way of asking for structure that it documents."""
+    """A structured output mode that the provider documents."""
     options: dict[str, tuple[JsonValue, ...]]
     bounds_lengths: bool = True
     """Whether a strict schema may bound the length of a text."""
@@ -72,40 +72,33 @@ class Endpoint:
     def name(self) -> str:
         return f"{self.model} at {self.host}"
 
-    def redact(self, said: object) -> str:
-        """What it says, as it may be shown."""
-        return redact(said, self.key.get_secret_value())
+    def redact(self, message: object) -> str:
+        """A server's message, shortened and without the key."""
+        return redact(message, self.key.get_secret_value())
 
 
 def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
-    """The model of the settings, or None, and why. Raises `SettingsError` for an address or a price that cannot be read."""
+    """The endpoint of the settings with a description, or None with the reason. Raises `SettingsError` for a bad address or price."""
     prices = PRICES | parse_prices(settings.prices)
     if settings.model == NONE:
         return None, SWITCHED_OFF
     key, base_url = settings.api_key, settings.base_url or OPENAI_URL
     if not settings.base_url and not key.get_secret_value():
         return None, NO_MODEL
-    host = _host(base_url)
-    known = PROVIDERS.get(host)
-    if settings.model == AUTO and known is None:
+    if not is_http_url(base_url):
+        raise SettingsError(f"llm.base_url {without_password(base_url)!r} is no address; write for example http://localhost:11434/v1")
+    host = urlsplit(base_url).hostname or ""
+    provider = PROVIDERS.get(host)
+    if settings.model == AUTO and provider is None:
         return None, f"llm.base_url is {without_password(base_url)}, and no model is named; set llm.model to one that is served there"
-    model = known.default_model if known and settings.model == AUTO else settings.model
-    if known is not None and not key.get_secret_value():
+    model = provider.default_model if provider and settings.model == AUTO else settings.model
+    if provider is not None and not key.get_secret_value():
         return None, f"{model} at {host} needs a key; set llm.api_key, or OPENAI_API_KEY or DEEPSEEK_API_KEY"
-    how = "llm.model" if settings.model != AUTO else "llm.model is auto: the cheap model of the provider"
-    options, first, lengths = (known.options, known.first_mode, known.bounds_lengths) if known else (DEFAULT_OPTIONS, None, True)
-    price = prices.get(model) if known or model in settings.prices else None
-    endpoint = Endpoint(model, base_url, key, price, first, options, lengths)
-    return endpoint, f"{endpoint.name} ({how}; {_told(price)})"
-
-
-def _told(price: Price | None) -> str:
-    if price is None:
-        return "its price is unknown, see llm.prices"
-    return f"${price.input:g} in, ${price.output:g} out for a million tokens"
-
-
-def _host(address: str) -> str:
-    if is_http_url(address):
-        return urlsplit(address).hostname or ""
-    raise SettingsError(f"llm.base_url {without_password(address)!r} is no address; write for example http://localhost:11434/v1")
+    choice = "llm.model" if settings.model != AUTO else "llm.model is auto: the cheap model of the provider"
+    options, first_mode, lengths = (
+        (provider.options, provider.first_mode, provider.bounds_lengths) if provider else (DEFAULT_OPTIONS, None, True)
+    )
+    price = prices.get(model) if provider or model in settings.prices else None
+    endpoint = Endpoint(model, base_url, key, price, first_mode, options, lengths)
+    cost = f"${price.input:g} in, ${price.output:g} out for a million tokens" if price else "its price is unknown, see llm.prices"
+    return endpoint, f"{endpoint.name} ({choice}; {cost})"

@@ -1,4 +1,4 @@
-"""Ways of asking for an answer in a shape, best first; and what of them an endpoint takes, remembered for the process."""
+"""Structured output modes, best first, and the modes and options that an endpoint supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.state.model import Model
 
 ANSWER = "answer"
 """The name of the schema, and of the function to call."""
-NO_LENGTHS = frozenset({"minLength", "maxLength"})
+LENGTH_BOUNDS = frozenset({"minLength", "maxLength"})
 FIT = "Answer with one JSON object that fits this JSON Schema, and with nothing else:"
 
 
@@ -27,11 +27,11 @@ class OutputMode(StrEnum):
 
     @property
     def in_prompt(self) -> bool:
-        """Whether the schema must stand in the prompt, because it goes no other way."""
+        """Whether the schema must be part of the prompt, because the request has no field for it."""
         return self in {OutputMode.JSON_MODE, OutputMode.TEXT}
 
     def request(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The fields of the request that ask for structure."""
+        """Request fields that ask for structured output."""
         if self is OutputMode.JSON_SCHEMA:
             return {"response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True, "schema": schema}}}
         if self is OutputMode.FUNCTION_CALLING:
@@ -45,80 +45,80 @@ class OutputMode(StrEnum):
 
 @dataclass(slots=True)
 class Capabilities:
-    """What one endpoint has shown so far. Written on the background loop only."""
+    """Modes and options that one endpoint is known to support. Written on the background loop only."""
 
     working_mode: OutputMode | None = None
     steps: dict[str, int] = field(default_factory=dict)
-    """How many values of an option it has refused."""
+    """Number of refused values of each option."""
     closed_until: float = 0.0
-    """`time.monotonic` before which it wants no further call."""
-    _taken: bool = field(default=False, init=False)
-    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """`time.monotonic` before which the endpoint accepts no call."""
+    _accepted: bool = field(default=False, init=False)
+    _search: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def modes(self) -> list[OutputMode]:
-        """What works first; the others stand behind it, for a schema that it does not take in that way."""
-        return sorted(OutputMode, key=lambda way: way is not self.working_mode)
+        """The working mode first; the others follow for a schema that the endpoint does not accept in it."""
+        return sorted(OutputMode, key=lambda mode: mode is not self.working_mode)
 
-    def record_accepted(self, way: OutputMode, *, sure: bool) -> None:
-        """A question was taken in this way; not `sure` where it came to that only because the server failed before, which may pass."""
-        self._taken = True
+    def record_accepted(self, mode: OutputMode, *, sure: bool) -> None:
+        """Record that a question was accepted in this mode; not `sure` if only a failure of the server, which may pass, led to it."""
+        self._accepted = True
         if sure:
-            self.working_mode = way
+            self.working_mode = mode
 
     @asynccontextmanager
     async def search_turn(self, within_s: float) -> AsyncIterator[None]:
-        """Until a way is known one question looks for it, and the others wait for theirs; no longer than this, as the server may hang."""
-        held = False
-        if not self._found:
+        """Let one question search for a working mode while the others wait; at most `within_s`, since the server may hang."""
+        searching = False
+        if not self._is_known():
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
-                    held = await self._looking.acquire()
-        if held and self._found:
-            self._looking.release()
-            held = False
+                    searching = await self._search.acquire()
+        if searching and self._is_known():
+            self._search.release()
+            searching = False
         try:
             yield
         finally:
-            if held:
-                self._looking.release()
+            if searching:
+                self._search.release()
 
-    @property
-    def _found(self) -> bool:
-        return self._taken or self.working_mode is not None
+    def _is_known(self) -> bool:
+        return self._accepted or self.working_mode is not None
 
 
 @cache
 def get_capabilities(base_url: str, model: str) -> Capabilities:
-    """One for a process: every service that asks the same model profits from what was found out."""
+    """One object per model and process, shared by all services that call the model."""
     return Capabilities()
 
 
 @cache
 def make_schema(shape: type[Model], *, bounds_lengths: bool = True) -> dict[str, Any]:
-    """The JSON Schema of a shape as strict providers and small servers take it: all fields required, none beyond, no references.
+    """The JSON Schema of a shape that strict providers and small servers accept: all fields required, no others, no references.
 
-    Made once, since it takes some milliseconds; nobody may write into it.
+    Cached, since it takes some milliseconds; callers must not change it.
     """
     whole = shape.model_json_schema()
-    plain: dict[str, Any] = _plain(whole, whole.get("$defs", {}), bounds_lengths)
-    return plain
+    definitions = whole.get("$defs", {})
+    dropped = {"default", "title", "$defs"} | (frozenset() if bounds_lengths else LENGTH_BOUNDS)
 
+    def simplify(node: Any) -> Any:
+        if isinstance(node, list):
+            return [simplify(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return simplify(definitions[node["$ref"].rpartition("/")[2]])
+        simple = {key: simplify(value) for key, value in node.items() if key not in dropped and key != "properties"}
+        if "properties" in node:
+            fields = {name: simplify(value) for name, value in node["properties"].items()}
+            simple |= {"properties": fields, "required": list(fields), "additionalProperties": False}
+        return simple
 
-def _plain(node: Any, defs: dict[str, Any], keeps_lengths: bool) -> Any:
-    if isinstance(node, list):
-        return [_plain(item, defs, keeps_lengths) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _plain(defs[node["$ref"].rpartition("/")[2]], defs, keeps_lengths)
-    dropped = {"default", "title", "$defs"} | (frozenset() if keeps_lengths else NO_LENGTHS)
-    plain = {key: _plain(value, defs, keeps_lengths) for key, value in node.items() if key not in dropped and key != "properties"}
-    if "properties" in node:
-        fields = {name: _plain(value, defs, keeps_lengths) for name, value in node["properties"].items()}
-        plain |= {"properties": fields, "required": list(fields), "additionalProperties": False}
-    return plain
+    schema: dict[str, Any] = simplify(whole)
+    return schema
 
 
 def describe_schema(schema: dict[str, Any]) -> str:
-    """The schema for a prompt."""
+    """The schema as text for a prompt."""
     return f"{FIT}\n{json.dumps(schema, ensure_ascii=False)}"

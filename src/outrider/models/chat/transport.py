@@ -1,11 +1,14 @@
-"""The HTTP client under langchain-openai: it passes on nothing but chat completions of bounded size. Imported at first use."""
+"""HTTP client under langchain-openai that passes only chat completions of bounded size.
+
+Imported at first use, since httpx2 takes time to load.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
@@ -18,37 +21,54 @@ from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableRespo
 from outrider.runtime.background_loop import run_in_background
 
 MAX_BYTES = 2**20
-"""Of one answer. The longest that is asked for has some thousand tokens, of a few bytes each."""
+"""Of one response. The longest that is requested has some thousand tokens of a few bytes each."""
 MAX_IDLE_CONNECTIONS = 20
-"""Connections that wait for the next call."""
+"""Idle connections kept for the next call."""
 CLOSE_TIMEOUT_S = 1.0
 
 
 @cache
 def get_http_client() -> httpx2.AsyncClient:
-    """One for the process, on its background loop. Raises `Refused` and `Unreadable` beside its own errors; each call brings its time.
+    """The client of the process, on its background loop; each call sets its own timeout. Uses the environment's proxies.
 
-    Proxies of the environment are used.
+    Raises `RequestRefused` and `UnreadableResponse` besides the errors of httpx2.
     """
-    made = _Client(
-        headers={"Accept-Encoding": "identity"},  # what is packed cannot be bounded before it is unpacked
-        event_hooks={"response": [_guard]},
+    client = _Client(
+        headers={"Accept-Encoding": "identity"},  # a compressed body cannot be bounded before it is decompressed
+        event_hooks={"response": [_check_response]},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS),
     )
-    atexit.register(_close, made)
-    return made
+
+    def close() -> None:
+        """Close idle connections, which the interpreter would warn about at exit."""
+        with suppress(TimeoutError):
+            run_in_background(asyncio.wait_for(client.aclose(), CLOSE_TIMEOUT_S))
+
+    atexit.register(close)
+    return client
 
 
 class _Client(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """In a task of its own, which is given up by anyio's scope.
+        """Send in a task of its own, which anyio's scope cancels.
 
-        The pool closes old connections within whichever call comes next and shields that against anyio, not against asyncio: a call that
-        is cancelled meanwhile would leave them open, and nobody would hold them any more (httpcore2 2.16).
+        The pool closes old connections within the next call and shields that against anyio, not against asyncio: an asyncio
+        cancellation would leave them open without an owner (httpcore2 2.16).
         """
         scope = anyio.CancelScope()
-        task = asyncio.create_task(_within(scope, super().send(request, **options)))
-        task.add_done_callback(_seen)
+        sending = super().send(request, **options)
+
+        async def send_in_scope() -> httpx2.Response:
+            with scope:
+                return await sending
+            raise asyncio.CancelledError  # unseen: the caller has gone
+
+        def retrieve_error(task: asyncio.Task[httpx2.Response]) -> None:
+            if not task.cancelled():
+                task.exception()  # else asyncio warns of an error that came after the caller had gone
+
+        task = asyncio.create_task(send_in_scope())
+        task.add_done_callback(retrieve_error)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
@@ -58,44 +78,26 @@ class _Client(httpx2.AsyncClient):
         return task.result()
 
 
-async def _within(scope: anyio.CancelScope, sent: Coroutine[Any, Any, httpx2.Response]) -> httpx2.Response:
-    with scope:
-        return await sent
-    raise asyncio.CancelledError  # of which nobody hears: who sent it has gone
-
-
-def _seen(task: asyncio.Task[httpx2.Response]) -> None:
-    """Or asyncio would complain of an error that came after the caller had gone."""
-    if not task.cancelled():
-        task.exception()
-
-
-def _close(made: httpx2.AsyncClient) -> None:
-    """Connections that are kept open would be complained about when the process ends."""
-    with suppress(TimeoutError):
-        run_in_background(asyncio.wait_for(made.aclose(), CLOSE_TIMEOUT_S))
-
-
-async def _guard(response: httpx2.Response) -> None:
-    packed = response.headers.get("content-encoding", "identity")
-    if packed != "identity":
-        raise UnreadableResponse(f"a body packed with {packed}, which was not asked for")
+async def _check_response(response: httpx2.Response) -> None:
+    compression = response.headers.get("content-encoding", "identity")
+    if compression != "identity":
+        raise UnreadableResponse(f"a body packed with {compression}, which was not asked for")
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         raise TypeError("an answer of a synchronous client")
-    response.stream = _Bounded(response.stream)
+    response.stream = _BoundedStream(response.stream)
     body = await response.aread()
     if response.status_code != 200:
-        raise RequestRefused(response.status_code, dict(response.headers), *_error(body))
+        raise RequestRefused(response.status_code, dict(response.headers), *_parse_error(body))
     try:
         _Completion.model_validate_json(body)
     except ValidationError:
-        param, code, message = _error(body)
+        param, code, message = _parse_error(body)
         if code.isdecimal() and 400 <= int(code) < 600:  # OpenRouter passes on its providers' errors with status 200
             raise RequestRefused(int(code), dict(response.headers), param, code, message) from None
         raise UnreadableResponse("something else than a chat completion") from None  # the cause shows the answer
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
@@ -111,59 +113,59 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _Read(BaseModel):
-    """What of a completion is read (platform.openai.com/docs/api-reference/chat/object); whatever a server adds is let be."""
+class _Part(BaseModel):
+    """A part of a completion that is used (platform.openai.com/docs/api-reference/chat/object); additional fields are ignored."""
 
     model_config = ConfigDict(strict=True)
 
 
-class _Function(_Read):
+class _Function(_Part):
     name: str
     arguments: str
 
 
-class _ToolCall(_Read):
+class _ToolCall(_Part):
     function: _Function
 
 
-class _Message(_Read):
+class _Message(_Part):
     role: Literal["assistant"]
     content: str | None = None
     refusal: str | None = None
     tool_calls: list[_ToolCall] | None = None
 
 
-class _Choice(_Read):
+class _Choice(_Part):
     message: _Message
     finish_reason: str | None = None
 
 
-class _Details(_Read):
+class _Details(_Part):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class _Usage(_Read):
+class _Usage(_Part):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
 
-class _Completion(_Read):
+class _Completion(_Part):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
 
 
-def _error(body: bytes) -> tuple[str, str, str]:
-    """Parameter, code and message."""
+def _parse_error(body: bytes) -> tuple[str, str, str]:
+    """Parameter, code and message of an error response."""
     text = body.decode(errors="replace")
     try:
-        said = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return "", "", text
-    if isinstance(said, list) and len(said) == 1:  # Gemini
-        said = said[0]
-    error = said.get("error", said) if isinstance(said, dict) else said
+    if isinstance(content, list) and len(content) == 1:  # Gemini
+        content = content[0]
+    error = content.get("error", content) if isinstance(content, dict) else content
     if not isinstance(error, dict):
         return "", "", str(error)
     return str(error.get("param") or ""), str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
