@@ -6,14 +6,14 @@ Each part of a dimension is a number in [0, 1], and a dimension is ten times the
 maturity     `created_at`: years since, of 5; `stars`: log scale to 10,000; `releases`: log scale to 20
 activity     `updated_at`: half-life of 90 days; `commits_90d`: log scale to 100; `closed_90d`: log scale to 50
 community    `contributors`: log scale to 100; `stars`: log scale to 10,000; `forks`: log scale to 1,000
-maintenance  0 where `archived`; else `updated_at`: half-life of 365 days; `last_release_at`: the same;
+maintenance  0 if `archived`; else `updated_at`: half-life of 365 days; `last_release_at`: the same;
              `issue_response_days`: 7 / (7 + days); `closed_issues`: their share of all, with `open_issues`
 ===========  ==========================================================================================================
 
 A count on a *log scale to* N is log(1 + count) / log(1 + N), at most 1; a date with a *half-life of* N days is 0.5 ^ (days since / N).
 `stars`, `forks`, `updated_at` and `archived` are fields of the record. All others are in its `metadata`, if the source provides them:
 dates in ISO 8601, `commits_90d` and `closed_90d` as counts of the last 90 days (issues and pull requests), and `issue_response_days`
-as the median. A dimension without any known input has no score; it is never guessed.
+as the median. A dimension without a known input has no score; none is guessed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ YEAR_S = 365.25 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """0 to 10; None where every input is missing."""
+    """0 to 10; None if every input is missing."""
 
     score: float | None
     missing: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The inputs of one repository, checked: a value that is not a number or date counts as missing."""
+    """The inputs of one repository; a value that is not a number or date counts as missing."""
 
     record: Repository
     now: float
@@ -66,12 +66,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One input's part of a dimension: the function, and the same as a formula in Python's notation, which the web page shows."""
+    """One input's part of a dimension: the function, and its formula in Python's notation, which the web page shows."""
 
     formula: str
     """Over `{name}`, the input: a count as it is, a date as `age_s({name})`. A test compares it with the function."""
     value: Callable[[Facts, str], float | None]
-    """The part in [0, 1]; None where the input is missing."""
+    """The part in [0, 1]; None if the input is missing."""
 
 
 def _log_scale(full: float) -> Part:
@@ -133,13 +133,13 @@ def dimensions(record: Repository, now: float) -> dict[str, Dimension]:
 
 
 OVERALL_FORMULA = "min(mean, 2 * relevance, 1.0)"
-"""What `overall` returns, for the web page."""
+"""The result of `overall`, for the web page."""
 
 
 def overall(relevance: float, scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
     """A repository's score in [0, 1]: the weighted mean of its relevance (0 to 1) and dimensions (0 to 10), at most twice its relevance.
 
-    A dimension without a score is left out of the mean. The cap keeps a famous and well maintained repository that does not answer the
+    A dimension without a score is left out of the mean. The cap keeps a famous, well maintained repository that does not answer the
     request below the threshold. `weights` are by dimension and include `relevance`, whose weight is above 0.
     """
     known = {"relevance": relevance, **{name: score / 10 for name, score in scores.items() if score is not None}}

@@ -1,7 +1,7 @@
-"""How well each work answers the request, by a model: repositories and other works apart, each read in rule order until the first of
-them can hardly change any more.
+"""The node that scores how well each work answers the request, by a model.
 
-What the model did not score is `unscored`, not irrelevant: it stands where the rules put it among the others (see `unscored`).
+Repositories and other works are read separately, each in rule order until the first works can hardly change any more. A work that the
+model did not score is `unscored`, not irrelevant: it keeps its place by the rules (see `place_unscored`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from outrider.nodes.fine_scorer.judgement import Judgement, Question
+from outrider.nodes.fine_scorer.judgement import Question
 from outrider.nodes.fine_scorer.papers import PaperScorer
 from outrider.nodes.fine_scorer.place_unscored import place_unscored
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 NODE = "fine_scorer"
 MODEL_NODE = "fine_scorer.model"
-"""Failures that cost some works their scores; one of `fine_scorer` itself says that there are none, and rules rank instead."""
+"""Node of failures that cost some works their scores. A failure of `fine_scorer` itself means that none was scored and rules rank."""
 TIME_SHARE = 0.8
-"""Of the time that a run has left; what comes after needs the rest."""
+"""Share of the run's remaining time; later steps need the rest."""
 NOT_READ = "not read by the model, since it would hardly come among the first"
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringPrompts:
-    """What the model is told, for one field of knowledge."""
+    """The prompts for one field of knowledge."""
 
     papers: Prompt
     repositories: Prompt
     about: Prompt | None = None
-    """What it adds for the field."""
+    """The text that the field adds."""
 
     @classmethod
     def load(cls, name: str = "general") -> ScoringPrompts:
-        """`name` is `llm.domain`; raises `SettingsError` where it cannot be used."""
-        asked = frozenset({"domain"})
-        return cls(load("score_papers", asked), load("score_repository", asked), load_domain(name))
+        """`name` is `llm.domain`; raises `SettingsError` for an unknown one."""
+        placeholders = frozenset({"domain"})
+        return cls(load("score_papers", placeholders), load("score_repository", placeholders), load_domain(name))
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -66,16 +66,16 @@ class ScoringPrompts:
 
 @dataclass(frozen=True, slots=True)
 class ScoringResult:
-    """What came of it: `candidates` best first, empty where the model scored none."""
+    """`candidates` are best first, empty if the model scored none."""
 
     candidates: tuple[Candidate, ...]
     scoring: Scoring | None = None
-    """None where no model scored any."""
+    """None if the model scored none."""
     failures: tuple[Failure, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
-    """Why there is no model, where there is none."""
+    """Why there is no model, if there is none."""
     usage: Usage = field(default_factory=Usage)
-    """What the models of the run have cost so far."""
+    """Cost of the run's models so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class FineScorer:
     """Reads candidates, strategy, intent, top_k; writes candidates, best first (score, reason, tags, radar), scoring,
     failures, bypassed, usage.
 
-    Without a model it writes only why. Where the model scored nothing, it writes `Failure(node="fine_scorer")` and no candidates;
-    where it scored some, `Failure(node="fine_scorer.model")`, one a kind of error. A rejected key ends the run.
+    Without a model it writes only the reason. If the model scored nothing, it writes `Failure(node="fine_scorer")` and no candidates;
+    if it scored some, `Failure(node="fine_scorer.model")` for each kind of error. A rejected key ends the run.
     """
 
     chat: Chat | None
@@ -96,7 +96,7 @@ class FineScorer:
     run: RunSettings
     clock: Clock
     stopping: Stopping
-    """Without effect where `llm.score_all` has all works read."""
+    """Without effect with `llm.score_all`."""
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         if not state.candidates:
@@ -107,87 +107,77 @@ class FineScorer:
         left_s = time_left(runtime, self.run, self.clock, state)
         ordered = (await self.rules(state, runtime))["candidates"]
         try:
-            made = await self.score(ordered, Question.from_state(state), state.top_k, budget, left_s * TIME_SHARE)
+            result = await self.score(ordered, Question.from_state(state), state.top_k, budget, left_s * TIME_SHARE)
         except KeyRejected as error:
             return end_rejected_run(state, NODE, error, budget.spent)
-        update: Update = {"failures": (*state.failures, *made.failures), "usage": made.usage}
-        return {**update, "candidates": made.candidates, "scoring": made.scoring} if made.candidates else update
+        update: Update = {"failures": (*state.failures, *result.failures), "usage": result.usage}
+        return {**update, "candidates": result.candidates, "scoring": result.scoring} if result.candidates else update
 
     async def score(self, ordered: Sequence[Candidate], question: Question, top_k: int, budget: Budget, timeout_s: float) -> ScoringResult:
-        """The same without LangGraph, for candidates in the order of the rules, which their `score` gives. Needs a chat."""
-        works, rules = [one.record for one in ordered], [one.score for one in ordered]
+        """The same without LangGraph, for candidates in rule order with their rule scores. Needs a chat."""
+        if self.chat is None:
+            raise ValueError("scoring needs a chat")
+        judges = Judges(
+            PaperScorer(self.chat, self.prompts.text(self.prompts.papers), NODE),
+            RepositoryScorer(self.chat, self.prompts.text(self.prompts.repositories), NODE, self.weights.model_dump(), self.clock),
+        )
+        works, rules = [candidate.record for candidate in ordered], [candidate.score for candidate in ordered]
         stopping = None if self.llm.score_all else self.stopping
         reading = ReadingState.from_works(works)
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
-                await self._judges().read(works, rules, question, budget, stopping, top_k, reading)
+                await judges.read(works, rules, question, budget, stopping, top_k, reading)
         except TimeoutError:
             late = f"not done within the {max(timeout_s, 0.0):.3g} s that scoring may take of this run"
             reading.lose(Loss(TimeoutError.__name__, late))
-        failures = tuple(_failures(reading, len(works)))
+        failures = _make_failures(reading, len(works))
         if not reading.judged:
             return ScoringResult((), failures=failures, usage=budget.spent)
-        scoring = self._scoring(rules, reading, top_k)
-        return ScoringResult(sort_candidates(ordered, reading), scoring, failures, usage=budget.spent)
+        return ScoringResult(sort_candidates(ordered, reading), self._estimate(rules, reading, top_k), failures, usage=budget.spent)
 
-    def _scoring(self, rules: Sequence[float], reading: ReadingState, top_k: int) -> Scoring:
-        """The estimate is of works after those that were read; it says nothing of works that were lost among them."""
-        settled = reading.partly_read()
-        risks = [
-            self.stopping.risk([rules[place] for place in line.places], reading.scores(line.places[: line.read]), top_k) for line in settled
-        ]
-        risk = None if reading.lost else combine_chances(risks)
+    def _estimate(self, rules: Sequence[float], reading: ReadingState, top_k: int) -> Scoring:
+        """The risk is None if works were lost: the estimate covers only the unread works behind those that were read."""
+        queues = reading.partly_read()
+        risks: list[float] = []
+        for queue in queues:
+            scores = reading.scores(queue.places[: queue.read])
+            risks.append(self.stopping.risk([rules[place] for place in queue.places], scores, top_k))
         return Scoring(
-            read=len(reading.judged), of=len(rules), risk=risk, max_risk=combine_chances([self.stopping.max_risk] * len(settled))
-        )
-
-    def _judges(self) -> Judges:
-        if self.chat is None:
-            raise ValueError("scoring needs a chat")
-        weights = self.weights.model_dump()
-        return Judges(
-            PaperScorer(self.chat, self.prompts.text(self.prompts.papers), NODE),
-            RepositoryScorer(self.chat, self.prompts.text(self.prompts.repositories), NODE, weights, self.clock),
+            read=len(reading.judged),
+            of=len(rules),
+            risk=None if reading.lost else combine_chances(risks),
+            max_risk=combine_chances([self.stopping.max_risk] * len(queues)),
         )
 
 
 def combine_chances(chances: Iterable[float]) -> float:
-    """The chance that one at least comes true, as if none knew of the others: the first works of all change only with those of a line."""
+    """The chance of at least one of these independent events: the top changes only with the top of one queue."""
     return reduce(lambda one, other: one + other * (1 - one), chances, 0.0)
 
 
 def sort_candidates(ordered: Sequence[Candidate], reading: ReadingState) -> tuple[Candidate, ...]:
-    """All candidates, best first, ties in rule order; what was left unread on purpose stands behind all that was not."""
+    """All candidates, best first, ties in rule order; works left unread on purpose come last."""
     unread = reading.unread()
     places = sorted(range(len(ordered)), key=lambda place: place in unread)
-    values = dict(zip(places, place_unscored(reading.scores(places), len(ordered) - len(unread)), strict=True))
-    made = [_judged(one, reading, place, values[place]) for place, one in enumerate(ordered)]
-    return tuple(sorted(made, key=lambda one: (one.unread, -one.score)))  # stable: ties stay in rule order
+    scores = dict(zip(places, place_unscored(reading.scores(places), len(ordered) - len(unread)), strict=True))
+    scored: list[Candidate] = []
+    for place, candidate in enumerate(ordered):
+        judgement, loss = reading.judged.get(place), reading.lost.get(place)
+        changes: dict[str, Any] = {"score": scores[place], "scored_by": "model" if judgement else "unscored"}
+        if judgement:
+            changes |= {"scores": {**candidate.scores, "model": judgement.score, **judgement.scores}}
+            changes |= {"reason": judgement.reason or candidate.reason, "tags": judgement.tags, "radar": judgement.radar}
+        else:
+            why = f"could not be scored by the model ({loss.error})" if loss else NOT_READ
+            changes |= {"unread": loss is None, "reason": f"{why}; {candidate.reason}"}
+        scored.append(replace(candidate, **changes))
+    return tuple(sorted(scored, key=lambda candidate: (candidate.unread, -candidate.score)))  # stable: ties stay in rule order
 
 
-def _judged(one: Candidate, reading: ReadingState, place: int, score: float) -> Candidate:
-    said = reading.judged.get(place)
-    if said is None:
-        lost = reading.lost.get(place)
-        why = f"could not be scored by the model ({lost.error})" if lost else NOT_READ
-        return replace(one, score=score, scored_by="unscored", unread=lost is None, reason=f"{why}; {one.reason}")
-    return replace(one, score=score, scored_by="model", **_told(one, said))
-
-
-def _told(one: Candidate, said: Judgement) -> dict[str, Any]:
-    scores = {**one.scores, "model": said.score, **said.scores}
-    return {"scores": scores, "reason": said.reason or one.reason, "tags": said.tags, "radar": said.radar}
-
-
-def _failures(reading: ReadingState, count: int) -> list[Failure]:
-    """One a kind of error; of the node itself where the model scored nothing."""
-    node = MODEL_NODE if reading.judged else NODE
-    kept = "and keep their places by the rules" if reading.judged else ""
-    return [
-        Failure(
-            node=node,
-            error=lost.error,
-            message=f"{many:,} of {count:,} works could not be scored{f' {kept}' if kept else ''}: {lost.message}",
-        )
-        for many, lost in reading.losses()
-    ]
+def _make_failures(reading: ReadingState, count: int) -> tuple[Failure, ...]:
+    """One for each kind of error; of the node itself if the model scored nothing."""
+    node, places = (MODEL_NODE, " and keep their places by the rules") if reading.judged else (NODE, "")
+    return tuple(
+        Failure(node=node, error=loss.error, message=f"{lost:,} of {count:,} works could not be scored{places}: {loss.message}")
+        for lost, loss in reading.losses()
+    )

@@ -1,4 +1,4 @@
-"""What a model is asked of works, and what of its answer is used: numbers clamped, texts cut, unknown words dropped."""
+"""The question that a model judges works against, and its answers checked: numbers clamped, texts cut."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from outrider.state.pipeline import PipelineState
 from outrider.text.sanitize import without_control
 
 QUERY_CHARS = 1_000
-"""A longer request is cut: every call would pay for it."""
+"""A longer request is cut, since every call would pay for it."""
 TOPIC_CHARS = 200
 CONCEPTS, CONCEPT_CHARS = 8, 100
 REASON_CHARS = 200
 READ_FACTOR = 4
-"""How much more of a text is read than is shown, since line breaks and control characters go."""
+"""How many times the shown characters of a text are read, since line breaks and control characters are removed."""
 LARGEST = 1e9
-"""A number beyond it is no score at all rather than a high one."""
+"""A larger number is treated as no score, not as a high one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What works are judged against."""
+    """The request that works are judged against."""
 
     query: str
     topic: str = ""
@@ -42,13 +42,13 @@ class Question:
     def to_json(self) -> dict[str, JsonValue]:
         concepts: list[JsonValue] = [to_one_line(concept, CONCEPT_CHARS) for concept in self.concepts[:CONCEPTS]]
         text, topic = to_one_line(self.query, QUERY_CHARS), to_one_line(self.topic, TOPIC_CHARS)
-        said: dict[str, JsonValue] = {"text": text, "topic": topic, "concepts": concepts, "type": self.intent_type}
-        return {name: value for name, value in said.items() if value}
+        fields: dict[str, JsonValue] = {"text": text, "topic": topic, "concepts": concepts, "type": self.intent_type}
+        return {name: value for name, value in fields.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the model thinks of one work; `score` in [0, 1]."""
+    """A model's judgement of one work; `score` in [0, 1]."""
 
     score: float
     reason: str = ""
@@ -60,16 +60,16 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """One call's works in their order, None for those without a judgement, and what went wrong."""
+    """The judgements of one call's works in their order, None for a work without one, and the error of the call."""
 
     works: tuple[Judgement | None, ...]
     error: ChatError | None = None
 
 
 async def ask_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping[int, Judgement]]]) -> CallResult:
-    """One call's works: `ask` gets places and gives judgements by place, and what it left out is asked once more.
+    """Judgements of one call's works. `ask` maps positions to judgements; works that the first answer left out are sent once more.
 
-    Raises nothing but `KeyRejected`: any other error of the model stands beside what is known.
+    Raises only `KeyRejected`; any other model error is returned with the judgements so far.
     """
     works: dict[int, Judgement] = {}
     error: ChatError | None = None
@@ -79,8 +79,8 @@ async def ask_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping
                 works |= await ask(left)
     except KeyRejected:
         raise
-    except ChatError as failed:
-        error = failed
+    except ChatError as failure:
+        error = failure
     return CallResult(tuple(map(works.get, range(count))), error)
 
 
@@ -90,24 +90,24 @@ def to_one_line(text: str, chars: int) -> str:
 
 
 def parse_number(value: object) -> float | None:
-    """A finite number, also one that was written as a text; None for anything else."""
+    """A finite number, also from a text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and abs(found) <= LARGEST else None
+    return number if math.isfinite(number) and abs(number) <= LARGEST else None
 
 
 def clamp(value: float, top: float) -> float:
     return min(max(value, 0.0), top)
 
 
-def _reason(value: object) -> str:
-    return to_one_line(value, REASON_CHARS) if isinstance(value, str) else ""
-
-
 Number = Annotated[float | None, BeforeValidator(parse_number), WithJsonSchema({"type": "number"})]
-"""A number of a model's answer; None where it is none, which is no reason to lose the rest of the answer."""
-Reason = Annotated[str, BeforeValidator(_reason), WithJsonSchema({"type": "string", "maxLength": REASON_CHARS})]
+"""A number of a model's answer; None if it is invalid, so that the rest of the answer is not lost."""
+Reason = Annotated[
+    str,
+    BeforeValidator(lambda value: to_one_line(value, REASON_CHARS) if isinstance(value, str) else ""),
+    WithJsonSchema({"type": "string", "maxLength": REASON_CHARS}),
+]

@@ -1,6 +1,6 @@
-"""Papers, pages and documents before the model: ten a call, each with the beginning of what it says of itself.
+"""Papers, pages and documents scored by a model, ten a call, each with the beginning of its text.
 
-A call knows its works as p1, p2, ... So an id is cheap, and no text can name a work of another call.
+A call knows its works as p1, p2, ... So an id costs few tokens, and no text can refer to a work of another call.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from outrider.state.records import Record, Repository
 from outrider.text.injection import suspicious
 
 TITLE_CHARS, SNIPPET_CHARS = 200, 300
-"""What is shown of each. With more of it, or with the venue, a hundred works could cost more than $0.003 at the default model's price."""
+"""Shown characters of each text. With more, or with the venue, a hundred works could cost over $0.003 at the default model's price."""
 EXTRA_CHARS = 100
-"""Characters after what is shown that are looked through, too: a pattern may be cut where the showing ends."""
+"""Characters after the shown ones that are checked for instructions, too: a pattern may be cut at the end."""
 TOKENS_OVERHEAD, TOKENS_PER_WORK = 60, 90
-"""Room in the answer: a judgement takes about 30 tokens, more where a server writes it with line breaks."""
+"""Room in the answer: a judgement takes about 30 tokens, more if a server writes it with line breaks."""
 
 TAGS = ("survey", "method", "theory", "dataset", "benchmark", "baseline", "library", "application", "evaluation", "tutorial", "opinion")
-"""What a work may be called; any other word is dropped. The prompt names the same."""
+"""Allowed tags, also named in the prompt; any other word is dropped."""
 MAX_TAGS = 2
 
 
-def _tags(value: object) -> tuple[str, ...]:
-    said = [tag.strip().lower() for tag in value if isinstance(tag, str)] if isinstance(value, list | tuple) else []
-    return tuple(dict.fromkeys(tag for tag in said if tag in TAGS))[:MAX_TAGS]
+def _keep_known_tags(value: object) -> tuple[str, ...]:
+    tags = [tag.strip().lower() for tag in value if isinstance(tag, str)] if isinstance(value, list | tuple) else []
+    return tuple(dict.fromkeys(tag for tag in tags if tag in TAGS))[:MAX_TAGS]
 
 
-def _usable(value: object) -> object:
-    """The entries that name a work; one that does not is no reason to lose the others."""
+def _keep_named_entries(value: object) -> object:
+    """The entries that name a work; an invalid one must not cost the others."""
     if not isinstance(value, list | tuple):
         return value
-    return [one for one in value if isinstance(one, dict) and isinstance(one.get("paper_id"), str)]
+    return [entry for entry in value if isinstance(entry, dict) and isinstance(entry.get("paper_id"), str)]
 
 
 Tags = Annotated[
     tuple[str, ...],
-    BeforeValidator(_tags),
+    BeforeValidator(_keep_known_tags),
     WithJsonSchema({"type": "array", "maxItems": MAX_TAGS, "items": {"type": "string", "enum": list(TAGS)}}),
 ]
 
@@ -60,67 +60,64 @@ class PaperScore(Model):
 
 
 class PaperScores(Model):
-    """What the model answers."""
+    """The model's answer."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    results: Annotated[tuple[PaperScore, ...], BeforeValidator(_usable)]
+    results: Annotated[tuple[PaperScore, ...], BeforeValidator(_keep_named_entries)]
 
 
 @dataclass(frozen=True, slots=True)
 class PaperScorer:
-    """Judges works in batches."""
+    """Scores works in batches."""
 
     chat: Chat
     system: str
     node: str
 
     async def judge(self, records: Sequence[Record], question: Question, budget: Budget) -> CallResult:
-        """Raises nothing but `KeyRejected`."""
+        """Raises only `KeyRejected`."""
 
         async def ask(left: Sequence[int]) -> dict[int, Judgement]:
-            said = await self._asked([records[at] for at in left], question, budget)
-            return {left[at]: judgement for at, judgement in said.items()}
+            papers: list[JsonValue] = [{"id": f"p{number}", **describe_work(records[at])} for number, at in enumerate(left, start=1)]
+            request = ChatRequest(
+                node=self.node,
+                system=self.system,
+                user=fence({"request": question.to_json(), "papers": papers}),
+                max_output_tokens=TOKENS_OVERHEAD + TOKENS_PER_WORK * len(left),
+            )
+            scores = parse_scores(await self.chat.answer(request, PaperScores, budget), len(left))
+            return {left[at]: judgement for at, judgement in scores.items()}
 
         return await ask_twice(len(records), ask)
 
-    async def _asked(self, records: Sequence[Record], question: Question, budget: Budget) -> dict[int, Judgement]:
-        papers: list[JsonValue] = [{"id": f"p{at}", **describe_work(record)} for at, record in enumerate(records, start=1)]
-        asked = ChatRequest(
-            node=self.node,
-            system=self.system,
-            user=fence({"request": question.to_json(), "papers": papers}),
-            max_output_tokens=TOKENS_OVERHEAD + TOKENS_PER_WORK * len(records),
-        )
-        return parse_scores(await self.chat.answer(asked, PaperScores, budget), len(records))
-
 
 def parse_scores(answer: PaperScores, count: int) -> dict[int, Judgement]:
-    """Judgements by place, from 0. Ids that were not asked for are dropped, and of an id said twice the first counts."""
+    """Judgements by position, from 0. Unknown ids are dropped; of a repeated id the first entry counts."""
     places = {f"p{at}": at - 1 for at in range(1, count + 1)}
-    found: dict[int, Judgement] = {}
-    for one in answer.results:
-        place = places.get(one.paper_id.strip().lower())
-        if place is not None and place not in found and one.relevance_score is not None:
-            found[place] = Judgement(clamp(one.relevance_score, 1.0), one.relevance_reason, one.tags)
-    return found
+    judgements: dict[int, Judgement] = {}
+    for entry in answer.results:
+        place = places.get(entry.paper_id.strip().lower())
+        if place is not None and place not in judgements and entry.relevance_score is not None:
+            judgements[place] = Judgement(clamp(entry.relevance_score, 1.0), entry.relevance_reason, entry.tags)
+    return judgements
 
 
 def describe_work(record: Record) -> dict[str, Any]:
     """What the model sees of a work."""
-    said = {
+    fields = {
         "title": to_one_line(record.title, TITLE_CHARS),
         "snippet": to_one_line(_snippet(record), SNIPPET_CHARS),
         "year": record.year,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def make_batches(works: Sequence[Record], places: Sequence[int]) -> Iterator[list[int]]:
-    """What goes into one call each, in the order of their first works, and each as soon as it is known.
+    """Places for one call each, in the order of their first works, each as soon as it is complete.
 
-    A repository and a work whose text speaks to a model stand alone, the latter with no other that it could touch; the rest goes in
-    batches.
+    A repository is alone in its call, and so is a work whose text has instructions to a model, so that it cannot affect other works; the
+    rest goes in batches.
     """
     batch: list[int] = []
     alone: list[list[int]] = []
@@ -129,23 +126,21 @@ def make_batches(works: Sequence[Record], places: Sequence[int]) -> Iterator[lis
             alone.append([place])
         else:
             batch.append(place)
-        if len(batch) in {0, BATCH}:  # nothing waits that comes before those alone
+        if len(batch) in {0, BATCH}:  # no earlier work waits in an incomplete batch
             yield from filter(None, (batch, *alone))
             batch, alone = [], []
     yield from filter(None, (batch, *alone))
 
 
 def has_instructions(record: Record) -> bool:
-    """In what is shown of it, before that is made one line, which would hide how it was hidden."""
-    parts = ((record.title, TITLE_CHARS), (_snippet(record), SNIPPET_CHARS))
-    return bool(suspicious("\n\n".join(_looked_at(text, chars) for text, chars in parts)))
-
-
-def _looked_at(text: str, chars: int) -> str:
-    """Of a raw text at least what `one_line` shows of it, and some more; four times as much where much of it is blanks."""
-    near = text[: chars + EXTRA_CHARS]
-    enough = len(near) == len(text) or len(to_one_line(near, len(near))) >= chars + EXTRA_CHARS // 2
-    return near if enough else text[: READ_FACTOR * chars]
+    """Whether the shown text has instructions to a model; checked before line breaks are removed, which would hide how they are hidden."""
+    raw: list[str] = []
+    for text, chars in ((record.title, TITLE_CHARS), (_snippet(record), SNIPPET_CHARS)):
+        near = text[: chars + EXTRA_CHARS]
+        # Four times as much of a text that is mostly blanks, since `to_one_line` shows more of it.
+        enough = len(near) == len(text) or len(to_one_line(near, len(near))) >= chars + EXTRA_CHARS // 2
+        raw.append(near if enough else text[: READ_FACTOR * chars])
+    return bool(suspicious("\n\n".join(raw)))
 
 
 def _snippet(record: Record) -> str:

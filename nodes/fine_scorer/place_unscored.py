@@ -1,9 +1,9 @@
-"""Where a work stands that the model did not score, among those that it did.
+"""Scores for works that the model did not score, by their places in rule order.
 
-It is not irrelevant, so it keeps its place by the rules: it gets the score that the model is likely to give at that place. That is the
-antitonic fit of the scores to the order of the rules (pool adjacent violators; Ayer et al. 1955, "An empirical distribution function
-for sampling with incomplete information"): the falling step function nearest to them, which one odd neighbour does not move much.
-Between two scored places the value falls evenly from the one's fit to the other's, and after the last one towards 0.
+Such a work is not irrelevant, so it keeps its place by the rules: it gets the score that the model would probably give at that place.
+That is the antitonic fit of the scores to the rule order (pool adjacent violators; Ayer et al. 1955, "An empirical distribution function
+for sampling with incomplete information"): the falling step function with the least squared distance, on which a single outlier has
+little effect. Between two scored places the value falls evenly from one fit to the other, and after the last one towards 0.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import math
 from collections.abc import Iterator, Sequence
 
 STEP = 1e-6
-"""What keeps unscored works apart, so that a later tie-break cannot change their order."""
+"""Difference between neighbouring unscored works, so that a later tie-break cannot change their order."""
 
 
 def place_unscored(judged: Sequence[float | None], unread_from: int | None = None) -> list[float]:
-    """Scores in [0, 1] for all works, given in rule order with the model's scores; None where it gave none. One at least was given.
+    """Scores in [0, 1] for all works in rule order. `judged` are the model's scores, None for a work without one; one at least is given.
 
-    Scores that were given stay as they are. The others fall strictly in rule order, and none of them reaches a work that is before
-    it by the rules and that the model scored as high as anything after it. What was left unread, from the place `unread_from` on,
-    scores no higher than anything that was read.
+    Given scores do not change. The others fall strictly in rule order, and none reaches an earlier work whose score is as high as that
+    of anything after it. Unread works, from the place `unread_from` on, score no higher than any work that was read.
     """
-    likely = _between(judged)
+    likely = _interpolate(judged)
     scores: list[float] = []
     left = sum(score is None for score in judged[:unread_from])
     last = math.inf
@@ -47,12 +46,12 @@ def fit_antitonic(scores: Sequence[float]) -> list[float]:
     return [total / count for total, count in blocks for _ in range(count)]
 
 
-def _between(judged: Sequence[float | None]) -> list[float]:
-    """The likely score of each place; before the first scored one, just above its fit."""
+def _interpolate(judged: Sequence[float | None]) -> list[float]:
+    """The likely score of each place; before the first scored place, just above its fit."""
     fit = iter(fit_antitonic([score for score in judged if score is not None]))
     likely: list[float] = []
     before: float | None = None
-    for length, after in _runs(judged, fit):
+    for length, after in _gaps(judged, fit):
         for at in range(1, length + 1):
             high = before - STEP if before is not None else min(1.0, after + length * STEP)
             likely.append(high - (high - min(high, after)) * at / (length + 1))
@@ -61,8 +60,8 @@ def _between(judged: Sequence[float | None]) -> list[float]:
     return likely
 
 
-def _runs(judged: Sequence[float | None], fit: Iterator[float]) -> Iterator[tuple[int, float]]:
-    """How many unscored places come before each scored one, with its fit; the end counts as a scored place of 0."""
+def _gaps(judged: Sequence[float | None], fit: Iterator[float]) -> Iterator[tuple[int, float]]:
+    """The number of unscored places before each scored one, with its fit; the end counts as a scored place of 0."""
     length = 0
     for score in judged:
         if score is None:

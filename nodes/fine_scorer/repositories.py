@@ -1,4 +1,4 @@
-"""A repository before the model: one call each, for what metadata cannot tell. The rest of its dimensions come from `dimensions`."""
+"""Repositories scored by a model, one a call, and combined with the dimensions from metadata (`dimensions`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN_METADATA = ("created_at", "open_issues", "contributors", "releases", "last
 
 
 class RepositoryScore(Model):
-    """What the model answers: relevance 0 to 1, the other two 0 to 10."""
+    """The model's answer: relevance from 0 to 1, the other two from 0 to 10."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -38,53 +38,49 @@ class RepositoryScore(Model):
 
 @dataclass(frozen=True, slots=True)
 class RepositoryScorer:
-    """Judges repositories, one a call."""
+    """Scores one repository a call."""
 
     chat: Chat
     system: str
     node: str
     weights: Mapping[str, float]
-    """By dimension, with `relevance` among them."""
+    """By dimension, including `relevance`."""
     clock: Clock
 
     async def judge(self, record: Repository, question: Question, budget: Budget) -> CallResult:
-        """An answer without relevance is none. Raises nothing but `KeyRejected`."""
+        """An answer without relevance counts as none. Raises only `KeyRejected`."""
 
         async def ask(_: Sequence[int]) -> dict[int, Judgement]:
-            answer = await self._asked(record, question, budget)
+            user = fence({"request": question.to_json(), "repository": describe_repository(record)})
+            request = ChatRequest(self.node, self.system, user, MAX_OUTPUT_TOKENS)
+            answer = await self.chat.answer(request, RepositoryScore, budget)
             return {} if answer.relevance is None else {0: make_judgement(record, answer, answer.relevance, self.weights, self.clock())}
 
         return await ask_twice(1, ask)
 
-    async def _asked(self, record: Repository, question: Question, budget: Budget) -> RepositoryScore:
-        user = fence({"request": question.to_json(), "repository": describe_repository(record)})
-        return await self.chat.answer(ChatRequest(self.node, self.system, user, MAX_OUTPUT_TOKENS), RepositoryScore, budget)
-
 
 def make_judgement(record: Repository, answer: RepositoryScore, relevance: float, weights: Mapping[str, float], now: float) -> Judgement:
-    """The model's part and the metadata's as one score, with a radar of six dimensions (`dimension`, `score`, `reason` or `missing`)."""
+    """The model's scores and those from metadata as one, with a radar of six dimensions (`dimension`, `score`, `reason` or `missing`)."""
     relevance = clamp(relevance, 1.0)
-    told = dimensions(record, now)
-    said = {
+    by_metadata = dimensions(record, now)
+    by_model = {
         "documentation": (answer.documentation, answer.documentation_reason),
         "ease_of_use": (answer.ease_of_use, answer.ease_of_use_reason),
     }
-    scores: dict[str, float | None] = {name: one.score for name, one in told.items()}
-    scores |= {name: None if value is None else clamp(value, 10.0) for name, (value, _) in said.items()}
-    radar: dict[str, dict[str, JsonValue]] = {
-        name: {"dimension": name, "score": None if score is None else round(score, 2)} for name, score in sorted(scores.items())
-    }
-    for name, (_, reason) in said.items():
-        radar[name] |= {"reason": reason}
-    for name, one in told.items():
-        radar[name] |= {"missing": list(one.missing)}
+    scores: dict[str, float | None] = {name: dimension.score for name, dimension in by_metadata.items()}
+    scores |= {name: None if value is None else clamp(value, 10.0) for name, (value, _) in by_model.items()}
+    radar: list[dict[str, JsonValue]] = []
+    for name, score in sorted(scores.items()):
+        entry: dict[str, JsonValue] = {"dimension": name, "score": None if score is None else round(score, 2)}
+        more: dict[str, JsonValue] = {"reason": by_model[name][1]} if name in by_model else {"missing": list(by_metadata[name].missing)}
+        radar.append(entry | more)
     total = overall(relevance, scores, weights)
-    return Judgement(total, answer.relevance_reason, (), {"relevance": relevance, "overall": 10 * total}, tuple(radar.values()))
+    return Judgement(total, answer.relevance_reason, (), {"relevance": relevance, "overall": 10 * total}, tuple(radar))
 
 
 def describe_repository(record: Repository) -> dict[str, Any]:
-    """What the model sees of a repository; what is not known is left out."""
-    said: dict[str, Any] = {
+    """What the model sees of a repository, without unknown values."""
+    fields: dict[str, Any] = {
         "name": to_one_line(record.title, 200),
         "description": to_one_line(record.description or record.abstract, DESCRIPTION_CHARS),
         "readme": to_one_line(record.text, README_CHARS),
@@ -98,12 +94,12 @@ def describe_repository(record: Repository) -> dict[str, Any]:
         "archived": record.archived,
     }
     figures = {name: record.metadata.get(name) for name in SHOWN_METADATA}
-    said |= {name: to_one_line(str(value), 30) for name, value in figures.items() if isinstance(value, str | int)}
-    return {name: value for name, value in said.items() if value not in (None, "", [])}
+    fields |= {name: to_one_line(str(value), 30) for name, value in figures.items() if isinstance(value, str | int)}
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def list_top_folder(record: Repository) -> tuple[str, ...]:
-    """The names in its top folder, where its source put them into `metadata["tree"]`: a list, or one text with a name a line."""
+    """The names in its top folder, from `metadata["tree"]`: a list, or one text with a name per line."""
     tree = record.metadata.get("tree")
     names = tree.splitlines() if isinstance(tree, str) else tree if isinstance(tree, list) else ()
     return tuple(map(str, names))

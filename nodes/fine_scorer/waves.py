@@ -1,8 +1,8 @@
-"""Works before the model, in waves: the calls of a wave go out together, and each costs only its own works when it fails.
+"""Model calls in waves: the calls of a wave run at once, and a failed call costs only its own works.
 
-Repositories and all other works are two lines, each read in rule order until its own first works are settled. In one line those that
-several services found, papers above all, would stand before all repositories, and be settled before one of them is read. Waves of both
-go out together, so that who is asked next does not hang on who answers first.
+Repositories and all other works are two queues, each read in rule order until its own first works are settled. In one queue, works that
+several services returned, papers above all, would come before all repositories, and be settled before a repository is read. Waves of both
+queues run together, so that the choice of what to read next does not depend on which model call is faster.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from outrider.state.errors import BadAnswer, BudgetSpent, KeyRejected
 from outrider.state.records import Record, Repository
 
 MAX_FAILED_CALLS = 2
-"""So many calls without one score, in waves one after another, and the rest is not asked: the model is down, or cannot do it.
+"""After so many calls in a row without a score the rest is not read: the model is down, or cannot do it.
 
-Of a line the rest of that line, of both together the rest of both: one that is down is not asked in vain by each of them.
+Calls of one queue end that queue, calls of both together end both, so that each queue need not find out by itself.
 """
 FIRST_REPOSITORIES = 17
-"""Repositories that are read at first, a call each: with the three calls of the other works two turns of ten (`llm.concurrency`), which
+"""Repositories in the first wave, one a call: with the three calls of the other works two rounds of ten (`llm.concurrency`), which
 thirteen calls would take as well.
 """
 
 
 class Stopping(Protocol):
-    """Decides how far works of one line are read. `rules` are the rule scores of all of them, best first, `judged` the model's of the
-    first so many that were read, None for one that it did not score.
+    """Decides how far the works of one queue are read. `rules` are the rule scores of all of them, best first; `judged` the model's scores
+    of the works read so far, None for a work that it did not score.
     """
 
     @property
     def max_risk(self) -> float: ...
 
     def wave(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int, first: int) -> int:
-        """How many works to read next, `first` or `top_k` where none was read; 0 to stop."""
+        """How many works to read next, `first` or `top_k` if none was read; 0 to stop."""
         ...
 
     def risk(self, rules: Sequence[float], judged: Sequence[float | None], top_k: int) -> float:
@@ -51,7 +51,7 @@ class Stopping(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StopWhenSettled:
-    """Stops where the first works are settled but for a risk; see `adaptive`."""
+    """Stops if the risk that the first works still change is at most `max_risk`; see `adaptive_stopping`."""
 
     max_risk: float
 
@@ -72,22 +72,22 @@ class Loss:
 
 @dataclass(slots=True)
 class ReadingQueue:
-    """Works that are read one after another: their places in rule order among all works, whatever stands between them."""
+    """Works that are read one after another, by their places in the rule order of all works."""
 
     places: Sequence[int]
     first: int
-    """How many are read at first."""
+    """Size of the first wave."""
     read: int = 0
-    """The first so many were asked for."""
+    """Number of works sent to the model so far, from the front."""
     wave: Sequence[int] = ()
-    """Of these the last ones."""
+    """The places of the last wave."""
     failed_calls: int = 0
-    """Calls of the last waves that brought no score at all."""
+    """Calls without any score since the last score."""
     closed: bool = False
-    """Nothing more of it is asked."""
+    """No more of it is read."""
 
     def take(self, count: int) -> Sequence[int]:
-        """The next so many, which count as asked for; where there is none, it is closed."""
+        """Take the next wave; an empty one closes the queue."""
         self.wave = self.places[self.read : self.read + count]
         self.read += len(self.wave)
         self.closed = not self.wave
@@ -96,85 +96,86 @@ class ReadingQueue:
 
 @dataclass(slots=True)
 class ReadingState:
-    """What is known so far of each work, by its place in rule order."""
+    """Judgements and losses so far, by place in rule order."""
 
     queues: Sequence[ReadingQueue] = ()
     judged: dict[int, Judgement] = field(default_factory=dict)
     lost: dict[int, Loss] = field(default_factory=dict)
     failed_calls: int = 0
-    """Calls of the last waves that brought no score in any line."""
+    """Calls without any score since the last score in any queue."""
 
     @classmethod
     def from_works(cls, works: Sequence[Record]) -> ReadingState:
-        """Nothing is read yet of works that are given in rule order."""
+        """The state before reading, for works in rule order."""
         repositories = [place for place, work in enumerate(works) if isinstance(work, Repository)]
         others = [place for place, work in enumerate(works) if not isinstance(work, Repository)]
         return cls([ReadingQueue(others, adaptive.WAVE), ReadingQueue(repositories, FIRST_REPOSITORIES)])
 
     def next_wave(self, rules: Sequence[float], stopping: Stopping | None, top_k: int) -> list[int]:
-        """What each line reads next, in rule order; without `stopping` all. `rules` are the rule scores of all works."""
-        for line in self._open():
-            count = len(line.places) - line.read
+        """The places that both queues read next, in rule order; without `stopping` all. `rules` are the rule scores of all works."""
+        for queue in self._open():
+            count = len(queue.places) - queue.read
             if stopping and count:
-                count = stopping.wave([rules[place] for place in line.places], self.scores(line.places[: line.read]), top_k, line.first)
-            line.take(count)
-        return sorted(place for line in self._open() for place in line.wave)
+                scores = self.scores(queue.places[: queue.read])
+                count = stopping.wave([rules[place] for place in queue.places], scores, top_k, queue.first)
+            queue.take(count)
+        return sorted(place for queue in self._open() for place in queue.wave)
 
-    def record_call(self, places: Sequence[int], said: CallResult, name: str) -> None:
-        """One call's works. `name` is the model's, for what it left out."""
-        error = said.error or BadAnswer(f"{name} gave no usable score for them, also when asked again")
-        lost = Loss(type(error).__name__, str(error))
-        for place, one in zip(places, said.works, strict=True):
-            if one is None:
-                self.lost[place] = lost
+    def record_call(self, places: Sequence[int], result: CallResult, name: str) -> None:
+        """Record one call's works. `name` is the model's, for works that its answer left out."""
+        error = result.error or BadAnswer(f"{name} gave no usable score for them, also when asked again")
+        loss = Loss(type(error).__name__, str(error))
+        for place, judgement in zip(places, result.works, strict=True):
+            if judgement is None:
+                self.lost[place] = loss
             else:
-                self.judged[place] = one
+                self.judged[place] = judgement
 
     def end_wave(self, calls: Sequence[Sequence[int]]) -> None:
-        """After the calls of a wave, each with its places: closes the lines that there is no use in asking further."""
-        for line in self._open():
-            asked = sum(places[0] in line.wave for places in calls)
-            line.failed_calls = 0 if any(place in self.judged for place in line.wave) else line.failed_calls + asked
-        self.failed_calls = 0 if any(not line.failed_calls for line in self._open()) else self.failed_calls + len(calls)
-        spent = next((lost for _, lost in sorted(self.lost.items()) if lost.error == BudgetSpent.__name__), None)
-        for line in self._open():
-            if spent or max(line.failed_calls, self.failed_calls) >= MAX_FAILED_CALLS:
-                self._lose(line, spent or self.lost[line.wave[-1]])
+        """Close the queues whose calls keep failing, after a wave with the places of each call."""
+        for queue in self._open():
+            of_queue = sum(places[0] in queue.wave for places in calls)
+            queue.failed_calls = 0 if any(place in self.judged for place in queue.wave) else queue.failed_calls + of_queue
+        self.failed_calls = 0 if any(not queue.failed_calls for queue in self._open()) else self.failed_calls + len(calls)
+        spent = next((loss for _, loss in sorted(self.lost.items()) if loss.error == BudgetSpent.__name__), None)
+        for queue in self._open():
+            if spent or max(queue.failed_calls, self.failed_calls) >= MAX_FAILED_CALLS:
+                self._close(queue, spent or self.lost[queue.wave[-1]])
 
-    def lose(self, lost: Loss) -> None:
-        """The works of which nothing is known yet, but for those that were left unread on purpose."""
-        for line in self._open():
-            self._lose(line, lost)
+    def lose(self, loss: Loss) -> None:
+        """Give up all works without a judgement, except those left unread on purpose."""
+        for queue in self._open():
+            self._close(queue, loss)
 
-    def _lose(self, line: ReadingQueue, lost: Loss) -> None:
-        self.lost |= {place: lost for place in line.places if place not in self.judged and place not in self.lost}
-        line.closed = True
+    def _close(self, queue: ReadingQueue, loss: Loss) -> None:
+        self.lost |= {place: loss for place in queue.places if place not in self.judged and place not in self.lost}
+        queue.closed = True
 
     def scores(self, places: Iterable[int]) -> list[float | None]:
         return [self.judged[place].score if place in self.judged else None for place in places]
 
     def partly_read(self) -> list[ReadingQueue]:
-        """Lines of which works are left that nothing kept from being read."""
-        return [line for line in self.queues if any(place not in self.lost for place in line.places[line.read :])]
+        """Queues with works that were left unread on purpose."""
+        return [queue for queue in self.queues if any(place not in self.lost for place in queue.places[queue.read :])]
 
     def unread(self) -> Set[int]:
-        """Those works."""
-        return {place for line in self.partly_read() for place in line.places[line.read :]}
+        """The places of works that were left unread on purpose."""
+        return {place for queue in self.partly_read() for place in queue.places[queue.read :]}
 
     def losses(self) -> Iterator[tuple[int, Loss]]:
-        """Each kind of error once: how many works it cost, and its first message. The costliest comes first."""
-        counts = Counter(lost.error for lost in self.lost.values())
-        first: Mapping[str, Loss] = {lost.error: lost for _, lost in sorted(self.lost.items(), reverse=True)}
+        """Each kind of error once: the number of works that it cost, and its first message; the most frequent first."""
+        counts = Counter(loss.error for loss in self.lost.values())
+        first: Mapping[str, Loss] = {loss.error: loss for _, loss in sorted(self.lost.items(), reverse=True)}
         for error in sorted(counts, key=lambda error: (-counts[error], error)):
             yield counts[error], first[error]
 
     def _open(self) -> list[ReadingQueue]:
-        return [line for line in self.queues if not line.closed]
+        return [queue for queue in self.queues if not queue.closed]
 
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Who judges a work, by its kind."""
+    """The scorers by kind of work."""
 
     papers: PaperScorer
     repositories: RepositoryScorer
@@ -187,31 +188,26 @@ class Judges:
         budget: Budget,
         stopping: Stopping | None,
         top_k: int,
-        into: ReadingState,
+        state: ReadingState,
     ) -> None:
-        """Reads each line in rule order until `stopping` wants no more of it; without it all at once. `KeyRejected` is raised."""
-        while places := into.next_wave(rules, stopping, top_k):
-            into.end_wave(await self._wave(works, make_batches(works, places), question, budget, into))
+        """Read each queue in rule order until `stopping` ends it; without `stopping` all at once. Raises `KeyRejected`."""
 
-    async def _wave(
-        self, works: Sequence[Record], parts: Iterable[list[int]], question: Question, budget: Budget, into: ReadingState
-    ) -> list[list[int]]:
-        """Those that were asked. A call is on its way before the next one is made up, which takes a few milliseconds."""
-        asked: list[list[int]] = []
-        try:
-            async with asyncio.TaskGroup() as group:
-                for places in parts:
-                    asked.append(places)
-                    group.create_task(self._call([works[at] for at in places], places, question, budget, into))
-                    await asyncio.sleep(0)
-        except ExceptionGroup as raised:  # the first one ended the other calls
-            raise next((error for error in raised.exceptions if isinstance(error, KeyRejected)), raised.exceptions[0]) from None
-        return asked
+        async def call(places: Sequence[int]) -> None:
+            records = [works[at] for at in places]
+            if isinstance(first := records[0], Repository):
+                result = await self.repositories.judge(first, question, budget)
+            else:
+                result = await self.papers.judge(records, question, budget)
+            state.record_call(places, result, self.papers.chat.name)
 
-    async def _call(self, records: Sequence[Record], places: Sequence[int], question: Question, budget: Budget, into: ReadingState) -> None:
-        alone = records[0]
-        if isinstance(alone, Repository):
-            said = await self.repositories.judge(alone, question, budget)
-        else:
-            said = await self.papers.judge(records, question, budget)
-        into.record_call(places, said, self.papers.chat.name)
+        while wave := state.next_wave(rules, stopping, top_k):
+            batches: list[list[int]] = []
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for places in make_batches(works, wave):
+                        batches.append(places)
+                        group.create_task(call(places))
+                        await asyncio.sleep(0)  # the call is sent before the next batch is made, which takes a few milliseconds
+            except ExceptionGroup as raised:  # the first one ended the other calls
+                raise next((error for error in raised.exceptions if isinstance(error, KeyRejected)), raised.exceptions[0]) from None
+            state.end_wave(batches)
