@@ -49,7 +49,7 @@ def test_what_is_read_is_never_written(table: Path, tmp_path: Path, capsys: pyte
     (tmp_path / "link.csv").symlink_to(table)
     for given, output in ((table, table), (tmp_path, table), (table, tmp_path / "link.csv")):
         assert run(["dedup", str(given), "-o", str(output)]) == 2
-        assert "one of the files that are read" in capsys.readouterr().err
+        assert "one of the input files, which are not changed" in capsys.readouterr().err
     assert table.read_text() == ROWS
 
 
@@ -87,7 +87,7 @@ def test_text_from_files_is_no_command_to_the_terminal(tmp_path: Path, capsys: p
     ("arguments", "says"),
     [
         (["missing.ris"], "there is no such file"),
-        (["refs.csv", "-o", "x.docx"], "does not say its format"),
+        (["refs.csv", "-o", "x.docx"], "has no known suffix"),
         (["refs.csv", "-o", "no/folder/x.ris"], "cannot write to"),
         (["refs.csv", "--map", "colour=x"], "unknown field"),
         (["empty.ris"], "empty.ris"),

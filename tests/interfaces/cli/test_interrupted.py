@@ -1,4 +1,4 @@
-"""What Ctrl-C says: that a command goes on from there only of those that do."""
+"""Messages after Ctrl-C: only a resumable command promises to continue."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def pressed(*_: object, **__: object) -> None:
     [
         (["search", "liver"], "search._answer", False),
         (["export"], "export._write", False),
-        (["library", "probe"], "probe._probe", False),
+        (["library", "probe"], "library_training._probe", False),
         (["doctor"], "config.health", False),
         (["ingest", "."], "ingest._ingest", True),
-        (["library", "reindex"], "reindex._reindex", True),
+        (["library", "reindex"], "library._reindex", True),
     ],
 )
 def test_an_interruption_promises_only_what_is_so(
@@ -38,4 +38,4 @@ def test_an_interruption_promises_only_what_is_so(
     monkeypatch.setattr(of, name, pressed)
     assert run([*command, "-l", str(shelved)]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == ("Interrupted. What was done is kept; the same command goes on from there." if goes_on else "Interrupted.")
+    assert last == ("Interrupted. The results so far are saved; run the same command to continue." if goes_on else "Interrupted.")

@@ -57,7 +57,7 @@ def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
     assert run(asked(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
     shown = capsys.readouterr()
     assert shown.err.endswith(library_training.AGAIN + "\n")
-    assert "goes on from there" not in shown.err
+    assert "run the same command to continue" not in shown.err
     assert ("interrupted" in shown.out) == (tmp_path / "a" / "README.md").is_file() == (when == "training")
 
 

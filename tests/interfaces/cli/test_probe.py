@@ -11,7 +11,7 @@ import pytest
 
 from outrider.graph.pipeline import build
 from outrider.interfaces.cli import run
-from outrider.interfaces.cli.probe import _as_the_graph_ranks
+from outrider.interfaces.cli.library_training import _make_first_stage
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import Settings
@@ -73,7 +73,7 @@ def test_a_probe_shows_figures_and_decision_and_the_library_keeps_them(
     assert run(["library", "probe", "-n", "40", "-l", library, "--seed", "1"]) == 0
     shown = capsys.readouterr()
     assert "does harm" in shown.out
-    assert "Searches now run no reranker" in shown.err
+    assert "Searches now use no reranker" in shown.err
     assert run(["search", THINGS[0], "-l", library, "--json"]) == 0
     steps = {step["step"]: step["why"] for step in json.loads(capsys.readouterr().out)["bypassed"]}
     assert "makes this library's ranking worse" in steps["reranker"]
@@ -119,7 +119,7 @@ async def test_what_a_probe_reranks_is_what_a_search_of_the_graph_reranks(librar
     query = f"{THINGS[0]} {THINGS[7]}"
     try:
         answer = await build(made).ainvoke(SearchRequest(query=query, top_k=20, rerank_enabled=False))
-        search = await _as_the_graph_ranks(made, await made.library())
+        search = await _make_first_stage(made, await made.library())
         found = await search(query, 20)
     finally:
         made.close()

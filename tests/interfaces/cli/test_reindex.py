@@ -55,7 +55,7 @@ def test_another_model_and_what_the_settings_say_then(library: str, capsys: pyte
     shown = capsys.readouterr()
     assert "5 of 5 records have a vector of other; 5 were embedded now" in shown.out
     assert "The vectors of words were replaced." in shown.out
-    assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); make" in shown.err
+    assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); change" in shown.err
     assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
 
 
@@ -85,7 +85,7 @@ def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixtu
     assert run(["library", "info", "-l", library]) == 0
     assert "building other 2" in " ".join(capsys.readouterr().out.split())
     assert run(["library", "reindex", "--model", "third", "-l", library]) == 0
-    assert "2 vectors of other, of a reindex that was interrupted, were dropped" in " ".join(capsys.readouterr().err.split())
+    assert "2 vectors of other, from an interrupted reindex, were dropped" in " ".join(capsys.readouterr().err.split())
 
 
 def test_from_python(library: str) -> None:

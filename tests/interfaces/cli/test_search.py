@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "library/lance_fts #1"):
+    for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "matched by words (rank 1)"):
         assert part in shown
     assert "│ Aspirin harms the liver at high doses." in shown
 
@@ -65,7 +65,7 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
         (["search", "x", "--top-k", "0"], 2, "top_k"),
         (["search", "x", "--top-k", "1000000000"], 2, "top_k"),
         (["search", "x", "--top-k", "many"], 2, "--top-k"),
-        (["search", "x", "--filters", "{"], 2, "--filters is no JSON"),
+        (["search", "x", "--filters", "{"], 2, "--filters is not JSON"),
         (["search", "x", "--filters", "[]"], 2, "JSON object"),
         (["search", "x", "--filters", '{"year": {"$gtt": 1}}'], 2, "$gtt"),
         (["search", "x", "--filters", '{"year": "1"}'], 2, "whole number"),

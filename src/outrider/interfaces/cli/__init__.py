@@ -1,7 +1,7 @@
-"""The `outrider` command. Exit codes: 0 answered, 2 bad input, 3 nothing could be searched, 4 rejected model key, 130 interrupted.
+"""The `outrider` command, one module for each command or group.
 
-Results go to standard output, progress and warnings to standard error. Modules here import nothing heavy at the top: the help
-must appear at once.
+Exit codes: 0 answered, 2 bad input, 3 nothing could be searched, 4 rejected model key, 130 interrupted. Results go to standard
+output, progress and warnings to standard error. Modules here import nothing heavy at the top: the help must appear at once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,18 @@ from outrider.interfaces.cli.export import export
 from outrider.interfaces.cli.ingest import ingest
 from outrider.interfaces.cli.library import library_app
 from outrider.interfaces.cli.library_duplicates import decisions, dedup_library, merge, split
-from outrider.interfaces.cli.library_training import calibrate_distiller, train_reranker
-from outrider.interfaces.cli.neighbours import neighbours
-from outrider.interfaces.cli.probe import probe
-from outrider.interfaces.cli.reindex import reindex
+from outrider.interfaces.cli.library_training import calibrate_distiller, probe, train_reranker
 from outrider.interfaces.cli.search import search
 from outrider.interfaces.cli.serve import mcp, serve_app
 from outrider.interfaces.cli.systematic import replay, systematic, verify
-from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, complain, note
+from outrider.interfaces.cli.terminal import BAD_INPUT, INTERRUPTED, note, report_error
 from outrider.interfaces.cli.threads import threads_app
 from outrider.state.errors import SearchError
 from outrider.version import __version__
 
 app = typer.Typer(
     name="outrider",
-    help="Search papers, code and your own library at once; get the sentences that answer, with the trail to check them.",
+    help="Search papers, code and your own library at once, and get the sentences that answer, with their sources.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -48,8 +45,6 @@ app.command()(replay)
 app.command()(verify)
 app.command()(analyze)
 app.command()(ingest)
-library_app.command()(reindex)
-library_app.command()(neighbours)
 library_app.command()(probe)
 library_app.command()(train_reranker)
 library_app.command("dedup")(dedup_library)
@@ -68,56 +63,54 @@ app.add_typer(serve_app, name="serve")
 app.command()(mcp)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(value: bool) -> None:
+    if value:
         sys.stdout.write(f"outrider {__version__}\n")
         raise typer.Exit
 
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell on standard error what is done, as lines of JSON with the run's id.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error, as lines of JSON with the run's id.")] = False,
     config: Annotated[
         Path | None,
         typer.Option(
             "--config",
             metavar="FILE",
-            help="The settings file that is read instead of search_config.yaml in the working folder, and trusted; also OUTRIDER_CONFIG.",
+            help="Read this settings file, as a trusted one, instead of search_config.yaml in the working folder; also OUTRIDER_CONFIG.",
         ),
     ] = None,
 ) -> None:
     if config is not None:
         from outrider.settings.environment import CONFIG_VARIABLE
 
-        os.environ[CONFIG_VARIABLE] = str(config)  # for whatever reads settings in this process, and in those that it starts
+        os.environ[CONFIG_VARIABLE] = str(config)  # for all settings that this process and its children read
     if verbose:
-        from outrider.interfaces.logs import verbose as tell
+        from outrider.interfaces.logs import verbose as log_to_stderr
         from outrider.settings.load import load
         from outrider.settings.redact import Redactor
 
-        tell(Redactor.from_settings(load().settings))
+        log_to_stderr(Redactor.from_settings(load().settings))
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command and return its exit code; what a user can mend is one line, never a traceback."""
+    """Run the command and return its exit code. An error that a user can correct is one line, never a traceback."""
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")  # libraries warn about files that are read well
     try:
-        returned = app(arguments, prog_name="outrider", standalone_mode=False)
+        code = app(arguments, prog_name="outrider", standalone_mode=False)
     except typer.TyperException as error:
-        usage: Any = error  # the public base of what typer raises for a wrong command line; each can show itself
+        usage: Any = error  # the public base of typer's errors about the command line; each of them has `show`
         usage.show()
         return BAD_INPUT
     except SearchError as error:
-        complain(error)
+        report_error(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        returned = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader of our output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    if returned == INTERRUPTED:  # also what typer makes of Ctrl-C
+    if code == INTERRUPTED:  # also typer's code for Ctrl-C
         note("Interrupted.")
-    return abs(returned) if isinstance(returned, int) else 0
+    return abs(code) if isinstance(code, int) else 0

@@ -1,128 +1,106 @@
-"""`outrider analyze`."""
+"""`outrider analyze`: one repository or paper in depth."""
 
 from __future__ import annotations
 
 import json
-import sys
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.interfaces.cli.terminal import console, errors, note, plain, table
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.search import make_run_context
+from outrider.interfaces.cli.terminal import console, follow_run, note, plain, print_json, table
 
 if TYPE_CHECKING:
-    from outrider.services import Services
-    from outrider.state.analysis import Analysis, Neighbour, Rating
-    from outrider.state.pipeline import RunContext
+    from outrider.state.analysis import Analysis
 
-MOST_SHOWN = 5
-MOST_FACT_CHARS = 120
+MAX_LINES = 5
+MAX_FACT_CHARS = 120
 NOT_FOUND, REJECTED = 3, 4
 
 
 def analyze(
     target: Annotated[str, typer.Argument(help="owner/name of a repository, a DOI, arxiv:2101.00001, pmid:123, or a link to one of them.")],
-    question: Annotated[str, typer.Option("--question", "-q", metavar="TEXT", help="What it is judged against.")] = "",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Look again, whatever was found of late.")] = False,
-    timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")] = None,
-    max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Calls of the model that it may make.")] = None,
+    question: Annotated[str, typer.Option("--question", "-q", metavar="TEXT", help="Judge its relevance to this question.")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Analyse again, even if a recent analysis is stored.")] = False,
+    timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit.")] = None,
+    max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model.")] = None,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Look at one repository or paper in depth: facts, dimensions, what stands beside it, the sentences that count."""
-    from outrider.interfaces.cli.search import context_of
+    """Analyse one repository or paper in depth: facts, ratings, alternatives and citations, the sentences that answer a question."""
+    context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls)
+    services = open_services(library)
 
-    asked = {"target": target, "question": question, "fresh": fresh}
-    context = context_of(run_timeout_s=timeout_s, max_calls=max_calls)
-    found = wait_for(_analysis(asked, services(library), context, quiet=as_json))
+    async def run() -> Analysis:
+        from outrider.graph.analyze import make_analysis
+        from outrider.runtime.tracing import RUN
+        from outrider.usecases.analyze import stream_analysis
+
+        RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
+        request = {"target": target, "question": question, "fresh": fresh}
+        try:
+            async with aclosing(stream_analysis(services, request, context)) as parts:
+                return make_analysis(await follow_run(parts, "Reading", "Analysing", quiet=as_json))
+        finally:
+            services.close()
+
+    analysis = wait_for(run())
     if as_json:
-        sys.stdout.write(found.model_dump_json() + "\n")
+        print_json(analysis)
     else:
-        _show(found)
-    if any(failure.error == "KeyRejected" for failure in found.failures):
+        _show(analysis)
+    if any(failure.error == "KeyRejected" for failure in analysis.failures):
         return REJECTED
-    return 0 if found.kind else NOT_FOUND
+    return 0 if analysis.kind else NOT_FOUND
 
 
-async def _analysis(asked: dict[str, Any], made: Services, context: RunContext, *, quiet: bool) -> Analysis:
-    from outrider.graph.analyze import make_analysis
-    from outrider.runtime.tracing import RUN
-    from outrider.usecases.analyze import stream_analysis
-
-    RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
-    status = errors().status("Looking")
-    if not quiet:
-        status.start()
-    state: Any = {}
-    try:
-        async with aclosing(stream_analysis(made, asked, context)) as parts:
-            async for kind, part in parts:
-                if kind == "custom" and part["event"] == "started":
-                    status.update(f"Analysing: {part['node']}")
-                state = part if kind == "values" else state
-    finally:
-        status.stop()
-        made.close()
-    return make_analysis(state)
-
-
-def _show(found: Analysis) -> None:
+def _show(analysis: Analysis) -> None:
     out = console()
-    for failure in found.failures:
+    for failure in analysis.failures:
         note(f"Failed: {failure.node}: {failure.message}")
-    if found.kind is None:
+    if analysis.kind is None:
         return
-    out.print(plain(found.title or found.doc_id, "bold"))
-    out.print(plain(" · ".join(filter(None, (found.kind, found.doc_id, found.url))), "dim"))
-    if found.retraction:
-        out.print(plain(f"RETRACTED: {found.retraction}", "bold red"))
-    _facts(found)
-    _ratings(found.ratings)
-    if found.relevance is not None:
-        out.print(plain(f"relevance {found.relevance:.2f}: {found.question}"))
-    _listed("made with", found.dependencies)
+    out.print(plain(analysis.title or analysis.doc_id, "bold"))
+    out.print(plain(" · ".join(filter(None, (analysis.kind, analysis.doc_id, analysis.url))), "dim"))
+    if analysis.retraction:
+        out.print(plain(f"RETRACTED: {analysis.retraction}", "bold red"))
+    facts = table("", "")
+    for name, value in analysis.facts.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        facts.add_row(plain(name), plain(text if len(text) <= MAX_FACT_CHARS else text[:MAX_FACT_CHARS] + "…"))
+    out.print(facts)
+    if analysis.ratings:
+        ratings = table("dimension", "0 to 10", "because")
+        for rating in analysis.ratings:
+            score = "not known" if rating.score is None else f"{rating.score:.1f}"
+            ratings.add_row(rating.dimension, score, plain("; ".join(rating.because) or f"without {', '.join(rating.missing)}"))
+        out.print(ratings)
+    if analysis.relevance is not None:
+        out.print(plain(f"relevance {analysis.relevance:.2f}: {analysis.question}"))
+    _show_lines("made with", analysis.dependencies)
     for name in ("alternatives", "related_code", "references", "citations"):
-        _listed(name.replace("_", " "), [_line(one) for one in getattr(found, name)])
-    out.print(plain(f"text: {found.full_text}", "dim"))
-    for unit in found.context.units:
+        lines = []
+        for work in getattr(analysis, name):
+            stars = f"★ {work.stars:,}" if work.stars is not None else ""
+            lines.append(" · ".join(filter(None, (work.title, str(work.year or ""), stars, work.url or work.doc_id, work.why))))
+        _show_lines(name.replace("_", " "), lines)
+    out.print(plain(f"text: {analysis.full_text}", "dim"))
+    for unit in analysis.context.units:
         out.print(plain(f"│ {unit.text}"))
-    for said in found.notes:
-        note(said)
-    if found.age_s is not None:
-        note(f"Analysed {found.age_s:,.0f} s ago; --fresh looks again")
+    for remark in analysis.notes:
+        note(remark)
+    if analysis.age_s is not None:
+        note(f"Analysed {analysis.age_s:,.0f} s ago; --fresh analyses it again")
 
 
-def _facts(found: Analysis) -> None:
-    listing = table("", "")
-    for name, value in found.facts.items():
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        listing.add_row(plain(name), plain(said if len(said) <= MOST_FACT_CHARS else said[:MOST_FACT_CHARS] + "…"))
-    console().print(listing)
-
-
-def _ratings(ratings: Sequence[Rating]) -> None:
-    if not ratings:
-        return
-    listing = table("dimension", "0 to 10", "because")
-    for rating in ratings:
-        score = "not known" if rating.score is None else f"{rating.score:.1f}"
-        listing.add_row(rating.dimension, score, plain("; ".join(rating.because) or f"without {', '.join(rating.missing)}"))
-    console().print(listing)
-
-
-def _line(one: Neighbour) -> str:
-    facts = (str(one.year or ""), f"★ {one.stars:,}" if one.stars is not None else "", one.url or one.doc_id, one.why)
-    return " · ".join(filter(None, (one.title, *facts)))
-
-
-def _listed(what: str, lines: Sequence[str]) -> None:
+def _show_lines(heading: str, lines: Sequence[str]) -> None:
     if not lines:
         return
-    more = f" (the first {MOST_SHOWN} of {len(lines):,})" if len(lines) > MOST_SHOWN else ""
-    console().print(plain(f"{what}{more}", "bold"))
-    for line in lines[:MOST_SHOWN]:
+    more = f" (the first {MAX_LINES} of {len(lines):,})" if len(lines) > MAX_LINES else ""
+    console().print(plain(f"{heading}{more}", "bold"))
+    for line in lines[:MAX_LINES]:
         console().print(plain(f"  {line}"))

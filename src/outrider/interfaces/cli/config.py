@@ -1,18 +1,17 @@
-"""`outrider config` and `outrider doctor`: what is set, what is there, what is missing and what it would add."""
+"""`outrider config` and `outrider doctor`: the settings and their origins, and what is installed or missing."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.interfaces.cli.terminal import console, errors, plain, table
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.terminal import console, errors, plain, print_json, table
 from outrider.version import __version__
 
 config_app = typer.Typer(help="Show and check the settings.", no_args_is_help=True)
@@ -23,15 +22,15 @@ OPTIONAL = (
     ("serve", ("fastapi", "langserve", "sse_starlette", "uvicorn"), "the graph over HTTP: `outrider serve`"),
     ("studio", ("langgraph_cli", "langgraph_api"), "LangGraph Studio: `langgraph dev`"),
 )
-"""Parts that may be missing: their packages, and what they would add."""
+"""Optional parts: their packages, and what they add."""
 
 
 @config_app.command()
 def show(library: LibraryOption = None, as_json: JsonOption = False) -> None:
-    """Every setting, its value (secrets hidden) and where it came from."""
-    rows = _settings(library)
+    """Show every setting, its value (secrets hidden) and its origin."""
+    rows = _load_settings(library)
     if as_json:
-        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
+        print_json(rows)
         return
     listing = table("setting", "value", "from")
     for name, row in rows.items():
@@ -41,19 +40,48 @@ def show(library: LibraryOption = None, as_json: JsonOption = False) -> None:
 
 @config_app.command()
 def check(library: LibraryOption = None, as_json: JsonOption = False) -> None:
-    """Read all settings; exit code 2 names what is wrong and where it stands."""
-    count = len(_settings(library))
+    """Read all settings. An error, with exit code 2, names the setting and its location."""
+    number = len(_load_settings(library))
     if as_json:
-        sys.stdout.write(json.dumps({"ok": True, "settings": count}) + "\n")
+        print_json({"ok": True, "settings": number})
     else:
-        console().print(f"All {count} settings are right.")
+        console().print(f"All {number} settings are valid.")
+
+
+def _load_settings(library: str | None) -> dict[str, dict[str, Any]]:
+    from outrider.settings.load import load
+    from outrider.settings.redact import redact
+
+    loaded = load({"library.uri": library})
+    settings: Any = redact(loaded.settings)
+    rows = {}
+    for name, origin in loaded.origins.items():
+        value = settings
+        for part in name.split("."):
+            if not isinstance(value, dict) or part not in value:
+                break  # a whole section is hidden
+            value = value[part]
+        rows[name] = {"value": value, "from": origin}
+    return rows
 
 
 def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
-    """What is there, what is missing, and what each missing thing would add."""
-    rows = [*_python(), *_engine(library), *map(_optional, OPTIONAL)]
+    """Show what is installed, what is missing, and what each missing part would add."""
+    from outrider.usecases.health import health
+
+    rows = [{"what": "outrider", "status": "ok", "says": f"{__version__} on Python {platform.python_version()}"}]
+    rows += [{"what": name, "status": "ok", "says": version(name)} for name in ("langgraph", "lancedb", "pydantic")]
+    with errors().status("Checking the library and its models"):
+        for part in wait_for(health(open_services(library))):
+            rows.append({"what": part.what, "status": "broken" if part.broken else "ok" if part.on else "missing", "says": part.says})
+    for name, modules, purpose in OPTIONAL:
+        if all(importlib.util.find_spec(module) for module in modules):
+            rows.append({"what": name, "status": "ok", "says": f"{purpose} ({', '.join(map(_find_version, modules))})"})
+        else:
+            install = "pip install 'langgraph-cli[inmem]'" if name == "studio" else f"pip install 'outrider[{name}]'"
+            rows.append({"what": name, "status": "missing", "says": f"would add {purpose}; install with: {install}"})
     if as_json:
-        sys.stdout.write(json.dumps({"checks": rows}, ensure_ascii=False) + "\n")
+        print_json({"checks": rows})
         return
     listing = table("", "what", "state")
     marks = {"ok": ("✓", "green"), "missing": ("–", "yellow"), "broken": ("✗", "red")}
@@ -63,51 +91,7 @@ def doctor(library: LibraryOption = None, as_json: JsonOption = False) -> None:
     console().print(listing)
 
 
-def _settings(library: str | None) -> dict[str, dict[str, Any]]:
-    from outrider.settings.load import load
-    from outrider.settings.redact import redact
-
-    loaded = load({"library.uri": library})
-    shown = redact(loaded.settings)
-    return {name: {"value": _at(shown, name), "from": origin} for name, origin in loaded.origins.items()}
-
-
-def _at(shown: Any, name: str) -> Any:
-    for part in name.split("."):
-        if not isinstance(shown, dict) or part not in shown:
-            return shown
-        shown = shown[part]
-    return shown
-
-
-def _row(what: str, status: str, says: str) -> dict[str, str]:
-    return {"what": what, "status": status, "says": says}
-
-
-def _python() -> list[dict[str, str]]:
-    rows = [_row("outrider", "ok", f"{__version__} on Python {platform.python_version()}")]
-    return rows + [_row(name, "ok", version(name)) for name in ("langgraph", "lancedb", "pydantic")]
-
-
-def _engine(uri: str | None) -> list[dict[str, str]]:
-    """Library, dense search, reranker, model; a library that is there and cannot be read is broken, the rest is there or missing."""
-    from outrider.usecases.health import health
-
-    with errors().status("Looking at the library and its models"):
-        parts = wait_for(health(services(uri)))
-    return [_row(part.what, "broken" if part.broken else "ok" if part.on else "missing", part.says) for part in parts]
-
-
-def _optional(part: tuple[str, tuple[str, ...], str]) -> dict[str, str]:
-    name, modules, adds = part
-    absent = [module for module in modules if importlib.util.find_spec(module) is None]
-    if not absent:
-        return _row(name, "ok", f"{adds} ({', '.join(map(_version, modules))})")
-    how = "pip install 'langgraph-cli[inmem]'" if name == "studio" else f"pip install 'outrider[{name}]'"
-    return _row(name, "missing", f"would add {adds}; install with: {how}")
-
-
-def _version(module: str) -> str:
+def _find_version(module: str) -> str:
     distribution = module.replace("_", "-")
     try:
         return f"{distribution} {version(distribution)}"

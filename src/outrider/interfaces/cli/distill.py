@@ -1,25 +1,23 @@
-"""`outrider distill`."""
+"""`outrider distill`: the sentences of files that answer a question."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.interfaces.cli.terminal import Progress, console, note, plain
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.terminal import Progress, console, note, plain, print_json
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
-    from outrider.services import Services
     from outrider.state.response import DistilledContext
 
 
 def distill(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the texts are to answer.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The question that the texts are to answer.")],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, Markdown, HTML, PDF, JATS, or tables and bibliographies.")],
     engine: Annotated[
         str | None,
@@ -33,53 +31,50 @@ def distill(
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Folder or hub name of that engine's model.")] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", "-n", min=0, max=1_000_000, help="Tokens that the context may have. Default: the settings'."),
+        typer.Option("--max-tokens", "-n", min=0, max=1_000_000, help="Most tokens of the context. Default: the settings'."),
     ] = None,
-    bypass: Annotated[bool, typer.Option("--bypass/--no-bypass", help="Pass texts as they are where distilling is not worth it.")] = True,
+    bypass: Annotated[bool, typer.Option("--bypass/--no-bypass", help="Pass texts unchanged if distilling is not worth it.")] = True,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep only the sentences of some files that answer a question, and say what is promised about them.
+    """Keep only the sentences of some files that answer a question, and show the promised recall.
 
-    The context goes to standard output, ready to be pasted; what it is worth goes to standard error.
+    The context goes to standard output, ready to be pasted; figures about it go to standard error.
     """
     if not query.strip():
-        raise BadRequest("the query is empty; write what the texts are to answer")
-    made = services(library)
-    context = wait_for(_distilled(made, query, files, engine or "", model or "", max_tokens, bypass=bypass, quiet=as_json))
+        raise BadRequest("the query is empty; write the question that the texts are to answer")
+    services = open_services(library)
+
+    async def run() -> DistilledContext:
+        from outrider.services.distiller import distil
+        from outrider.usecases.distill import read_files
+
+        limits = services.settings.ingest
+        with Progress("reading", quiet=as_json) as bar:
+            readings = await asyncio.to_thread(read_files, files, limits.max_bytes, limits.max_pages)
+            bar.show("choosing sentences", 0, 0)
+            return await distil(services, query, readings, engine=engine or "", model=model or "", max_tokens=max_tokens, bypass=bypass)
+
+    context = wait_for(run())
     if as_json:
-        sys.stdout.write(context.model_dump_json() + "\n")
+        print_json(context)
         return
-    if context.text:
-        for line in context.text.splitlines():
-            console().print(plain(line), soft_wrap=True)
-    for said in about(context):
-        note(said)
+    for line in context.text.splitlines():
+        console().print(plain(line), soft_wrap=True)
+    for line in _describe(context):
+        note(line)
 
 
-async def _distilled(
-    made: Services, query: str, files: list[Path], engine: str, model: str, max_tokens: int | None, *, bypass: bool, quiet: bool
-) -> DistilledContext:
-    from outrider.services.distiller import distil
-    from outrider.usecases.distill import read_files
-
-    bounds = made.settings.ingest
-    with Progress("reading", quiet=quiet) as bar:
-        readings = await asyncio.to_thread(read_files, files, bounds.max_bytes, bounds.max_pages)
-        bar.show("choosing sentences", 0, 0)
-        return await distil(made, query, readings, engine=engine, model=model, max_tokens=max_tokens, bypass=bypass)
-
-
-def about(context: DistilledContext) -> list[str]:
-    """What was kept, by whom, and what is promised."""
+def _describe(context: DistilledContext) -> list[str]:
+    """Size, engine and promise of the context."""
     if context.bypassed:
-        return [f"Passed as it is, {context.tokens:,} tokens: {context.bypassed}", *context.notes]
-    what = f"{len(context.units):,} pieces, {context.tokens:,} tokens; {context.removed:.0%} of the text was left out, by {context.engine}"
-    said = [what if context.units else f"Nothing there seems to answer, by {context.engine}"]
+        return [f"Passed unchanged, {context.tokens:,} tokens: {context.bypassed}", *context.notes]
+    size = f"{len(context.units):,} pieces, {context.tokens:,} tokens; {context.engine} left out {context.removed:.0%} of the text"
+    lines = [size if context.units else f"No sentence seems to answer, according to {context.engine}"]
     if context.keep_rate is not None:
-        said.append(f"In {context.keep_rate:.0%} of texts all that answers is kept (fitted on {context.fitted_on})")
+        lines.append(f"In {context.keep_rate:.0%} of texts all sentences that answer are kept (fitted on {context.fitted_on})")
     else:
-        said.append(f"No promise: {context.no_promise}")
+        lines.append(f"No promise: {context.no_promise}")
     if not context.verbatim:
-        said.append("Words were left out of sentences: it is not to be quoted")
-    return [*said, *context.notes]
+        lines.append("Words were left out of sentences: do not quote it")
+    return [*lines, *context.notes]

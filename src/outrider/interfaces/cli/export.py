@@ -1,4 +1,4 @@
-"""`outrider export`."""
+"""`outrider export`: an answer's hits or the library as a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from outrider.interfaces.cli.options import FiltersOption, LibraryOption, read_filters, services, wait_for
+from outrider.interfaces.cli.options import FiltersOption, LibraryOption, open_services, parse_filters, wait_for
 from outrider.interfaces.cli.terminal import note
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
@@ -26,57 +26,57 @@ if TYPE_CHECKING:
 
 def export(
     result: Annotated[
-        Path | None, typer.Argument(metavar="[ANSWER]", help="A saved answer of `outrider search --json`; else the library.")
+        Path | None, typer.Argument(metavar="[ANSWER]", help="An answer saved from `outrider search --json`. Default: the library.")
     ] = None,
     form: Annotated[
         str | None, typer.Option("--format", help="bibtex, ris, csv, json, jsonl or markdown. Default: by the suffix of -o, else ris.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write. Default: standard output.")] = None,
     filters: FiltersOption = None,
     library: LibraryOption = None,
 ) -> None:
     """Write an answer's hits or the whole library for a reference manager, a spreadsheet or a program."""
-    name = form.lower() if form else format_of(output)
-    where = parse_filter(read_filters(filters) or {})
+    name = form.lower() if form else find_format(output)
+    where = parse_filter(parse_filters(filters) or {})
     if result is not None and where is not None:
         raise BadRequest("--filters narrows the library; an answer is exported as it is")
-    records = _hits(result) if result is not None else _library(services(library), where)
-    written = wait_for(_write(records, name, output))
+    source = _read_answer(result) if result is not None else open_services(library)
+    written = wait_for(_write(source, where, name, output))
     if output:
         note(f"{written:,} records written to {output}")
 
 
-def format_of(output: Path | None) -> str:
+def find_format(output: Path | None) -> str:
+    """The format by the file's suffix; RIS without a file. Raises `BadRequest` for an unknown suffix."""
     if output is None:
         return "ris"
     if output.suffix.lower() not in SUFFIXES:
-        raise BadRequest(f"{output} does not say its format; give --format, or one of the suffixes {', '.join(SUFFIXES)}")
+        raise BadRequest(f"{output} has no known suffix; give --format, or one of the suffixes {', '.join(SUFFIXES)}")
     return SUFFIXES[output.suffix.lower()]
 
 
-async def _write(records: AsyncIterator[Record], name: str, output: Path | None) -> int:
+async def _write(source: list[Record] | Services, where: Filter | None, name: str, output: Path | None) -> int:
     from outrider.ingest.export import make_writer
 
     written = 0
-    with complete_file(output) as stream:
+    with open_output(output) as stream:
         writer = make_writer(name, stream)
         writer.begin()
-        async for record in records:
+        async for record in _list_records(source, where):
             writer.record(record)
             written += 1
         writer.end()
     return written
 
 
-async def _library(made: Services, where: Filter | None) -> AsyncIterator[Record]:
-    opened = await made.library()
-    async for record in opened.scan(where):
-        yield record
-
-
-async def _hits(path: Path) -> AsyncIterator[Record]:
-    for record in _read_answer(path):
-        yield record
+async def _list_records(source: list[Record] | Services, where: Filter | None) -> AsyncIterator[Record]:
+    if isinstance(source, list):
+        for record in source:
+            yield record
+    else:
+        library = await source.library()
+        async for record in library.scan(where):
+            yield record
 
 
 def _read_answer(path: Path) -> list[Record]:
@@ -89,13 +89,13 @@ def _read_answer(path: Path) -> list[Record]:
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
-        raise BadRequest(f"{path} is no answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
+        raise BadRequest(f"{path} is not an answer of `outrider search --json`: {error.errors()[0]['msg']}") from error
     return [make_record(hit) for hit in answer.hits]
 
 
 @contextlib.contextmanager
-def complete_file(output: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that takes its name only when it is complete."""
+def open_output(output: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that takes its name only when it is complete. Raises `BadRequest` if it cannot be written."""
     if output is None:
         yield sys.stdout
         return
@@ -106,7 +106,9 @@ def complete_file(output: Path | None) -> Iterator[TextIO]:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             yield stream
-        Path(part).chmod(0o666 & ~_umask())
+        umask = os.umask(0o022)  # it can only be read by setting it
+        os.umask(umask)
+        Path(part).chmod(0o666 & ~umask)
         Path(part).replace(output)
     except OSError as error:
         Path(part).unlink(missing_ok=True)
@@ -114,10 +116,3 @@ def complete_file(output: Path | None) -> Iterator[TextIO]:
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    """What the user takes away from new files; it can only be read by setting it."""
-    now = os.umask(0o022)
-    os.umask(now)
-    return now

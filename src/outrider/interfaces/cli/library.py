@@ -1,50 +1,59 @@
-"""`outrider library`: what is in it, whether it is sound, single records, tags."""
+"""`outrider library`: info, check, list, show, remove, tag, neighbours, reindex."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
+from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, read_filters, services, wait_for
-from outrider.interfaces.cli.terminal import BAD_INPUT, console, note, plain, table
-from outrider.state.errors import BadRequest
+from outrider.interfaces.cli.options import (
+    FiltersOption,
+    JsonOption,
+    LibraryOption,
+    call_library,
+    open_services,
+    parse_filters,
+    wait_for,
+)
+from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, note, plain, print_json, resumable, table
+from outrider.state.errors import BadRequest, did_you_mean, shorten
 from outrider.state.filters import parse_filter
 from outrider.text.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from outrider.library.library import Library
+    from outrider.library.reindex import Reindexed
+    from outrider.library.search_engine import Engine
     from outrider.state.embedding import TokensRead
     from outrider.state.records import Record
 
-library_app = typer.Typer(help="See and tend the library.", no_args_is_help=True)
+library_app = typer.Typer(help="Inspect and maintain the library.", no_args_is_help=True)
+RECORD_NODE = "doc:"
+"""Prefix of a record's node in the graph, followed by its id."""
 
 
 @library_app.command()
 def info(library: LibraryOption = None, as_json: JsonOption = False) -> None:
-    """What the library holds, and where it lies."""
-    about = _with_library(library, lambda opened: opened.info())
-    said = dataclasses.asdict(about)
+    """Show what the library holds, and where it is."""
+    facts = dataclasses.asdict(call_library(library, lambda opened: opened.info()))
     if as_json:
-        _print_json(said)
+        print_json(facts)
         return
     listing = table("", "")
-    for name, value in said.items():
-        listing.add_row(name, plain("none; embed with: outrider library reindex" if name == "vectors" and value is None else _shown(value)))
+    for name, value in facts.items():
+        no_vectors = name == "vectors" and value is None
+        listing.add_row(name, plain("none; embed with: outrider library reindex" if no_vectors else _format(value)))
     console().print(listing)
 
 
 @library_app.command()
 def check(library: LibraryOption = None, as_json: JsonOption = False) -> int:
-    """Read every record and say what is wrong; exit code 3 where something is."""
-    problems = _with_library(library, lambda opened: opened.check())
+    """Read every record and list the problems. Exit code 3 if there are any."""
+    problems = call_library(library, lambda opened: opened.check())
     if as_json:
-        _print_json({"sound": not problems, "problems": list(problems)})
+        print_json({"sound": not problems, "problems": list(problems)})
     else:
         for problem in problems:
             console().print(plain(problem, "red"))
@@ -58,24 +67,25 @@ def list_records(
     filters: FiltersOption = None,
     phrase: Annotated[str | None, typer.Option("--phrase", help="Only records with exactly these words in this order.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many to list.")] = 20,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="How many to leave out first.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="How many to skip first.")] = 0,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List records, ordered by id."""
-    where = parse_filter(read_filters(filters) or {})
+    where = parse_filter(parse_filters(filters) or {})
     if phrase is not None and not words(phrase):
         raise BadRequest("--phrase has no letter or digit to search for")
 
-    async def page(opened: Library) -> tuple[list[Record], int]:
+    async def read(opened: Library) -> tuple[list[Record], int]:
         if phrase is None:
             return await opened.page(where, limit, offset), await opened.count(where)
         ids = sorted(await opened.match(phrase, where=where))
         return await opened.fetch(ids[offset : offset + limit]), len(ids)
 
-    records, total = _with_library(library, page)
+    records, total = call_library(library, read)
     if as_json:
-        _print_json({"total": total, "offset": offset, "records": [_brief(record) for record in records]})
+        rows = [record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True) | {"kind": record.kind} for record in records]
+        print_json({"total": total, "offset": offset, "records": rows})
         return
     listing = table("id", "kind", "year", "title")
     for record in records:
@@ -95,16 +105,19 @@ def show(
     async def read(opened: Library) -> tuple[list[Record], dict[str, TokensRead]]:
         return await opened.fetch([doc_id]), await opened.tokens_read([doc_id])
 
-    found, tokens = _with_library(library, read)
-    if not found:
+    records, tokens = call_library(library, read)
+    if not records:
         raise BadRequest(f"the library holds no record {doc_id!r}; `outrider library list` shows the ids")
-    said = found[0].model_dump(mode="json", exclude_defaults=True) | {"kind": found[0].kind}
+    fields = records[0].model_dump(mode="json", exclude_defaults=True) | {"kind": records[0].kind}
     vector = tokens.get(doc_id)
     if as_json:
-        _print_json(said | {"embedded": vector and vector._asdict()})
+        print_json(fields | {"embedded": vector and vector._asdict()})
         return
-    for name, value in (said | {"embedded": _embedded(vector)}).items():
-        console().print(plain(name, "bold"), plain(_shown(value)), sep="  ", soft_wrap=True)
+    embedded = "no"
+    if vector is not None:
+        embedded = "yes" if vector.tokens is None or vector.of is None else f"{vector.tokens:,} of {vector.of:,} tokens"
+    for name, value in (fields | {"embedded": embedded}).items():
+        console().print(plain(name, "bold"), plain(_format(value)), sep="  ", soft_wrap=True)
 
 
 @library_app.command()
@@ -113,76 +126,165 @@ def remove(
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Remove records. Reading their files again brings them back; a tagged version keeps them. Exit code 2 where none of them is there."""
+    """Remove records. Ingesting their files again restores them; a tagged version keeps them. Exit code 2 if none of them exists."""
 
-    async def removed(opened: Library) -> tuple[int, list[str]]:
-        held = {record.doc_id for record in await opened.fetch(doc_ids)}
-        return await opened.remove(doc_ids), [doc_id for doc_id in doc_ids if doc_id not in held]
+    async def delete(opened: Library) -> tuple[int, list[str]]:
+        known = {record.doc_id for record in await opened.fetch(doc_ids)}
+        return await opened.remove(doc_ids), [doc_id for doc_id in doc_ids if doc_id not in known]
 
-    count, unknown = _with_library(library, removed)
+    number, unknown = call_library(library, delete)
     if as_json:
-        _print_json({"removed": count, "unknown": unknown})
+        print_json({"removed": number, "unknown": unknown})
     else:
-        console().print(f"{count:,} removed")
+        console().print(f"{number:,} removed")
         if unknown:
             note(f"Not in the library: {', '.join(unknown)}")
-    return 0 if count else BAD_INPUT
+    return 0 if number else BAD_INPUT
 
 
 @library_app.command()
 def tag(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The tag; without one, all tags are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The tag. Without it, all tags are listed.")] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag instead.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Name the library's present version, so that clean-up keeps it; list the tags, or remove one."""
+    """Tag the library's present version, so that clean-up keeps it; list the tags, or remove one."""
     if delete and name is None:
         raise BadRequest("--delete needs the name of a tag")
 
-    async def tagged(opened: Library) -> dict[str, int]:
+    async def change(opened: Library) -> dict[str, int]:
         if name is not None:
             await (opened.untag(name) if delete else opened.tag(name))
-        known: dict[str, int] = await opened.tags()
-        return known
+        return dict(await opened.tags())
 
-    tags = _with_library(library, tagged)
+    tags = call_library(library, change)
     if as_json:
-        _print_json(tags)
+        print_json(tags)
         return
     listing = table("tag", "version")
-    for known, version in tags.items():
-        listing.add_row(plain(known), str(version))
+    for tag_name, version in tags.items():
+        listing.add_row(plain(tag_name), str(version))
     console().print(listing)
 
 
-def _with_library(uri: str | None, work: Callable[[Library], Awaitable[Any]]) -> Any:
-    made = services(uri)
-
-    async def opened() -> Any:
-        return await work(await made.library())
-
-    return wait_for(opened())
-
-
-def _embedded(read: TokensRead | None) -> str:
-    if read is None:
-        return "no"
-    return "yes" if read.tokens is None or read.of is None else f"{read.tokens:,} of {read.of:,} tokens"
-
-
-def _brief(record: Record) -> dict[str, Any]:
-    return record.model_dump(mode="json", exclude={"text"}, exclude_defaults=True) | {"kind": record.kind}
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-
-
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, dict):
-        parts = {name: _shown(part) if isinstance(part, dict) else part for name, part in value.items() if part not in (None, {})}
+        parts = {name: _format(part) if isinstance(part, dict) else part for name, part in value.items() if part not in (None, {})}
         return ", ".join(f"{name} {part}" for name, part in parts.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@library_app.command()
+def reindex(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="NAME", help="Embed with this model: a hub name or a folder. Default: that of the settings."),
+    ] = None,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Embed every record that has no vector yet, or all of them with another model.
+
+    The library can be searched and written meanwhile; the old vectors are used until the new ones are complete. After an interruption,
+    run the same command to continue.
+    """
+    from outrider.settings.load import load
+
+    loaded = load({"library.uri": library})
+    configured, origin = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
+    with resumable():
+        result = wait_for(_reindex(library, model, quiet=as_json))
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        vectors = f"{result.records - result.without:,} of {result.records:,} records have a vector of {result.model}"
+        search = "every vector is compared" if result.recall is None else f"index {result.index}, recall {result.recall:.3f}"
+        console().print(plain(f"{vectors}; {result.embedded:,} were embedded now, {result.cut:,} of them in part; {search}.", "bold"))
+        if result.before is not None:
+            console().print(plain(f"The vectors of {result.before} were replaced."))
+        for name, number in result.dropped.items():
+            note(f"{number:,} vectors of {name}, from an interrupted reindex, were dropped.")
+        for reason in result.reasons:
+            note(f"Without vector: {reason}")
+        if result.without > len(result.reasons):
+            note(f"and {result.without - len(result.reasons):,} more")
+    if model is not None and configured not in ("auto", model):
+        note(f"The settings still name {configured} ({origin}); change embedding.model_name to {model} or auto there.")
+
+
+async def _reindex(library: str | None, model: str | None, *, quiet: bool) -> Reindexed:
+    from outrider.usecases.reindex import areindex
+
+    with Progress("loading the model", quiet=quiet) as bar:
+        return await areindex(library, model, lambda progress: bar.show(progress.stage, progress.done, progress.total))
+
+
+@library_app.command()
+def neighbours(
+    name: Annotated[str, typer.Argument(metavar="NAME_OR_ID", help="An entity (aspirin, mesh:aspirin, 'Knuth, D') or a record's id.")],
+    kind: Annotated[str | None, typer.Option("--type", "-t", help="List connected entities of this type (mesh, author) instead.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many to list.")] = 20,
+    library: LibraryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the records connected with a record or an entity, or with --type the entities that share records with it."""
+    services = open_services(library)
+
+    async def find() -> list[dict[str, Any]]:
+        engine = await services.engine()
+        nodes: tuple[str, ...] = (name,)
+        if await engine.library.content_hashes([name]):
+            if kind is not None:
+                nodes = (RECORD_NODE + name,)
+        elif not (nodes := await engine.graph.find_entities(name)):
+            known = [entity.partition(":")[2] for entity in await engine.graph.find_similar_names(name)]
+            wrong = name.partition(":")[2] or name
+            raise BadRequest(f"the library has no record and no entity {shorten(name)}{did_you_mean(wrong.casefold(), known)}")
+        return await _find_records(engine, nodes, limit) if kind is None else await _find_entities(engine, nodes, kind, limit)
+
+    rows = wait_for(find())
+    if as_json:
+        print_json(rows)
+        return
+    listing = table(*(("id", "title", "why") if kind is None else ("entity", "records", "such as")))
+    for row in rows:
+        if kind is None:
+            listing.add_row(plain(row["doc_id"]), plain(row["title"]), plain(row["why"]))
+        else:
+            listing.add_row(plain(row["entity"]), f"{len(row['records']):,}", plain(", ".join(row["records"][:3])))
+    if rows:
+        console().print(listing)
+    elif kind is not None:
+        note(f"No record of {name} names anything of type {kind}.")
+    note(f"{len(rows):,} shown; --limit shows more" if len(rows) == limit else f"{len(rows):,} found")
+
+
+async def _find_records(engine: Engine, nodes: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
+    from outrider.library.neighbours import explain_paths
+
+    places = await engine.graph.find_neighbours(nodes, limit)
+    records = {record.doc_id: record for record in await engine.library.fetch([place.doc_id for place in places])}
+    return [
+        {
+            "doc_id": place.doc_id,
+            "title": records[place.doc_id].title,
+            "score": place.score,
+            "why": explain_paths(place.paths, of=""),
+            "paths": [{"anchor": path.anchor, "relation": path.relation, "through": path.through} for path in place.paths],
+        }
+        for place in places
+        if place.doc_id in records
+    ]
+
+
+async def _find_entities(engine: Engine, nodes: tuple[str, ...], kind: str, limit: int) -> list[dict[str, Any]]:
+    """Those with most shared records first, ties by name."""
+    shared: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        for entity, doc_ids in await engine.graph.find_connected(node, kind, limit):
+            shared[entity].update(doc_ids)
+    ranked = sorted(shared.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:limit]
+    return [{"entity": entity, "records": sorted(doc_ids)} for entity, doc_ids in ranked]

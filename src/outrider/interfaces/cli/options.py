@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and their parsing, and the services, that several commands share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import typer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from outrider.library.library import Library
     from outrider.services import Services
 
 Result = TypeVar("Result")
@@ -31,25 +34,47 @@ FiltersOption = Annotated[
 ]
 
 
-def services(library: str | None, *, offline: bool = False) -> Services:
-    """Services from the settings, with the library of the command line where one is named; loaded only now."""
+def open_services(library: str | None, *, offline: bool = False) -> Services:
+    """Services from the settings and the library of the command line. Imported here, since the help must appear at once."""
     from outrider.services import Services
 
     return Services.from_file({"library.uri": library, "sources.offline": offline or None})
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
-    """The coroutine's result. Ctrl-C cancels it, so that it can finish what it holds, and ends the command with 130."""
+    """The coroutine's result. Ctrl-C cancels it, so that it can finish pending writes, and ends the command with 130."""
     return asyncio.run(work)
 
 
-def read_filters(text: str | None) -> dict[str, Any] | None:
+def call_library(uri: str | None, work: Callable[[Library], Awaitable[Result]]) -> Result:
+    """The result of `work` on the library."""
+
+    async def call() -> Result:
+        return await work(await open_services(uri).library())
+
+    return wait_for(call())
+
+
+def parse_filters(text: str | None) -> dict[str, Any] | None:
+    """The JSON object of `--filters`. Raises `BadRequest` for anything else."""
     if text is None:
         return None
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise BadRequest(f'--filters is no JSON ({error}); write for example \'{{"year": {{"$gte": 2020}}}}\'') from error
+        raise BadRequest(f'--filters is not JSON ({error}); write for example \'{{"year": {{"$gte": 2020}}}}\'') from error
     if not isinstance(value, dict):
         raise BadRequest(f'--filters takes a JSON object such as \'{{"language": "Rust"}}\', not {text!r}')
     return value
+
+
+def parse_columns(texts: list[str]) -> dict[str, str]:
+    """Field -> column from the values of `--map`. Raises `BadRequest`."""
+    columns: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        field, equals, column = (piece.strip() for piece in part.partition("="))
+        if not (field and equals and column):
+            raise BadRequest(f"--map takes FIELD=COLUMN pairs such as title=Heading,year=Published, not {part!r}")
+        if columns.setdefault(field, column) != column:
+            raise BadRequest(f"--map names two columns for {field!r}: {columns[field]!r} and {column!r}")
+    return columns

@@ -1,4 +1,4 @@
-"""`outrider search`."""
+"""`outrider search`: one search over all sources."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, read_filters, services, wait_for
-from outrider.interfaces.cli.terminal import errors, exit_code, note, show_answer
+from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, open_services, parse_filters, wait_for
+from outrider.interfaces.cli.terminal import exit_code, follow_run, note, print_json, show_answer
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
     from outrider.services import Services
     from outrider.state.pipeline import RunContext
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
+
+LIMITS = {
+    "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
+    "max_calls": "--max-calls takes a number from 0 to 100,000",
+    "max_cost_usd": "--max-cost takes USD, 0 or more",
+}
 
 
 def search(
@@ -31,51 +37,49 @@ def search(
         str, typer.Option("--search-mode", help="How far to widen the query: focused, balanced or exploratory.")
     ] = "balanced",
     filters: FiltersOption = None,
-    source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Ask only this source; may be repeated.")] = None,
+    source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Search only this source; may be repeated.")] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", help="Search the library only by this retriever; may be repeated.")
+        list[str] | None, typer.Option("--strategy", help="Search the library only with this retriever; may be repeated.")
     ] = None,
     mode: Annotated[str, typer.Option("--mode", help="discovery (ranked) or systematic (exact Boolean).")] = "discovery",
     fusion: Annotated[bool, typer.Option("--fusion/--no-fusion", help="Fuse the ranked lists, or interleave them.")] = True,
     rerank: Annotated[
         bool | None,
-        typer.Option("--rerank/--no-rerank", help="Reorder the first works with a model. Default: where a probe says so."),
+        typer.Option("--rerank/--no-rerank", help="Reorder the first works with a model. Default: if `outrider library probe` chose one."),
     ] = None,
     distill: Annotated[bool, typer.Option("--distill/--no-distill", help="Keep the sentences that answer.")] = True,
     distill_top: Annotated[int, typer.Option("--distill-top", help="How many of the first hits to distil (0 to 50).")] = 5,
-    timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long the search may take.")] = None,
+    timeout_s: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit of the search.")] = None,
     feedback: Annotated[
-        str, typer.Option("--feedback", metavar="TEXT", help="What you say of the earlier results; a model plans the next searches by it.")
+        str, typer.Option("--feedback", metavar="TEXT", help="Your comment on the earlier results; a model plans the next queries with it.")
     ] = "",
     after: Annotated[
         list[Path] | None,
-        typer.Option("--after", metavar="FILE", help="An earlier answer, as --json printed it: the new searches differ. May be repeated."),
+        typer.Option("--after", metavar="FILE", help="An earlier answer, as --json printed it: the new queries differ. May be repeated."),
     ] = None,
     thread: Annotated[
         str | None,
-        typer.Option("--thread", metavar="NAME", help="Keep each step under this name; the next search on it knows this one"),
+        typer.Option("--thread", metavar="NAME", help="Save each step under this name; the next search with it knows this one."),
     ] = None,
-    max_calls: Annotated[
-        int | None, typer.Option("--max-calls", metavar="N", help="Calls of the model that this search may make; 0 leaves all to rules.")
-    ] = None,
+    max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model; 0 uses rules only.")] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", metavar="USD", help="What the model may cost in this search; 0 asks only one that is free."),
+        typer.Option("--max-cost", metavar="USD", help="Cost limit of the model; 0 allows only a free one."),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask your library only.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the planned searches and every work that a rule left out.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Search only your library.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the planned queries and every work that a rule removed.")] = False,
     library: LibraryOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Search, and answer with the sentences that count.
+    """Search papers, code and your library, and show the sentences that answer.
 
-    Works without a network and without a key: then rules rank what your library holds.
+    Works without a network and without a key: then rules rank the records of your library.
     """
-    asked = {
+    request = {
         "query": sys.stdin.read() if query == "-" else query,
         "top_k": top_k,
         "search_mode": search_mode,
-        "filters": read_filters(filters),
+        "filters": parse_filters(filters),
         "sources": source,
         "strategies": strategy,
         "mode": mode,
@@ -84,103 +88,82 @@ def search(
         "distill_enabled": distill,
         "distill_top": distill_top,
         "user_feedback": feedback,
-        "previous_strategies": [_strategy_in(path) for path in after or ()],
+        "previous_strategies": [_read_strategy(path) for path in after or ()],
     }
-    context = context_of(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
-    answer, left_out = wait_for(_answer(asked, services(library, offline=offline), context, thread, quiet=as_json))
+    context = make_run_context(run_timeout_s=timeout_s, max_calls=max_calls, max_cost_usd=max_cost)
+    answer, rejected = wait_for(_answer(request, open_services(library, offline=offline), context, thread, quiet=as_json))
     if as_json:
-        sys.stdout.write(answer.model_dump_json() + "\n")
-    else:
-        _show_plan(answer, explain)
-        show_answer(answer, explain=left_out if explain else ())
+        print_json(answer)
+        return exit_code(answer)
+    if explain and answer.strategy is not None and answer.intent is not None:
+        plan = answer.strategy
+        note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
+        for planned in plan.queries:
+            note(f"Searched for: {planned.text}  Boolean: {planned.boolean_query}")
+        note(f"Added terms: {', '.join(plan.expanded_keywords) or 'none'}")
+        note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")
+    show_answer(answer, rejected=rejected if explain else ())
     return exit_code(answer)
 
 
 async def _answer(
-    asked: dict[str, Any], made: Services, context: RunContext, thread: str | None, *, quiet: bool
+    fields: Mapping[str, Any], services: Services, context: RunContext, thread: str | None, *, quiet: bool
 ) -> tuple[SearchResponse, list[tuple[str, str]]]:
-    """The answer, and (title, reason) of every work that a rule left out; shows which node is running meanwhile."""
+    """The answer, and (title, reason) of every work that a rule removed."""
     from outrider.runtime.tracing import RUN
     from outrider.state.request import check_request
     from outrider.state.response import SearchResponse
 
-    request = check_request(asked)
+    request = check_request(fields)
     RUN.set(uuid.uuid4().hex[:12])  # of this command's only task
-    state: dict[str, Any] = {}
-    left_out: list[tuple[str, str]] = []
-    status = errors().status("Opening the library and its model")
-    if not quiet:
-        status.start()
-    try:
-        await made.warm()
-        async with aclosing(_run(request, made, context, thread)) as parts:
-            async for kind, streamed in parts:
-                part: Any = streamed
-                if kind == "custom" and part.get("event") == "started":
-                    status.update(f"Searching: {part['node']}")
-                elif kind == "updates":
-                    for update in part.values():
-                        left_out.extend((row.title or row.doc_id, row.why) for row in update.get("rejected", ()))
-                elif kind == "values":
-                    state = part
-    finally:
-        status.stop()
-    return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), left_out
+    rejected: list[tuple[str, str]] = []
+
+    def collect(updates: Mapping[str, Any]) -> None:
+        for update in updates.values():
+            rejected.extend((row.title or row.doc_id, row.why) for row in update.get("rejected", ()))
+
+    async with aclosing(_stream(request, services, context, thread)) as parts:
+        state = await follow_run(parts, "Opening the library and its model", "Searching", quiet=quiet, on_updates=collect)
+    return SearchResponse.model_validate({name: value for name, value in state.items() if name in SearchResponse.model_fields}), rejected
 
 
-async def _run(request: SearchRequest, made: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
-    """What the graph streams; on a thread, each step is kept."""
+async def _stream(request: SearchRequest, services: Services, context: RunContext, thread: str | None) -> AsyncGenerator[tuple[str, Any]]:
+    """The graph's stream. On a thread, each step is saved."""
+    await services.warm()
     if thread is None:
         from outrider.graph.pipeline import build
 
-        parts: Any = build(made).astream(request, context=context, stream_mode=["custom", "updates", "values"])
+        parts: Any = build(services).astream(request, context=context, stream_mode=["custom", "updates", "values"])
         async for kind, part in parts:
             yield kind, part
         return
     from outrider.usecases.threads import open_threads
 
-    async with open_threads(made) as threads, aclosing(threads.search(thread, request, context)) as found:
-        async for kind, part in found:
+    async with open_threads(services) as threads, aclosing(threads.search(thread, request, context)) as saved_parts:
+        async for kind, part in saved_parts:
             yield kind, part
 
 
-BOUNDS = {
-    "run_timeout_s": "--timeout takes seconds above 0 and up to 600",
-    "max_calls": "--max-calls takes a number from 0 to 100,000",
-    "max_cost_usd": "--max-cost takes USD, 0 or more",
-}
-
-
-def context_of(**given: float | None) -> RunContext:
+def make_run_context(**limits: float | None) -> RunContext:
+    """Limits of one run. Raises `BadRequest`."""
     from pydantic import ValidationError
 
     from outrider.state.pipeline import RunContext
 
     try:
-        return RunContext.model_validate(given)
+        return RunContext.model_validate(limits)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise BadRequest(f"{BOUNDS[str(wrong['loc'][0])]}, not {wrong['input']!r}") from error
+        first = error.errors()[0]
+        raise BadRequest(f"{LIMITS[str(first['loc'][0])]}, not {first['input']!r}") from error
 
 
-def _strategy_in(path: Path) -> object:
+def _read_strategy(path: Path) -> object:
     """The strategy of an earlier answer."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        answer = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadRequest(f"--after {path} cannot be read as an answer ({error}); write one with: outrider search ... --json") from error
-    found = said.get("strategy") if isinstance(said, dict) else None
-    if found is None:
+    strategy = answer.get("strategy") if isinstance(answer, dict) else None
+    if strategy is None:
         raise BadRequest(f"--after {path} holds no answer with a strategy; write one with: outrider search ... --json")
-    return found
-
-
-def _show_plan(answer: SearchResponse, explain: bool) -> None:
-    if not explain or answer.strategy is None or answer.intent is None:
-        return
-    plan = answer.strategy
-    note(f"Planned by {plan.made_by}. Concepts: {', '.join(answer.intent.concepts)}")
-    for query in plan.queries:
-        note(f"Searched for: {query.text}  Boolean: {query.boolean_query}")
-    note(f"Widened by: {', '.join(plan.expanded_keywords) or 'nothing'}")
-    note(f"Constraints: {plan.constraints.model_dump_json(exclude_none=True)}")
+    return strategy

@@ -1,17 +1,18 @@
-"""How far a long command is: a bar where standard error is a terminal, a line now and then where it is a file or a program.
+"""Terminal output shared by the commands: text, tables, JSON, progress, answers.
 
-What people see: text from outside is shown as text, never as markup or as commands to the terminal.
+Text from files and services is shown as text, never as markup or as commands to the terminal.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -24,34 +25,47 @@ from outrider.state.errors import KeyRejected, NothingSearchable, SearchError
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
     from types import TracebackType
 
     import rich.progress
 
-    from outrider.state.hits import FoundBy, Hit
-    from outrider.state.response import ResultSet, SearchResponse, Usage
+    from outrider.state.hits import Hit
+    from outrider.state.response import SearchResponse
 
-
+BAD_INPUT = 2
+INTERRUPTED = 130
+INTERRUPTION_REPORTED = -INTERRUPTED
+"""Returned by a command that has reported its interruption itself. The exit code is `INTERRUPTED`."""
+FINAL_NODES = ("translator", "scout", "systematic")
+"""A search without one of these nodes has no answer."""
+MAX_LISTS = 3
+"""Lists shown for a hit. `--json` has all."""
+LIST_NAMES = {"lance_fts": "words", "lance_dense": "meaning", "graph_neighbor": "related works"}
+"""The library's strategies, as people read them."""
+MAX_REASONS = 3
+"""Reasons shown for a work or file. `--json` has all."""
+PIPED_WIDTH = 200
+"""Columns if the output goes to a file or a program, so that tables are not folded."""
 LINE_EVERY_S = 15.0
 
 
 @dataclass(slots=True)
 class Progress:
-    """Use it as a context manager; nothing is shown where it is `quiet`."""
+    """A progress bar if standard error is a terminal, else a line every `LINE_EVERY_S`; nothing if `quiet`. A context manager."""
 
     doing: str = ""
-    """What is shown before the first `show`."""
+    """Shown before the first `show`."""
     size: bool = False
     """Whether it counts bytes."""
     quiet: bool = False
     clock: Callable[[], float] = time.monotonic
     _bar: rich.progress.Progress | None = None
-    _told: float = field(default=0.0, init=False)
+    _line_at: float = field(default=0.0, init=False)
     _done: int = field(default=0, init=False)
 
     def __enter__(self) -> Progress:
-        self._told = self.clock()
+        self._line_at = self.clock()
         screen = errors()
         if screen.is_terminal and not self.quiet:
             from rich import progress as bars
@@ -76,48 +90,56 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, doing: str, done: int, of: int | None, known: str = "") -> None:
-        """So much is done, of so much where that is known; less than before begins a new step, whose time is its own."""
-        again, self._done = done < self._done, done
+    def show(self, doing: str, done: int, total: int | None, detail: str = "") -> None:
+        """`done` of `total`, if that is known. A smaller `done` than before begins a new step with its own time."""
+        is_new_step, self._done = done < self._done, done
         if self._bar is not None:
             task = self._bar.task_ids[0]
-            if again:
+            if is_new_step:
                 self._bar.reset(task)
-            self._bar.update(task, description=one_line(doing), completed=done, total=of or None, known=one_line(known))
-        elif not self.quiet and self.clock() - self._told >= LINE_EVERY_S:
-            self._told = self.clock()
-            note(", ".join(part for part in (_counted(doing, done, of, size=self.size), known) if part))
+            self._bar.update(task, description=one_line(doing), completed=done, total=total or None, known=one_line(detail))
+        elif not self.quiet and self.clock() - self._line_at >= LINE_EVERY_S:
+            self._line_at = self.clock()
+            # such as `embedding: 1,200 of 5,183 (23 %)`
+            if total:
+                doing += f": {self._format(done)} of {self._format(total)} ({100 * done // total} %)"
+            elif done:
+                doing += f": {self._format(done)}"
+            note(f"{doing}, {detail}" if detail else doing)
+
+    def _format(self, count: int) -> str:
+        return f"{count / 2**20:,.1f} MiB" if self.size else f"{count:,}"
 
 
-def _counted(doing: str, done: int, of: int | None, *, size: bool) -> str:
-    """`embedding: 1,200 of 5,183 (23 %)`."""
-    if not of:
-        return f"{doing}: {_amount(done, size=size)}" if done else doing
-    return f"{doing}: {_amount(done, size=size)} of {_amount(of, size=size)} ({100 * done // of} %)"
-
-
-def _amount(count: int, *, size: bool) -> str:
-    return f"{count / 2**20:,.1f} MiB" if size else f"{count:,}"
-
-
-BAD_INPUT = 2
-INTERRUPTED = 130
-INTERRUPTED_AND_SAID = -INTERRUPTED
-"""What a command returns that has said itself what an interruption left; it ends with `INTERRUPTED` all the same."""
-ENDING = ("translator", "scout", "systematic")
-"""Nodes without which a search has no answer."""
-MAX_PLACES = 3
-"""Lists that a hit names; `--json` has all."""
-PIPED_WIDTH = 200
-"""Columns where the output goes to a file or a program: a table there should not be folded."""
+async def follow_run(
+    parts: AsyncIterator[tuple[str, Any]], waiting: str, doing: str, *, quiet: bool, on_updates: Callable[[Any], None] | None = None
+) -> Any:
+    """The last state that a graph streams. Meanwhile shows `waiting`, then `doing` with the node that runs; nothing if `quiet`."""
+    state: Any = {}
+    status = errors().status(waiting)
+    if not quiet:
+        status.start()
+    try:
+        async for kind, part in parts:
+            if kind == "custom" and part.get("event") == "started":
+                status.update(f"{doing}: {part['node']}")
+            elif kind == "updates" and on_updates is not None:
+                on_updates(part)
+            elif kind == "values":
+                state = part
+    finally:
+        status.stop()
+    return state
 
 
 def console() -> Console:
+    """Standard output."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(highlight=False, width=PIPED_WIDTH if piped else None)
 
 
 def errors() -> Console:
+    """Standard error."""
     return Console(stderr=True, highlight=False)
 
 
@@ -130,55 +152,98 @@ def one_line(text: str) -> str:
     return " ".join(without_control(text).split())
 
 
+def count(number: int, noun: str) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def note(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     sys.stderr.write(one_line(text) + "\n")
 
 
-def complain(error: SearchError) -> None:
-    """On standard error, on one line; a query's error with the line of the query and the caret below, which need their blanks."""
-    said, *pointed = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]
-    note(f"Error: {said}")
-    for line in pointed:
+def print_json(value: object) -> None:
+    """Print a JSON value or a pydantic model on one line of standard output."""
+    model: Any = value
+    is_model = hasattr(value, "model_dump_json")
+    sys.stdout.write((model.model_dump_json() if is_model else json.dumps(value, ensure_ascii=False)) + "\n")
+
+
+def report_error(error: SearchError) -> None:
+    """Print an error on one line of standard error; that of a query with the query's line and a caret below, blanks included."""
+    message, *pointer = str(error).splitlines() if isinstance(error, BooleanSyntaxError) else [str(error)]
+    note(f"Error: {message}")
+    for line in pointer:
         sys.stderr.write(without_control(line) + "\n")
 
 
 @contextmanager
-def going_on() -> Iterator[None]:
-    """For commands that keep what they did and go on from there: an interruption says so, and ends the command."""
+def resumable() -> Iterator[None]:
+    """For commands that keep their results and continue from them: an interruption is reported so, and ends the command."""
     try:
         yield
     except KeyboardInterrupt:
-        note("Interrupted. What was done is kept; the same command goes on from there.")
-        raise typer.Exit(INTERRUPTED_AND_SAID) from None
+        note("Interrupted. The results so far are saved; run the same command to continue.")
+        raise typer.Exit(INTERRUPTION_REPORTED) from None
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    listing = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
+        listing.add_column(column, overflow="fold")
+    return listing
 
 
-def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = ()) -> None:
-    """The answer for people: each hit with rank, title, year, venue or stars, score, why, where it was found, kept sentences."""
+def show_work(title: str, ids: Iterable[str], reasons: list[str] | tuple[str, ...]) -> None:
+    """Print a work that several records share, and the first reasons."""
+    out = console()
+    out.print(plain(title, "bold"))
+    out.print(plain("  " + ", ".join(ids)))
+    for reason in reasons[:MAX_REASONS]:
+        out.print(plain(reason, "dim"))
+    if len(reasons) > MAX_REASONS:
+        out.print(plain(f"and {len(reasons) - MAX_REASONS} more", "dim"))
+
+
+def exit_code(answer: SearchResponse) -> int:
+    """0 if something was searched, 3 if nothing could be, 4 if the model's key was rejected, which ends a run."""
+    if any(failure.error == KeyRejected.__name__ for failure in answer.failures):
+        return KeyRejected.exit_code
+    if answer.result_set is not None and not answer.result_set.complete:
+        return NothingSearchable.exit_code
+    return NothingSearchable.exit_code if any(failure.node in FINAL_NODES for failure in answer.failures) else 0
+
+
+def show_answer(answer: SearchResponse, *, rejected: Iterable[tuple[str, str]] = ()) -> None:
+    """Print an answer for people: hits on standard output, notes on standard error. `rejected` are titles and reasons."""
     out = console()
     for hit in answer.hits:
         _show_hit(out, hit)
     for failure in answer.failures:
         note(f"Failed: {failure.node}: {failure.message}")
-    if answer.result_set is not None:
-        _show_result_set(out, answer.result_set)
+    if (results := answer.result_set) is not None:
+        out.print(plain(f"{results.total:,} hits, {'complete' if results.complete else 'NOT COMPLETE'}, in {results.path}", "bold"))
+        for missing in results.missing:
+            out.print(plain(f"missing  {missing}", "red"))
+        out.print(plain(f"check them with: outrider verify {results.manifest}", "dim"))
         return
     if exit_code(answer):
         return  # it ended early: no hits do not mean that there are none
-    shown = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
-    asked = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
-    out.print(plain(f"{shown} in {answer.execution_time_ms:.0f} ms. Asked: {asked or 'nobody'}.", "dim"))
-    if answer.usage.calls:
-        out.print(plain(_spent(answer.usage), "dim"))
-    for title, why in explain:
+    number = f"{len(answer.hits)} of {answer.total_found} works" if answer.hits else "Nothing was found"
+    lists = ", ".join(f"{row.source}/{row.strategy} {row.status} ({row.returned})" for row in answer.sources)
+    out.print(plain(f"{number} in {answer.execution_time_ms:.0f} ms. Searched: {lists or 'no source'}.", "dim"))
+    if (usage := answer.usage).calls:
+        cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        unreported = f"; for {usage.untold_calls:,} the provider reported no usage" if usage.untold_calls else ""
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        out.print(plain(f"{usage.calls:,} model calls, {tokens}, {cost}{unreported}", "dim"))
+    for title, why in rejected:
         out.print(Text.assemble(("left out  ", "yellow"), plain(title), "  ", plain(why, "dim")))
+    _note_limits(answer)
+
+
+def _note_limits(answer: SearchResponse) -> None:
+    """What the search did not do, and why."""
     if (scoring := answer.scoring) and scoring.read < scoring.of:
         risk = "not known" if scoring.risk is None else f"put at {scoring.risk:.2g}"
         chance = f"the chance that the rest would change the first is {risk}"
@@ -189,64 +254,41 @@ def show_answer(answer: SearchResponse, *, explain: Iterable[tuple[str, str]] = 
         if row.message and row.status != "off":
             note(f"{row.source}/{row.strategy} ({row.status}): {row.message}")
     off = [(f"{row.source}/{row.strategy}", row.message) for row in answer.sources if row.status == "off"]
-    skipped = [*off, *((step.step, step.why) for step in answer.bypassed)]
-    whys: dict[str, list[str]] = {}
-    for what, why in skipped:
-        whys.setdefault(why, []).append(what)
-    if whys:
-        note("Not run: " + "; ".join(f"{', '.join(what)} ({why})" for why, what in whys.items()))
-
-
-def _show_result_set(out: Console, found: ResultSet) -> None:
-    out.print(plain(f"{found.total:,} hits, {'complete' if found.complete else 'NOT COMPLETE'}, in {found.path}", "bold"))
-    for said in found.missing:
-        out.print(plain(f"missing  {said}", "red"))
-    out.print(plain(f"check them with: outrider verify {found.manifest}", "dim"))
-
-
-def _spent(usage: Usage) -> str:
-    """`12 model calls, 23,444 tokens in, 3,825 out, $0.0028`."""
-    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-    untold = f"; of {usage.untold_calls:,} the provider said nothing" if usage.untold_calls else ""
-    return f"{usage.calls:,} model calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {cost}{untold}"
-
-
-def exit_code(answer: SearchResponse) -> int:
-    """0 where something was searched, 3 where nothing could be, 4 where the model's key was rejected, which ends a run."""
-    if any(failure.error == KeyRejected.__name__ for failure in answer.failures):
-        return KeyRejected.exit_code
-    if answer.result_set is not None and not answer.result_set.complete:
-        return NothingSearchable.exit_code
-    return NothingSearchable.exit_code if any(failure.node in ENDING for failure in answer.failures) else 0
-
-
-def _place(found: FoundBy) -> str:
-    """`library/graph_neighbor #2, which cites 3 of the first 10`."""
-    return f"{found.source}/{found.strategy} #{found.rank}" + (f" ({found.why})" if found.why else "")
+    names_by_reason: dict[str, list[str]] = {}
+    for name, why in (*off, *((step.step, step.why) for step in answer.bypassed)):
+        names_by_reason.setdefault(why, []).append(name)
+    if names_by_reason:
+        note("Not run: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in names_by_reason.items()))
 
 
 def _show_hit(out: Console, hit: Hit) -> None:
+    def indent(content: Text) -> None:
+        out.print(Padding(content, (0, 0, 0, 5)))
+
     title = plain(hit.title or hit.content[:80] or hit.doc_id, "bold")
     out.print(Text.assemble((f"{hit.rank:>3}. ", "bold cyan"), title))
     facts = [str(hit.year) if hit.year else "", hit.venue or "", f"★ {hit.stars:,}" if hit.stars is not None else "", hit.kind]
-    line = " · ".join(fact for fact in (*facts, f"score {hit.score:.2f} ({hit.scored_by})", hit.doc_id) if fact)
-    out.print(Padding(plain(line, "dim"), (0, 0, 0, 5)))
+    facts += [f"score {hit.score:.2f} ({hit.scored_by})", hit.doc_id]
+    indent(plain(" · ".join(filter(None, facts)), "dim"))
     if address := hit.url or " · ".join(f"{scheme}:{value}" for scheme, value in hit.identifiers.pairs()):
-        out.print(Padding(plain(address, "blue"), (0, 0, 0, 5)))
-    places = ", ".join(dict.fromkeys(map(_place, hit.found_by[:MAX_PLACES])))
-    seen = "" if hit.seen_in == "library-only" else f" ({hit.seen_in})"
-    out.print(Padding(plain(f"why: {hit.reason} — found by {places}{seen}", "green"), (0, 0, 0, 5)))
+        indent(plain(address, "blue"))
+    # such as `matched by words (rank 1), related works (rank 2: cites 3 of the first 10), openalex (rank 5)`
+    lists = (
+        f"{LIST_NAMES.get(row.strategy, row.source)} (rank {row.rank}{f': {row.why}' if row.why else ''})"
+        for row in hit.found_by[:MAX_LISTS]
+    )
+    seen_in = "" if hit.seen_in == "library-only" else f" ({hit.seen_in})"
+    indent(plain(f"why: {hit.reason} — matched by {', '.join(dict.fromkeys(lists))}{seen_in}", "green"))
     for duplicate in hit.duplicates:
-        out.print(Padding(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"), (0, 0, 0, 5)))
-    folded = {duplicate.doc_id for duplicate in hit.duplicates}
-    for related in (one for one in hit.related if one.doc_id not in folded):
-        said = f"{related.relation} {related.doc_id}" + (f": {related.title}" if related.title else "") + f" ({related.why})"
-        out.print(Padding(plain(said, "dim"), (0, 0, 0, 5)))
-    pieces = [hit.original_text[start:end] for start, end in hit.spans]
-    for piece in pieces:
-        out.print(Padding(Text.assemble(("│ ", "cyan"), plain(piece)), (0, 0, 0, 5)))
-    if not pieces and hit.content:
+        indent(plain(f"also {duplicate.doc_id} ({duplicate.why})", "dim"))
+    duplicate_ids = {duplicate.doc_id for duplicate in hit.duplicates}
+    for related in (related for related in hit.related if related.doc_id not in duplicate_ids):
+        title_part = f": {related.title}" if related.title else ""
+        indent(plain(f"{related.relation} {related.doc_id}{title_part} ({related.why})", "dim"))
+    for start, end in hit.spans:
+        indent(Text.assemble(("│ ", "cyan"), plain(hit.original_text[start:end])))
+    if not hit.spans and hit.content:
         content = plain(hit.content)
         content.truncate(200, overflow="ellipsis")
-        out.print(Padding(content, (0, 0, 0, 5)))
+        indent(content)
     out.print()

@@ -1,70 +1,75 @@
-"""`outrider threads`: searches that are gone on with."""
+"""`outrider threads`: saved searches that can be continued."""
 
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import JsonOption, LibraryOption, services, wait_for
-from outrider.interfaces.cli.terminal import console, errors, exit_code, note, plain, show_answer, table
+from outrider.interfaces.cli.options import JsonOption, LibraryOption, open_services, wait_for
+from outrider.interfaces.cli.terminal import console, exit_code, follow_run, note, plain, print_json, show_answer, table
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from outrider.services.thread_ledger import ThreadRun
-    from outrider.usecases.threads import Part, Threads
+    from outrider.usecases.threads import Threads
 
-threads_app = typer.Typer(help="Searches that are gone on with: list, show, resume, delete.", no_args_is_help=True)
+threads_app = typer.Typer(help="List, show, resume and delete saved searches.", no_args_is_help=True)
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's name, as `threads list` shows it.")]
-WORDS = {"ended": "ended", "begun": "interrupted or under way", "failed": "interrupted"}
+STATES = {"ended": "ended", "begun": "interrupted or under way", "failed": "interrupted"}
 
 
 @threads_app.command("list")
 def list_threads(as_json: JsonOption = False) -> None:
-    """List the threads, most lately used first."""
-    runs = wait_for(_with(None, lambda threads: threads.latest_runs()))
+    """List the threads, most recently used first."""
+    runs = _call_threads(None, lambda threads: threads.latest_runs())
     if as_json:
-        _print_json([_told(run) for run in runs])
+        print_json([_make_row(run) for run in runs])
         return
     listing = table("thread", "last used", "state", "last query")
     for run in runs:
-        listing.add_row(plain(run.thread), _time(run.touched), WORDS[run.status], plain(run.query))
+        listing.add_row(plain(run.thread), _format_time(run.touched), STATES[run.status], plain(run.query))
     console().print(listing)
     note(f"{len(runs):,} threads")
 
 
 @threads_app.command()
 def show(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> None:
-    """Show a thread's searches, and its last answer as far as it came."""
+    """Show a thread's searches and its last answer, even if it is not complete."""
 
     async def read(threads: Threads) -> tuple[Any, Any]:
         return await threads.runs(thread), await threads.last(thread)
 
-    runs, answer = wait_for(_with(library, read))
+    runs, answer = _call_threads(library, read)
     if as_json:
-        _print_json({"runs": [_told(run) for run in runs], "answer": answer and answer.model_dump(mode="json")})
+        print_json({"runs": [_make_row(run) for run in runs], "answer": answer and answer.model_dump(mode="json")})
         return
     listing = table("began", "state", "query", "feedback")
     for run in runs:
-        listing.add_row(_time(run.began), WORDS[run.status], plain(run.query), plain(json.loads(run.asked).get("user_feedback", "")))
+        feedback = json.loads(run.asked).get("user_feedback", "")
+        listing.add_row(_format_time(run.began), STATES[run.status], plain(run.query), plain(feedback))
     console().print(listing)
     if answer is not None and runs[-1].status == "ended":
         show_answer(answer)
     else:
-        note(f"Its last search has not ended; go on with it: outrider threads resume {thread}")
+        note(f"Its last search has not ended; to continue it: outrider threads resume {thread}")
 
 
 @threads_app.command()
 def resume(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonOption = False) -> int:
-    """Go on with a thread's last search where it was interrupted; answers that were paid for are not asked again."""
-    answer = wait_for(_with(library, lambda threads: shown(threads.resume(thread), quiet=as_json)))
+    """Continue a thread's last search after an interruption. Model answers that were paid for are not requested again."""
+    from outrider.usecases.threads import make_response
+
+    async def follow(threads: Threads) -> Any:
+        return make_response(await follow_run(threads.resume(thread), "Resuming", "Searching", quiet=as_json))
+
+    answer = _call_threads(library, follow)
     if as_json:
-        sys.stdout.write(answer.model_dump_json() + "\n")
+        print_json(answer)
     else:
         show_answer(answer)
     return exit_code(answer)
@@ -73,63 +78,45 @@ def resume(thread: ThreadArgument, library: LibraryOption = None, as_json: JsonO
 @threads_app.command()
 def delete(
     thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="The thread's name.")] = None,
-    expired: Annotated[bool, typer.Option("--expired", help="All that nobody went on with for threads.retention_days.")] = False,
+    expired: Annotated[bool, typer.Option("--expired", help="All that were not used for threads.retention_days.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a thread with its checkpoints, or those that have expired."""
     if (thread is None) is not expired:
         raise BadRequest("name a thread to delete, or give --expired")
 
-    async def deleted(threads: Threads) -> tuple[str, ...]:
+    async def remove(threads: Threads) -> tuple[str, ...]:
         if thread is None:
             return threads.expired
         await threads.delete(thread)
         return (thread,)
 
-    gone = wait_for(_with(None, deleted))
+    names = _call_threads(None, remove)
     if as_json:
-        _print_json({"deleted": list(gone)})
+        print_json({"deleted": list(names)})
     else:
-        note(f"Deleted: {', '.join(gone) or 'none'}")
+        note(f"Deleted: {', '.join(names) or 'none'}")
 
 
-async def shown(parts: AsyncIterator[Part], *, quiet: bool) -> Any:
-    """The answer at the end of a run; shows which node is running meanwhile."""
-    from outrider.usecases.threads import make_response
-
-    state: Any = {}
-    status = errors().status("Going on")
-    if not quiet:
-        status.start()
-    try:
-        async for kind, part in parts:
-            if kind == "custom" and part.get("event") == "started":
-                status.update(f"Searching: {part['node']}")
-            state = part if kind == "values" else state
-    finally:
-        status.stop()
-    return make_response(state)
-
-
-async def _with(library: str | None, work: Callable[[Threads], Awaitable[Any]]) -> Any:
+def _call_threads(library: str | None, work: Callable[[Threads], Awaitable[Any]]) -> Any:
     from outrider.usecases.threads import open_threads
 
-    made = services(library)
-    try:
-        async with open_threads(made) as threads:
-            return await work(threads)
-    finally:
-        made.close()
+    services = open_services(library)
+
+    async def call() -> Any:
+        try:
+            async with open_threads(services) as threads:
+                return await work(threads)
+        finally:
+            services.close()
+
+    return wait_for(call())
 
 
-def _told(run: ThreadRun) -> dict[str, Any]:
-    said = {"thread": run.thread, "query": run.query, "asked": json.loads(run.asked), "state": run.status}
-    return said | {"began": _time(run.began), "touched": _time(run.touched)}
+def _make_row(run: ThreadRun) -> dict[str, Any]:
+    row = {"thread": run.thread, "query": run.query, "asked": json.loads(run.asked), "state": run.status}
+    return row | {"began": _format_time(run.began), "touched": _format_time(run.touched)}
 
 
-def _time(at: float) -> str:
+def _format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
