@@ -1,4 +1,4 @@
-"""The nearest vectors: what is found, filters first, an index that finds as much, and what is refused."""
+"""Dense search: order and ties, filters first, recall of the index, and refused queries."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ async def put(library: Library, *records: Record, embedder: WordEmbedder = WORDS
     await library.upsert(records)
 
 
-async def found(library: Library, text: str, where: Filter | None = None, limit: int = 100, **more: bool) -> list[str]:
+async def search_dense(library: Library, text: str, where: Filter | None = None, limit: int = 100, **more: bool) -> list[str]:
     return [near.doc_id for near in await library.dense(WORDS.vector(text), WORDS.space, where, limit, **more)]
 
 
 async def test_the_nearest_come_first_with_their_cosine(library: Library) -> None:
     await put(library, paper("a", "liver enzymes"), paper("b", "liver"), paper("c", "fox"), Document(doc_id="empty"))
     first, *_ = near = await library.dense(WORDS.vector("liver enzymes"), WORDS.space)
-    assert [one.doc_id for one in near][:2] == ["a", "b"]
+    assert [place.doc_id for place in near][:2] == ["a", "b"]
     assert (first.similarity, first.read) == (1.0, TokensRead(tokens=2, of=2))
     assert near[1].similarity == pytest.approx(float(WORDS.vector("liver") @ WORDS.vector("liver enzymes")), abs=2e-6)
-    assert "empty" not in [one.doc_id for one in near]
+    assert "empty" not in [place.doc_id for place in near]
 
 
 async def test_ties_are_cut_by_id(library: Library) -> None:
     ids = [f"{number:03}" for number in range(100)]
     await put(library, *(paper(doc_id, "same words") for doc_id in reversed(ids)))
-    assert await found(library, "same words", limit=7) == ids[:7]
+    assert await search_dense(library, "same words", limit=7) == ids[:7]
     await library.optimize(force=True)
-    assert await found(library, "same words", limit=7) == ids[:7]
-    assert await found(library, "same words", limit=0) == []
+    assert await search_dense(library, "same words", limit=7) == ids[:7]
+    assert await search_dense(library, "same words", limit=0) == []
 
 
 async def test_a_vector_need_not_be_of_length_one(library: Library) -> None:
     await put(library, paper("a", "liver"), paper("b", "fox"))
-    assert [one.similarity for one in await library.dense(WORDS.vector("fox") * 40, WORDS.space, limit=1)] == [1.0]
+    assert [near.similarity for near in await library.dense(WORDS.vector("fox") * 40, WORDS.space, limit=1)] == [1.0]
 
 
 async def test_what_is_refused(library: Library) -> None:
@@ -92,7 +92,7 @@ async def test_brief_keeps_the_order_and_the_filter(library: Library) -> None:
 
 years = st.none() | st.integers(1998, 2002)
 tags = st.lists(st.sampled_from(["x", "y", "o'z"]), max_size=2)
-held_records = st.lists(st.tuples(st.sampled_from(["fox", "hen", "fox hen", "liver", ""]), years, tags), min_size=1, max_size=12)
+stored_records = st.lists(st.tuples(st.sampled_from(["fox", "hen", "fox hen", "liver", ""]), years, tags), min_size=1, max_size=12)
 compares = st.one_of(
     st.builds(Compare, st.just("year"), st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), st.integers(1998, 2002)),
     st.builds(Compare, st.just("tags"), st.just("$eq"), st.sampled_from(["x", "y", "o'z"])),
@@ -139,7 +139,7 @@ def folder() -> Iterator[Path]:
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=held_records, wheres=st.lists(filters, min_size=1, max_size=5), limit=st.integers(1, 12))
+@given(rows=stored_records, wheres=st.lists(filters, min_size=1, max_size=5), limit=st.integers(1, 12))
 async def test_dense_with_a_filter_is_the_filter_of_all(
     folder: Path, rows: list[tuple[str, int | None, list[str]]], wheres: list[Filter], limit: int
 ) -> None:
@@ -147,11 +147,11 @@ async def test_dense_with_a_filter_is_the_filter_of_all(
     records = [paper(str(at), title, year=year, tags=tuple(tagged)) for at, (title, year, tagged) in enumerate(rows)]
     records.append(paper("one with text", "fox"))
     await put(library, *records)
-    everything = await found(library, "fox")
+    everything = await search_dense(library, "fox")
     by_id = {record.doc_id: record for record in records}
     for where in wheres:
         expected = [doc_id for doc_id in everything if holds(where, by_id[doc_id])][:limit]
-        assert await found(library, "fox", where, limit) == expected
+        assert await search_dense(library, "fox", where, limit) == expected
         assert {record.doc_id for record in await library.brief(list(by_id), where)} == {r.doc_id for r in records if holds(where, r)}
     library.close()
 
@@ -163,7 +163,7 @@ numbers = count()
 
 
 @pytest.fixture
-async def indexed(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
+async def indexed_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
     """900 records with an index of many partitions, and some that it does not cover yet."""
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
@@ -175,48 +175,50 @@ async def indexed(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
     return library
 
 
-async def test_an_index_finds_what_comparing_all_finds(indexed: Library) -> None:
-    about = (await indexed.info()).vectors
+async def test_an_index_finds_what_comparing_all_finds(indexed_library: Library) -> None:
+    about = (await indexed_library.info()).vectors
     assert about is not None
     assert (about.index, about.vectors) == ("IVF_SQ", 901)
     assert about.recall is not None
     assert about.recall >= 0.98
-    held = await indexed._vectors.registry.current()
+    held = await indexed_library._vectors.registry.current()
     assert held is not None
     assert 0 < held.nprobes <= 15
     queries = [f"w{n} w{n + 1} w{n + 2}" for n in range(30)]
-    both = [(await found(indexed, text, limit=10), await found(indexed, text, limit=10, exact=True)) for text in queries]
+    library = indexed_library
+    both = [(await search_dense(library, text, limit=10), await search_dense(library, text, limit=10, exact=True)) for text in queries]
     assert sum(len({*one} & {*two}) for one, two in both) / 300 >= 0.95
 
 
-async def test_similarities_from_the_index_are_exact(indexed: Library) -> None:
+async def test_similarities_from_the_index_are_exact(indexed_library: Library) -> None:
     query = WORDS.vector("w5 w6")
-    true = {near.doc_id: near.similarity for near in await indexed.dense(query, WORDS.space, limit=901, exact=True)}
-    for near in await indexed.dense(query, WORDS.space, limit=50):
+    true = {near.doc_id: near.similarity for near in await indexed_library.dense(query, WORDS.space, limit=901, exact=True)}
+    for near in await indexed_library.dense(query, WORDS.space, limit=50):
         assert near.similarity == pytest.approx(true[near.doc_id], abs=2e-6)
 
 
-async def test_rows_that_the_index_does_not_cover_are_found(indexed: Library) -> None:
-    assert (await found(indexed, "w1 w2 w3 w4", limit=1)) == ["new"]
-    assert await found(indexed, "w50", where=parse_filter({"year": 1999})) == ["new"]
+async def test_rows_that_the_index_does_not_cover_are_found(indexed_library: Library) -> None:
+    assert (await search_dense(indexed_library, "w1 w2 w3 w4", limit=1)) == ["new"]
+    assert await search_dense(indexed_library, "w50", where=parse_filter({"year": 1999})) == ["new"]
 
 
-async def test_a_narrow_filter_opens_more_partitions(indexed: Library) -> None:
+async def test_a_narrow_filter_opens_more_partitions(indexed_library: Library) -> None:
     """All that match are found, wherever their vectors lie."""
     wanted = parse_filter({"doc_id": {"$in": [f"{n:03}" for n in range(0, 900, 100)]}})
-    assert len(await found(indexed, "w1 w2", where=wanted)) == 9
+    assert len(await search_dense(indexed_library, "w1 w2", where=wanted)) == 9
     year = parse_filter({"year": 2003})
-    assert await found(indexed, "w1 w2", where=year, limit=10) == await found(indexed, "w1 w2", where=year, limit=10, exact=True)
+    exact = await search_dense(indexed_library, "w1 w2", where=year, limit=10, exact=True)
+    assert await search_dense(indexed_library, "w1 w2", where=year, limit=10) == exact
 
 
-async def test_an_index_is_built_again_when_the_library_has_doubled(indexed: Library) -> None:
-    before = await indexed._vectors.registry.current()
-    await put(indexed, *(paper(f"more{n}", f"w{n % 60} w7") for n in range(300)))
-    await indexed.optimize(force=True)
-    assert await indexed._vectors.registry.current() == before
-    await put(indexed, *(paper(f"much{n}", f"w{n % 60} w8") for n in range(800)))
-    await indexed.optimize(force=True)
-    after = await indexed._vectors.registry.current()
+async def test_an_index_is_built_again_when_the_library_has_doubled(indexed_library: Library) -> None:
+    before = await indexed_library._vectors.registry.current()
+    await put(indexed_library, *(paper(f"more{n}", f"w{n % 60} w7") for n in range(300)))
+    await indexed_library.optimize(force=True)
+    assert await indexed_library._vectors.registry.current() == before
+    await put(indexed_library, *(paper(f"much{n}", f"w{n % 60} w8") for n in range(800)))
+    await indexed_library.optimize(force=True)
+    after = await indexed_library._vectors.registry.current()
     assert before is not None
     assert after is not None
     assert (before.indexed_rows, after.indexed_rows) == (900, 2_001)

@@ -47,7 +47,7 @@ def test_a_record_names_itself_and_what_it_shares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "normal"),
+    ("name", "normal"),
     [
         ("Knuth, D. E.", "knuth, d"),
         ("Donald E. Knuth", "knuth, d"),
@@ -62,8 +62,8 @@ def test_a_record_names_itself_and_what_it_shares() -> None:
         (" ", ""),
     ],
 )
-def test_one_person_has_one_name(written: str, normal: str) -> None:
-    assert normal_author(written) == normal
+def test_one_person_has_one_name(name: str, normal: str) -> None:
+    assert normal_author(name) == normal
 
 
 @example("//", "pypi")
@@ -98,19 +98,19 @@ async def test_a_changed_record_loses_its_old_edges(library: Library) -> None:
     st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from(["x y", "z", "é", "o'k"]), max_size=3), min_size=1),
     st.sets(st.sampled_from("abcdefg")),
 )
-def test_removed_records_leave_no_edge(tags: dict[str, list[str]], gone: set[str]) -> None:
-    async def left() -> tuple[list[edges.EdgeRow], list[edges.EdgeRow]]:
+def test_removed_records_leave_no_edge(tags: dict[str, list[str]], removed: set[str]) -> None:
+    async def read_edges() -> tuple[list[edges.EdgeRow], list[edges.EdgeRow]]:
         with tempfile.TemporaryDirectory() as folder:
             library = await Library.open(Path(folder) / "library", create=True)
             records = [Paper(doc_id=doc_id, tags=tuple(names)) for doc_id, names in tags.items()]
             await library.upsert(records)
-            await library.remove(sorted(gone))
-            held = await library.edges(ALL)
+            await library.remove(sorted(removed))
+            stored = await library.edges(ALL)
             library.close()
-        return sorted(held), sorted(row for record in records if record.doc_id not in gone for row in edges.list_edges(record))
+        return sorted(stored), sorted(row for record in records if record.doc_id not in removed for row in edges.list_edges(record))
 
-    held, expected = asyncio.run(left())
-    assert held == expected
+    stored, expected = asyncio.run(read_edges())
+    assert stored == expected
 
 
 async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) -> None:
@@ -135,7 +135,7 @@ async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) 
     reopened.close()
 
 
-async def test_one_missing_record_is_told(library: Library) -> None:
+async def test_one_missing_record_is_reported(library: Library) -> None:
     await library.upsert([Paper(doc_id="a"), Paper(doc_id="b")])
     await library._edges.remove(["a"])
     assert await library.check() == (f"1 records have no edges: the graph does not find them; {FIX_EDGES}",)
@@ -147,7 +147,7 @@ class Killed(Exception):
     """Ends a write where a kill would; a real one is met in test_processes."""
 
 
-def killed(*_: object) -> NoReturn:
+def raise_killed(*_: object) -> NoReturn:
     raise Killed
 
 
@@ -162,21 +162,21 @@ OLD, NEW = citing("a", "old"), citing("a", "new")
 async def test_a_kill_never_leaves_a_record_without_edges(library: Library, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr(f"outrider.library.{step}", killed)
+        patched.setattr(f"outrider.library.{step}", raise_killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
-    said = await library.fetch(["a"])
-    assert {*edges.list_edges(said[0])} <= {*await library.edges(ALL)}
+    records = await library.fetch(["a"])
+    assert {*edges.list_edges(records[0])} <= {*await library.edges(ALL)}
     assert "no edges" not in "".join(await library.check())
     await library.mend_edges()
-    assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(said[0]))
+    assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(records[0]))
     assert await library.check() == ()
 
 
 async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     await library.upsert([OLD])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.edges.EdgeTable.drop", killed)
+        patched.setattr("outrider.library.edges.EdgeTable.drop", raise_killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
     assert await library.check() == ("1 records have edges of what they do not say; " + FIX_STALE_EDGES,)
@@ -188,7 +188,7 @@ async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Lib
     """Killed before the record, which is then ingested as something else, or never."""
     await library.upsert([Paper(doc_id="z")])
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.record_table.merge_rows", killed)
+        patched.setattr("outrider.library.record_table.merge_rows", raise_killed)
         with pytest.raises(Killed):
             await library.upsert([OLD, citing("gone", "x")])
     assert await library.check() == (f"2 records that are not there have edges; {FIX_STRANGERS}",)
@@ -216,7 +216,7 @@ async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None
     assert await graph.recognize_entities("aspirin") == ("keyword:aspirin",)
 
 
-async def test_upkeep_folds_new_edges_into_the_indexes(library: Library) -> None:
+async def test_maintenance_folds_new_edges_into_the_indexes(library: Library) -> None:
     for number in range(4):
         await library.upsert([Paper(doc_id=f"{number}", tags=("x",))])
     await library.optimize(force=True)

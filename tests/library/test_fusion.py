@@ -1,4 +1,4 @@
-"""Fusion against its definition, and what every way of fusing promises."""
+"""Fusion against its definition, and properties of every fusion."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WEIGHTS = dict(zip(STRATEGIES, (0.4, 0.6, 0.15), strict=True))
 ABSENT = 99
 
 
-def listed(places: Mapping[str, float], strategy: str = STRATEGIES[0]) -> RankedList:
+def make_list(places: Mapping[str, float], strategy: str = STRATEGIES[0]) -> RankedList:
     results = tuple(Ranked(doc_id=doc_id, score=score) for doc_id, score in places.items())
     return RankedList(source="s", strategy=strategy, query="q", results=results)
 
 
-def ranked(*doc_ids: str, strategy: str = STRATEGIES[0]) -> RankedList:
-    return listed(dict.fromkeys(doc_ids, 0.0), strategy)
+def make_ranking(*doc_ids: str, strategy: str = STRATEGIES[0]) -> RankedList:
+    return make_list(dict.fromkeys(doc_ids, 0.0), strategy)
 
 
 def order(scores: Mapping[str, float]) -> list[str]:
@@ -36,7 +36,7 @@ def order(scores: Mapping[str, float]) -> list[str]:
 
 any_score = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-3, 3).map(float)
 any_list = st.builds(
-    lambda doc_ids, scores, strategy: listed(dict(zip(doc_ids, scores, strict=False)), strategy),
+    lambda doc_ids, scores, strategy: make_list(dict(zip(doc_ids, scores, strict=False)), strategy),
     st.lists(st.sampled_from("abcdef"), unique=True, max_size=6),
     st.lists(any_score, min_size=6, max_size=6),
     st.sampled_from(STRATEGIES),
@@ -59,14 +59,14 @@ def test_rrf_equals_its_definition(lists: list[RankedList], k: int) -> None:
 
 
 def test_rrf_by_hand() -> None:
-    fused = reciprocal_rank_fusion([ranked("a", "b"), ranked("b", "c")], k=60)
+    fused = reciprocal_rank_fusion([make_ranking("a", "b"), make_ranking("b", "c")], k=60)
     assert fused == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 62})
 
 
 def test_min_max_by_hand() -> None:
     """Nine tenths of the score's place between best and last, one tenth of 61 / (60 + rank)."""
-    dense = listed({"a": 0.8, "b": 0.7, "c": 0.4}, "lance_dense")
-    sparse = listed({"c": 12.0, "d": 2.0}, "lance_fts")
+    dense = make_list({"a": 0.8, "b": 0.7, "c": 0.4}, "lance_dense")
+    sparse = make_list({"c": 12.0, "d": 2.0}, "lance_fts")
     expected = {
         "a": 0.5 * (0.9 + 0.1),
         "b": 0.5 * (0.9 * 0.75 + 0.1 * 61 / 62),
@@ -112,11 +112,11 @@ falling = st.lists(st.integers(-1_000, 1_000), min_size=1, max_size=6, unique=Tr
 def test_min_max_minds_neither_scale_nor_shift(one: list[int], other: list[int], scale: float, shift: int) -> None:
     """Each list's scores may be on a scale of their own."""
 
-    def fused(scores: Sequence[float]) -> Mapping[str, float]:
-        moved = listed(dict(zip("abcdef", scores, strict=False)))
-        return min_max([moved, listed(dict(zip("defabc", map(float, other), strict=False)))])
+    def fuse_with(scores: Sequence[float]) -> Mapping[str, float]:
+        moved = make_list(dict(zip("abcdef", scores, strict=False)))
+        return min_max([moved, make_list(dict(zip("defabc", map(float, other), strict=False)))])
 
-    assert fused([score * scale + shift for score in one]) == fused([float(score) for score in one])
+    assert fuse_with([score * scale + shift for score in one]) == fuse_with([float(score) for score in one])
 
 
 @pytest.mark.parametrize(
@@ -135,29 +135,33 @@ def test_min_max_minds_neither_scale_nor_shift(one: list[int], other: list[int],
 )
 def test_one_list_keeps_its_order_whatever_its_scores(scores: tuple[float, ...]) -> None:
     """Scores say how far places lie apart, never which comes first."""
-    fused = min_max([listed(dict(zip("cab", scores, strict=True)))])
+    fused = min_max([make_list(dict(zip("cab", scores, strict=True)))])
     assert order(fused) == ["c", "a", "b"]
     assert fused["c"] == pytest.approx(1.0)
 
 
 def test_a_single_hit_is_the_best_of_its_list() -> None:
-    assert min_max([listed({"a": -7.0})]) == pytest.approx({"a": 1.0})
+    assert min_max([make_list({"a": -7.0})]) == pytest.approx({"a": 1.0})
 
 
 @fusions
 def test_nothing_found_is_nothing_fused(fuse: Fusion) -> None:
-    assert fuse([]) == fuse([ranked(), ranked()]) == {}
+    assert fuse([]) == fuse([make_ranking(), make_ranking()]) == {}
 
 
 @fusions
 def test_a_work_that_one_list_names_twice_counts_once(fuse: Fusion) -> None:
     """At its better place; the others move up as if it stood there alone."""
     twice = RankedList(source="s", strategy="t", query="q", results=tuple(Ranked(doc_id=name, score=0.0) for name in "abac"))
-    assert fuse([twice]) == fuse([ranked("a", "b", "c", strategy="t")])
+    assert fuse([twice]) == fuse([make_ranking("a", "b", "c", strategy="t")])
 
 
 def test_the_settings_choose_method_weights_and_k() -> None:
-    lists = [ranked("a", strategy="lance_dense"), ranked("b", strategy="lance_fts"), ranked("c", strategy="graph_neighbor")]
+    lists = [
+        make_ranking("a", strategy="lance_dense"),
+        make_ranking("b", strategy="lance_fts"),
+        make_ranking("c", strategy="graph_neighbor"),
+    ]
     weights = {"dense_weight": 0.3, "sparse_weight": 0.2, "graph_weight": 0.1}
     by_rank = build_fusion(RankingSettings(fusion="rrf", rrf_k=9, **weights))
     assert by_rank(lists) == pytest.approx({"a": 0.03, "b": 0.02, "c": 0.01})
@@ -178,10 +182,10 @@ def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: lis
 
 
 def test_interleaving_by_rank() -> None:
-    assert order(interleave([ranked("a", "b", "c"), ranked("x", "a", "y")])) == ["a", "x", "b", "c", "y"]
+    assert order(interleave([make_ranking("a", "b", "c"), make_ranking("x", "a", "y")])) == ["a", "x", "b", "c", "y"]
 
 
-def given_by(source: str, *doc_ids: str, strategy: str = "relevance", score: float | None = None) -> RankedList:
+def make_answer(source: str, *doc_ids: str, strategy: str = "relevance", score: float | None = None) -> RankedList:
     results = tuple(Ranked(doc_id, 1 / rank if score is None else score) for rank, doc_id in enumerate(doc_ids, start=1))
     return RankedList(source=source, strategy=strategy, query="q", results=results)
 
@@ -190,7 +194,7 @@ OWN = build_fusion(RankingSettings())
 
 
 def test_of_one_source_its_own_fusion_stands() -> None:
-    lists = [given_by("library", *"abc", strategy=STRATEGIES[0]), given_by("library", *"cd", strategy=STRATEGIES[1])]
+    lists = [make_answer("library", *"abc", strategy=STRATEGIES[0]), make_answer("library", *"cd", strategy=STRATEGIES[1])]
     assert fuse_sources(lists, OWN) == OWN(lists)
     assert fuse_sources([], OWN) == {}
 
@@ -198,10 +202,10 @@ def test_of_one_source_its_own_fusion_stands() -> None:
 def test_no_source_crowds_another_out() -> None:
     """Whatever their scores, and however often each was asked, each has its share of the first hundred."""
     lists = [
-        *(given_by("library", *(f"l{way}-{at}" for at in range(100)), strategy=kind, score=20.0) for way, kind in enumerate(STRATEGIES)),
-        *(given_by("pubmed", *(f"p{query}-{at}" for at in range(100))) for query in range(4)),
-        given_by("openalex", *(f"o{at}" for at in range(100)), score=500.0),
-        given_by("arxiv", *(f"a{at}" for at in range(100))),
+        *(make_answer("library", *(f"l{way}-{at}" for at in range(100)), strategy=kind, score=20.0) for way, kind in enumerate(STRATEGIES)),
+        *(make_answer("pubmed", *(f"p{query}-{at}" for at in range(100))) for query in range(4)),
+        make_answer("openalex", *(f"o{at}" for at in range(100)), score=500.0),
+        make_answer("arxiv", *(f"a{at}" for at in range(100))),
     ]
     first = order(fuse_sources(lists, OWN))[:100]
     assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "lpoa"} == dict.fromkeys("lpoa", 25)
@@ -210,8 +214,8 @@ def test_no_source_crowds_another_out() -> None:
 def test_no_strategy_of_a_source_crowds_another_out() -> None:
     """Of 25 repositories, of which most are in the library, GitHub's three strategies have four or five each, too."""
     lists = [
-        given_by("library", *(f"l{at}" for at in range(100)), strategy=STRATEGIES[1], score=9.0),
-        *(given_by("github", *(f"{kind[0]}{at}" for at in range(30)), strategy=kind) for kind in ("stars", "updated", "expanded")),
+        make_answer("library", *(f"l{at}" for at in range(100)), strategy=STRATEGIES[1], score=9.0),
+        *(make_answer("github", *(f"{kind[0]}{at}" for at in range(30)), strategy=kind) for kind in ("stars", "updated", "expanded")),
     ]
     first = order(fuse_sources(lists, OWN))[:25]
     assert {name: sum(doc_id.startswith(name) for doc_id in first) for name in "sue"} == {"s": 4, "u": 4, "e": 4}
@@ -219,7 +223,7 @@ def test_no_strategy_of_a_source_crowds_another_out() -> None:
 
 any_sources = st.lists(
     st.builds(
-        lambda source, doc_ids: given_by(source, *(f"{source}:{doc_id}" for doc_id in doc_ids)),
+        lambda source, doc_ids: make_answer(source, *(f"{source}:{doc_id}" for doc_id in doc_ids)),
         st.sampled_from(["library", "arxiv", "github"]),
         st.lists(st.integers(0, 9), unique=True, max_size=6),
     ),

@@ -1,4 +1,4 @@
-"""The end of a process waits a moment where a call of LanceDB was broken off just before, and only there."""
+"""The delay at the end of a process: only where a call of LanceDB was cancelled just before."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from outrider.library.library import Library
 
 @pytest.fixture
 def delay(monkeypatch: pytest.MonkeyPatch) -> ShutdownDelay:
-    made = ShutdownDelay()
+    delay = ShutdownDelay()
     monkeypatch.setattr("atexit.register", lambda _: None)
-    monkeypatch.setattr(location, "SHUTDOWN_DELAY", made)
-    return made
+    monkeypatch.setattr(location, "SHUTDOWN_DELAY", delay)
+    return delay
 
 
-async def test_a_call_that_was_broken_off_is_waited_for(delay: ShutdownDelay, tmp_path: Path) -> None:
+async def test_a_call_that_was_cancelled_is_waited_for(delay: ShutdownDelay, tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "library", create=True)
     assert await library.search("words") == []
     assert delay.remaining_s() == 0
-    asking = asyncio.create_task(library.search("words"))
+    search = asyncio.create_task(library.search("words"))
     await asyncio.sleep(0)
-    asking.cancel()
+    search.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await search
     assert 0 < delay.remaining_s() <= DELAY_S
     delay.wait()
     assert delay.remaining_s() == 0
@@ -44,9 +44,9 @@ def test_an_earlier_one_is_not_waited_for(delay: ShutdownDelay, monkeypatch: pyt
 
 
 def test_a_second_interrupt_ends_the_wait(delay: ShutdownDelay, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: float) -> None:
+    def raise_interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
     delay.restart()
-    monkeypatch.setattr(time, "sleep", interrupted)
+    monkeypatch.setattr(time, "sleep", raise_interrupt)
     delay.wait()

@@ -43,7 +43,7 @@ def paper(doc_id: str, title: str = "", abstract: str = "", **more: object) -> P
     return Paper(doc_id=doc_id, title=title, abstract=abstract, **more)
 
 
-async def found(library: Library, text: str, **more: object) -> list[str]:
+async def search_ids(library: Library, text: str, **more: object) -> list[str]:
     return [hit.record.doc_id for hit in await library.search(text, **more)]
 
 
@@ -114,7 +114,7 @@ async def test_search_ranks_and_cuts_the_body(library: Library) -> None:
     (hit,) = await library.search("kangaroos")
     assert hit.record.text == body[: schema.LEAD_CHARS]
     assert hit.score > 0
-    assert await found(library, "retries of calls") == ["a"]
+    assert await search_ids(library, "retries of calls") == ["a"]
     assert [record.text for record in await library.whole([hit.record])] == [body]
     assert await library.whole([hit.record]) == await library.fetch(["b"])
     filled = hit.record.model_copy(update={"year": 2020})
@@ -128,7 +128,7 @@ async def test_rows_are_found_before_and_after_they_are_indexed(library: Library
     await library.upsert([paper("a", "naïve café 机器学习很好", "the 99 foo_bar can't C++ über")])
     for _ in range(2):
         for text in ("cafe", "Café", "naive", "学习", "99", "bar", "ÜBER"):
-            assert await found(library, text) == ["a"], text
+            assert await search_ids(library, text) == ["a"], text
         assert await library.match("机器学习") == ["a"]
         await library.optimize(force=True)
 
@@ -137,9 +137,9 @@ async def test_equal_scores_are_cut_by_id(library: Library) -> None:
     """Which of many equal records are returned does not depend on how they lie on disk."""
     ids = [f"{number:03}" for number in range(100)]
     await library.upsert([paper(doc_id, "same words") for doc_id in reversed(ids)])
-    assert await found(library, "words", limit=7) == ids[:7]
+    assert await search_ids(library, "words", limit=7) == ids[:7]
     await library.optimize(force=True)
-    assert await found(library, "words", limit=7) == ids[:7]
+    assert await search_ids(library, "words", limit=7) == ids[:7]
 
 
 async def test_a_filter_applies_before_the_cut(library: Library) -> None:
@@ -147,7 +147,7 @@ async def test_a_filter_applies_before_the_cut(library: Library) -> None:
         [paper(f"{n:03}", "fox", year=2000 + n) for n in range(200)] + [paper("late", "fox and much else that is long", year=1900)]
     )
     await library.optimize(force=True)
-    assert await found(library, "fox", where=parse_filter({"year": {"$lt": 1950}}), limit=1) == ["late"]
+    assert await search_ids(library, "fox", where=parse_filter({"year": {"$lt": 1950}}), limit=1) == ["late"]
     assert await library.match("much else", where=parse_filter({"year": 1900})) == ["late"]
     assert await library.match("much else", where=parse_filter({"year": 2000})) == []
 
@@ -162,24 +162,24 @@ async def test_no_word_finds_nothing(library: Library, text: str) -> None:
 async def test_stop_words_alone_are_still_looked_up(library: Library) -> None:
     await library.upsert([paper("a", "The Who", "rock"), paper("b", "guitars")])
     await library.optimize(force=True)
-    assert await found(library, "who") == ["a"]
-    assert await found(library, "the of guitar") == ["b"]
+    assert await search_ids(library, "who") == ["a"]
+    assert await search_ids(library, "the of guitar") == ["b"]
 
 
 @pytest.mark.parametrize("text", ["a AND b", 'title:x "', "NOT (", "x*", "?", "'; DROP TABLE records; --", "fox\0", "\\", "(((((", "a~2^3"])
 async def test_the_query_is_data(library: Library, text: str) -> None:
     await library.upsert([paper("a", "fox")])
-    assert await found(library, f"{text} fox") == ["a"]
+    assert await search_ids(library, f"{text} fox") == ["a"]
 
 
 async def test_a_query_of_thousands_of_words_runs(library: Library) -> None:
     await library.upsert([paper("a", "fox"), paper("b", "w1 w500")])
     many = " ".join(f"w{number}" for number in range(3_000))
-    assert await found(library, f"fox {many}") == ["b", "a"]
-    assert await found(library, "机器学习" * 25_000) == []
-    assert await found(library, "x" * 100_000) == []
-    assert await found(library, "fox", limit=0) == []
-    assert await found(library, "fox", limit=10**9) == ["a"]
+    assert await search_ids(library, f"fox {many}") == ["b", "a"]
+    assert await search_ids(library, "机器学习" * 25_000) == []
+    assert await search_ids(library, "x" * 100_000) == []
+    assert await search_ids(library, "fox", limit=0) == []
+    assert await search_ids(library, "fox", limit=10**9) == ["a"]
 
 
 async def test_match_is_exact(library: Library) -> None:
@@ -337,7 +337,7 @@ async def test_related_terms_are_deterministic_words(library: Library) -> None:
 
 async def test_many_searches_at_once(library: Library) -> None:
     await library.upsert([paper(f"{number}", f"word{number}") for number in range(20)])
-    answers = await asyncio.gather(*(found(library, f"word{number}") for number in range(20)))
+    answers = await asyncio.gather(*(search_ids(library, f"word{number}") for number in range(20)))
     assert answers == [[str(number)] for number in range(20)]
 
 
@@ -348,9 +348,9 @@ def test_one_handle_serves_several_event_loops(tmp_path: Path) -> None:
         return library
 
     library = asyncio.run(fill())
-    assert asyncio.run(found(library, "fox")) == ["a"]
+    assert asyncio.run(search_ids(library, "fox")) == ["a"]
     assert asyncio.run(library.upsert([paper("b", "fox")])) == Upserted(added=1)
-    assert asyncio.run(found(library, "fox")) == ["a", "b"]
+    assert asyncio.run(search_ids(library, "fox")) == ["a", "b"]
 
 
 async def test_a_search_leaves_edges_out_and_all_else_has_them(library: Library) -> None:

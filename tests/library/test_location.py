@@ -1,4 +1,4 @@
-"""What stands at the address decides: a library, an empty folder, nothing, something else, something newer, something broken."""
+"""Opening of a library: by the state of its folder, its format and its damage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outrider.state.errors import BadRequest, LibraryCorrupt, LibraryMissing, Li
 from outrider.state.records import Paper
 
 
-async def filled(path: Path) -> Path:
+async def fill(path: Path) -> Path:
     library = await Library.open(path, create=True)
     await library.upsert([Paper(doc_id=f"{number}", title=f"fox {number}", abstract="quick " * 50) for number in range(50)])
     await library.optimize(force=True)
@@ -69,7 +69,7 @@ async def test_two_openings_at_once_make_one_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("create", [True, False])
-async def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, create: bool) -> None:
+async def test_a_folder_with_something_else_stays_unchanged(tmp_path: Path, create: bool) -> None:
     (tmp_path / "thesis.docx").write_text("important")
     with pytest.raises(LibraryMissing, match="is no Outrider library and is not empty"):
         await Library.open(tmp_path, create=create)
@@ -78,7 +78,7 @@ async def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, create
     assert contents(tmp_path) == ["thesis.docx"]
 
 
-async def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+async def test_another_programs_database_stays_unchanged(tmp_path: Path) -> None:
     import lancedb
 
     connection = await lancedb.connect_async(tmp_path)
@@ -122,7 +122,7 @@ def _garble(file: Path) -> None:
 @pytest.mark.parametrize("harm", [_delete, _truncate, _empty, _garble])
 @pytest.mark.parametrize("part", ["_versions", "data"])
 async def test_damaged_files_are_named_as_such(tmp_path: Path, part: str, harm: Callable[[Path], None]) -> None:
-    path = await filled(tmp_path / "library")
+    path = await fill(tmp_path / "library")
     for file in (path / "records.lance" / part).iterdir():
         harm(file)
     with pytest.raises(LibraryCorrupt, match="is damaged"):
@@ -136,7 +136,7 @@ async def test_damaged_files_are_named_as_such(tmp_path: Path, part: str, harm: 
 
 
 async def test_an_emptied_table_is_damage_and_not_a_new_library(tmp_path: Path) -> None:
-    path = await filled(tmp_path / "library")
+    path = await fill(tmp_path / "library")
     shutil.rmtree(path / "records.lance")
     (path / "records.lance").mkdir()
     with pytest.raises(LibraryCorrupt, match="no readable version"):
@@ -144,7 +144,7 @@ async def test_an_emptied_table_is_damage_and_not_a_new_library(tmp_path: Path) 
 
 
 async def test_a_lost_index_is_found_and_built_again(tmp_path: Path) -> None:
-    path = await filled(tmp_path / "library")
+    path = await fill(tmp_path / "library")
     for index in (path / "records.lance" / "_indices").iterdir():
         shutil.rmtree(index)
     library = await Library.open(path)
@@ -182,7 +182,7 @@ asyncio.run(use(sys.argv[1]))
 
 
 @pytest.fixture
-def shared() -> Iterator[Path]:
+def shared_folder() -> Iterator[Path]:
     """A folder that every user may enter, unlike pytest's own."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
@@ -192,8 +192,8 @@ def shared() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-async def test_a_library_that_may_only_be_read_is_searched(shared: Path, tmp_path: Path) -> None:
-    path, other = await filled(shared / "library"), await filled(tmp_path / "other")
+async def test_a_library_that_may_only_be_read_is_searched(shared_folder: Path, tmp_path: Path) -> None:
+    path, other = await fill(shared_folder / "library"), await fill(tmp_path / "other")
     for file in (path, *path.rglob("*")):
         file.chmod(0o555 if file.is_dir() else 0o444)
     command = [sys.executable, "-c", AS_NOBODY, str(path), str(other)]

@@ -1,4 +1,4 @@
-"""Small tables beside the records: decisions and rerank evaluations are read back, and no record changes."""
+"""Metadata tables: decisions and rerank evaluations are read back, and no record changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST = Decision(what="merge", ids=("a", "b"), by="ann", at="2026-01-02T00:00:00
 THEN = Decision(what="split", ids=("a",), by="ben", at="2026-01-02T00:00:00+00:00", why="other cohort")
 
 
-async def test_decisions_are_kept_in_their_order(library: Library) -> None:
+async def test_decisions_keep_their_order(library: Library) -> None:
     assert await library.decisions() == ()
     await library.decide(FIRST, THEN)
     await library.decide(FIRST)

@@ -95,7 +95,7 @@ async def test_anchors_that_lead_to_each_other_are_neighbours(graph: Neighbours)
 @given(st.permutations(["new", "mid", "peer", "mesh:aspirin", "author:knuth, d"]))
 @settings(max_examples=10, deadline=None)
 def test_the_order_of_anchors_does_not_matter(anchors: Sequence[str]) -> None:
-    async def found() -> list[object]:
+    async def find_both() -> list[object]:
         with tempfile.TemporaryDirectory() as folder:
             library = await Library.open(Path(folder) / "library", create=True)
             await library.upsert(RECORDS)
@@ -104,7 +104,7 @@ def test_the_order_of_anchors_does_not_matter(anchors: Sequence[str]) -> None:
             library.close()
         return both
 
-    first, second = asyncio.run(found())
+    first, second = asyncio.run(find_both())
     assert first == second
 
 
@@ -207,7 +207,7 @@ async def test_names_are_looked_up_and_mistyped_ones_compared(graph: Neighbours)
 
 
 @pytest.mark.parametrize(
-    ("ways", "said"),
+    ("ways", "reason"),
     [
         ([("1", "cited by", ""), ("2", "cited by", "")], "cites 2 of your top 10"),
         ([("1", "cites", "")], "cited by 1 of your top 10"),
@@ -219,11 +219,11 @@ async def test_names_are_looked_up_and_mistyped_ones_compared(graph: Neighbours)
         ([], ""),
     ],
 )
-def test_reasons_are_said_of_the_record(ways: list[tuple[str, str, str]], said: str) -> None:
-    assert explain_paths([Way(*way) for way in ways], of="of your top 10") == said
+def test_reasons_describe_the_record(ways: list[tuple[str, str, str]], reason: str) -> None:
+    assert explain_paths([Way(*way) for way in ways], of="of your top 10") == reason
 
 
-def test_only_the_first_reasons_are_said() -> None:
+def test_only_the_first_reasons_are_named() -> None:
     ways = [Way("1", "keyword", f"keyword:{name}") for name in "abcde"]
     assert explain_paths(ways, of="") == "shares keyword a with it; shares keyword b with it; shares keyword c with it; and 2 more"
 

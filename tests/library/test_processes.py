@@ -83,7 +83,7 @@ def to_be_killed(library: Library, what: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", KILLED, library.uri, what], stdout=subprocess.PIPE, text=True, env=environment)
 
 
-async def ended(process: subprocess.Popen[str]) -> None:
+async def wait_for_kill(process: subprocess.Popen[str]) -> None:
     await asyncio.to_thread(process.communicate)
     assert process.returncode == -signal.SIGKILL
 
@@ -168,7 +168,7 @@ async def test_a_writer_killed_while_it_rewrites_leaves_every_record_its_edges(l
     for _ in range(3):
         await asyncio.to_thread(line, process)
     process.send_signal(signal.SIGKILL)
-    await ended(process)
+    await wait_for_kill(process)
     records = [record async for record in library.scan()]
     expected = {row for record in records for row in edges.list_edges(record)}
     assert expected <= {*await library.edges("true")}
@@ -180,26 +180,26 @@ async def test_a_writer_killed_while_it_rewrites_leaves_every_record_its_edges(l
 async def test_an_ingest_killed_before_it_writes_hides_nothing_from_dense_search(library: Library) -> None:
     """Its vectors are as near as can be; the next reindex drops them."""
     words = WordEmbedder()
-    held = [Paper(doc_id=str(n), title=f"fox {n}") for n in range(5)]
-    await library.embed(held, words)
-    await library.upsert(held)
-    await ended(to_be_killed(library, "embed"))
+    records = [Paper(doc_id=str(n), title=f"fox {n}") for n in range(5)]
+    await library.embed(records, words)
+    await library.upsert(records)
+    await wait_for_kill(to_be_killed(library, "embed"))
 
-    async def found(limit: int) -> list[str]:
+    async def search_dense(limit: int) -> list[str]:
         near = await library.dense(words.vector("fox"), words.space, limit=limit)
         return [record.doc_id for record in await library.brief([one.doc_id for one in near])]
 
-    assert await found(10) == []
-    assert sorted(await found(100)) == ["0", "1", "2", "3", "4"]
+    assert await search_dense(10) == []
+    assert sorted(await search_dense(100)) == ["0", "1", "2", "3", "4"]
     await library.reindex(words)
-    assert sorted(await found(10)) == ["0", "1", "2", "3", "4"]
+    assert sorted(await search_dense(10)) == ["0", "1", "2", "3", "4"]
     assert await library.check() == ()
 
 
-async def test_a_killed_repair_of_the_edges_goes_on_where_it_stopped(library: Library) -> None:
+async def test_a_killed_repair_of_the_edges_resumes_where_it_stopped(library: Library) -> None:
     await library.upsert([Paper(doc_id=str(n), title=f"fox {n}") for n in range(50)])
     await library._connection.drop_table(edges.NAME)
-    await ended(to_be_killed(library, "mend"))
+    await wait_for_kill(to_be_killed(library, "mend"))
     assert await library.check() == (f"30 records have no edges: the graph does not find them; {FIX_EDGES}",)
     assert await library.mend_edges() == 30
     assert await library.check() == ()

@@ -1,4 +1,7 @@
-"""The ranking index against bm25s with the same stemmer, on the same run. `make bench` measures all four collections."""
+"""The ranking index against bm25s with the same stemmer.
+
+`make bench` measures all four collections.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one model to another: nothing missing, nothing lost, the old vectors answering until the last moment."""
+"""Reindex: nothing missing, nothing lost, and the old vectors answer until the switch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def papers(count: int, start: int = 0) -> list[Paper]:
     return [Paper(doc_id=f"{n:03}", title=f"fox {n}") for n in range(start, start + count)]
 
 
-async def filled(library: Library, count: int, embedder: WordEmbedder | None = OLD) -> None:
+async def fill(library: Library, count: int, embedder: WordEmbedder | None = OLD) -> None:
     if embedder is not None:
         await library.embed(papers(count), embedder)
     await library.upsert(papers(count))
@@ -65,10 +65,10 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_another_model_takes_over(library: Library) -> None:
-    await filled(library, 25)
+    await fill(library, 25)
     await library.upsert([Document(doc_id="empty")])
-    told: list[ReindexProgress] = []
-    done = await library.reindex(NEW, told.append)
+    reports: list[ReindexProgress] = []
+    done = await library.reindex(NEW, reports.append)
     assert (done.model, done.before, done.records, done.embedded, done.without) == ("new", "old", 26, 25, 1)
     assert done.reasons == ("empty: holds no text to embed",)
     assert (done.index, done.recall) == ("exact", None)
@@ -78,12 +78,12 @@ async def test_another_model_takes_over(library: Library) -> None:
         await near(library, "fox 7", OLD)
     assert len(await tables(library)) == 1
     assert await library.check() == ()
-    assert (told[0].stage, told[0].done, told[-1].stage) == ("embedding", 0, "switching")
-    assert all(one.done <= one.total for one in told)
+    assert (reports[0].stage, reports[0].done, reports[-1].stage) == ("embedding", 0, "switching")
+    assert all(one.done <= one.total for one in reports)
 
 
 async def test_records_that_were_never_embedded(library: Library) -> None:
-    await filled(library, 12, None)
+    await fill(library, 12, None)
     assert (await library.info()).vectors is None
     done = await library.reindex(OLD)
     assert (done.before, done.embedded) == (None, 12)
@@ -91,7 +91,7 @@ async def test_records_that_were_never_embedded(library: Library) -> None:
 
 
 async def test_the_same_model_only_completes(library: Library) -> None:
-    await filled(library, 12)
+    await fill(library, 12)
     await library.upsert([*papers(3, start=20), Paper(doc_id="000", title="otter")])
     assert "4 records have no vector of old" in (await library.check())[0]
     model = fresh(OLD)
@@ -109,7 +109,7 @@ async def test_an_empty_library(library: Library) -> None:
 
 async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
     """And what is written, changed or removed meanwhile is there after it."""
-    await filled(library, 40)
+    await fill(library, 40)
     other = await Library.open(library.uri)
     task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.005)))
     await spaces(other, 2)
@@ -129,7 +129,7 @@ async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
 
 async def test_a_writer_that_never_rests_does_not_hold_it_up(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reindexing, "ROUNDS", 3)
-    await filled(library, 10)
+    await fill(library, 10)
     other = await Library.open(library.uri)
     at = iter(range(100, 10_000, 5))
 
@@ -149,7 +149,7 @@ async def test_a_writer_that_never_rests_does_not_hold_it_up(library: Library, m
 
 
 async def test_a_model_that_dies_keeps_what_is_done(library: Library) -> None:
-    await filled(library, 30)
+    await fill(library, 30)
     with pytest.raises(ModelUnavailable):
         await library.reindex(fresh(NEW, error=ModelUnavailable("endpoint gone"), error_after=20))
     assert await library.space() == OLD.space
@@ -159,8 +159,8 @@ async def test_a_model_that_dies_keeps_what_is_done(library: Library) -> None:
     assert await library.check() == ()
 
 
-async def test_a_cancelled_run_goes_on_where_it_stopped(library: Library) -> None:
-    await filled(library, 60)
+async def test_a_cancelled_run_resumes_where_it_stopped(library: Library) -> None:
+    await fill(library, 60)
     slow = fresh(NEW, delay_s=0.01)
     task = asyncio.create_task(library.reindex(slow))
     while len(slow.seen) < 25:  # noqa: ASYNC110 - filled in a thread
@@ -173,15 +173,15 @@ async def test_a_cancelled_run_goes_on_where_it_stopped(library: Library) -> Non
     assert await library.space() == NEW.space
 
 
-async def interrupted(library: Library, name: str, after: int = 10) -> None:
+async def interrupt(library: Library, name: str, after: int = 10) -> None:
     with pytest.raises(ModelUnavailable):
         await library.reindex(WordEmbedder(name=name, error=ModelUnavailable("gone"), error_after=after))
 
 
-async def test_remains_of_other_runs_are_dropped_and_told(library: Library) -> None:
-    await filled(library, 15)
-    await interrupted(library, "one")
-    await interrupted(library, "two")
+async def test_remains_of_other_runs_are_dropped_and_reported(library: Library) -> None:
+    await fill(library, 15)
+    await interrupt(library, "one")
+    await interrupt(library, "two")
     assert len(await tables(library)) == 2
     await library._connection.create_table("vectors_unlisted", schema=await library._table.schema())
     assert (await library.reindex(NEW)).dropped == {"two": 10}
@@ -189,8 +189,8 @@ async def test_remains_of_other_runs_are_dropped_and_told(library: Library) -> N
 
 
 async def test_completing_the_own_space_leaves_what_is_being_built(library: Library) -> None:
-    await filled(library, 35)
-    await interrupted(library, "two", after=20)
+    await fill(library, 35)
+    await interrupt(library, "two", after=20)
     await library.upsert(papers(1, start=90))
     done = await library.reindex(OLD)
     assert (done.embedded, done.dropped) == (1, {})
@@ -204,9 +204,9 @@ async def test_completing_the_own_space_leaves_what_is_being_built(library: Libr
     assert about.building == {}
 
 
-async def test_vectors_without_a_record_are_told_and_dropped(library: Library) -> None:
+async def test_vectors_without_a_record_are_reported_and_dropped(library: Library) -> None:
     """As a kill between the two writes leaves them; they must not hide that other records have none."""
-    await filled(library, 5)
+    await fill(library, 5)
     await library.embed(papers(30, start=100), OLD)
     await library.upsert(papers(30, start=200))
     about = (await library.info()).vectors
@@ -220,7 +220,7 @@ async def test_vectors_without_a_record_are_told_and_dropped(library: Library) -
 
 async def test_vectors_that_an_ingest_has_just_written_stay(library: Library) -> None:
     """Its records come next."""
-    await filled(library, 15)
+    await fill(library, 15)
     await library.upsert(papers(5, start=50))
     late = papers(3, start=100)
 
@@ -249,7 +249,7 @@ async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, mon
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
     monkeypatch.setattr(reindexing, "BATCH", 400)
-    await filled(library, 200)
+    await fill(library, 200)
     await library.reindex(NEW)
     assert tries == [["building"]] * 2 + [["retired", "current"]] * 2
     assert await library.space() == NEW.space
@@ -257,7 +257,7 @@ async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, mon
 
 async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library: Library) -> None:
     """Changed or removed while the others were embedded."""
-    await filled(library, 15)
+    await fill(library, 15)
     await library.upsert([Document(doc_id="000"), Document(doc_id="001"), Document(doc_id="empty")])
     task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.02)))
     other = await Library.open(library.uri)
@@ -272,13 +272,13 @@ async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library
 
 
 async def test_a_kill_between_switching_and_dropping(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    await filled(library, 5)
+    await fill(library, 5)
 
-    async def killed(self: object, held: object) -> None:
+    async def raise_interrupt(self: object, stored: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.vectors.registry.Registry.forget", killed)
+        patched.setattr("outrider.library.vectors.registry.Registry.forget", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             await library.reindex(NEW)
     assert await library.space() == NEW.space
@@ -292,7 +292,7 @@ async def test_a_large_library_gets_its_index_before_the_switch(library: Library
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
     monkeypatch.setattr(reindexing, "BATCH", 400)
-    await filled(library, 400, None)
+    await fill(library, 400, None)
     done = await library.reindex(OLD)
     assert done.index == "IVF_SQ"
     assert done.recall is not None
@@ -327,16 +327,16 @@ def slow_reindex(library: Library) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", SLOW, library.uri], stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def until(process: subprocess.Popen[str], done: int) -> None:
+def until(process: subprocess.Popen[str], count: int) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        if int(line.split()[1]) >= done:
+        if int(line.split()[1]) >= count:
             return
     raise AssertionError("the other process ended early")
 
 
-async def test_a_killed_reindex_goes_on_where_it_stopped(library: Library) -> None:
-    await filled(library, 200)
+async def test_a_killed_reindex_resumes_where_it_stopped(library: Library) -> None:
+    await fill(library, 200)
     process = slow_reindex(library)
     await asyncio.to_thread(until, process, 55)
     process.send_signal(signal.SIGKILL)
@@ -351,8 +351,8 @@ async def test_a_killed_reindex_goes_on_where_it_stopped(library: Library) -> No
 
 
 async def test_two_at_once(library: Library) -> None:
-    """The second is told at once; searching and writing go on."""
-    await filled(library, 200)
+    """The second is reports at once; searching and writing go on."""
+    await fill(library, 200)
     process = slow_reindex(library)
     await asyncio.to_thread(until, process, 10)
     with pytest.raises(LibraryBusy, match="is being reindexed by another process"):
@@ -365,9 +365,9 @@ async def test_two_at_once(library: Library) -> None:
     assert await library.check() == ()
 
 
-async def test_without_a_lock_the_later_one_goes_on(library: Library) -> None:
+async def test_without_a_lock_the_later_one_continues(library: Library) -> None:
     """As on object storage: the earlier one, to another model, ends with a message."""
-    await filled(library, 60)
+    await fill(library, 60)
     handles = [await Library.open(library.uri) for _ in range(2)]
     for handle in handles:
         handle._location = Location(library.uri, None)

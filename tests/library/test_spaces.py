@@ -1,4 +1,4 @@
-"""One vector space a library: what is stored with it, what keeps its vector, what loses it, and what is said about it."""
+"""One vector space a library: its storage, kept and lost vectors, checks and reports."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_an_unchanged_text_keeps_its_vector(library: Library) -> None:
 
 
 async def test_a_changed_text_loses_its_vector(library: Library) -> None:
-    """A vector never speaks for what a record no longer says."""
+    """A vector never outlives the text that it was computed from."""
     await put(library, paper("a", "fox"), paper("b", "hen"))
     await library.upsert([paper("a", "otter")])
     assert await near(library, "fox") == ["b"]
@@ -124,9 +124,9 @@ async def test_vectors_of_records_that_were_never_written_do_no_harm(library: Li
 
 async def test_check_counts_what_is_missing_stale_or_broken(library: Library) -> None:
     await put(library, *(paper(name, f"fox {name}") for name in "abcde"), Document(doc_id="empty"))
-    held = await library._vectors.registry.current()
-    assert held is not None
-    table = await library._vectors.table(held)
+    stored = await library._vectors.registry.current()
+    assert stored is not None
+    table = await library._vectors.table(stored)
     await table.delete("doc_id IN ('a', 'b')")
     await table.update({"content_hash": "old"}, where="doc_id = 'c'")
     await table.update({"vector": [0.0] * 16}, where="doc_id = 'd'")
@@ -168,7 +168,7 @@ async def test_a_model_that_gives_too_few_or_another_shape(library: Library, res
 
 
 @pytest.mark.parametrize(("vector", "says"), [(ONES * np.nan, "not numbers"), (ONES * np.inf, "not numbers"), (ONES * 0, "of zeros")])
-async def test_a_vector_without_direction_is_told_not_written(library: Library, vector: np.ndarray, says: str) -> None:
+async def test_a_vector_without_direction_is_reported_not_written(library: Library, vector: np.ndarray, says: str) -> None:
     done = await library.embed([paper("a", "fox")], Odd([EmbeddedText(vector)]))
     assert says in done.without["a"]
     assert await library.space() is None
@@ -181,14 +181,14 @@ async def test_a_bug_of_the_model_is_not_taken_for_a_damaged_library(library: Li
         await library.embed([paper("a", "fox")], WordEmbedder(error=ModelUnavailable("gone")))
 
 
-async def test_progress_is_told_on_the_event_loop(library: Library) -> None:
-    told: list[tuple[int, int, bool]] = []
+async def test_progress_is_reported_on_the_event_loop(library: Library) -> None:
+    reports: list[tuple[int, int, bool]] = []
     here = threading.get_ident()
     await library.embed(
-        [paper(str(n), f"fox {n}") for n in range(3)], WORDS, lambda *now: told.append((*now, threading.get_ident() == here))
+        [paper(str(n), f"fox {n}") for n in range(3)], WORDS, lambda *now: reports.append((*now, threading.get_ident() == here))
     )
     await asyncio.sleep(0)
-    assert told == [(1, 3, True), (2, 3, True), (3, 3, True)]
+    assert reports == [(1, 3, True), (2, 3, True), (3, 3, True)]
 
 
 async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
@@ -210,10 +210,10 @@ async def test_a_search_that_meets_a_switch_says_what_happened(library: Library,
     await put(library, paper("a", "fox"))
     other = await Library.open(library.uri)
     await near(other, "fox")
-    held = await library._vectors.registry.current()
-    assert held is not None
+    stored = await library._vectors.registry.current()
+    assert stored is not None
     await library.reindex(WordEmbedder(name="new", dimension=8))
-    stale = iter([held])
+    stale = iter([stored])
 
     async def late(self: object) -> object:
         return next(stale, None) or await library._vectors.registry.current()
@@ -240,10 +240,10 @@ async def test_a_closed_library_leaves_nothing_open(tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "l", create=True)
     await put(library, paper("a", "fox"))
     await near(library, "fox")
-    held = [*library._vectors._tables.values(), library._vectors.registry._table, library._table]
+    tables = [*library._vectors._tables.values(), library._vectors.registry._table, library._table]
     library.close()
-    assert len(held) == 3
-    assert not any(table.is_open() for table in held if table is not None)
+    assert len(tables) == 3
+    assert not any(table.is_open() for table in tables if table is not None)
 
 
 async def test_two_that_embed_first_at_once_share_the_space(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which terms mark the first hits off from the later ones."""
+"""Terms that distinguish the first hits from the later ones."""
 
 from __future__ import annotations
 

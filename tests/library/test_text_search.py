@@ -1,4 +1,4 @@
-"""What of a query is searched, and what its added terms weigh."""
+"""The part of a query that is searched, and the weight of its added terms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from outrider.text.words import STOP_WORDS, words
 
 @given(st.text(max_size=200))
 def test_a_short_query_is_searched_whole_but_for_its_end(text: str) -> None:
-    asked = cut_query(text)
-    assert text.startswith(asked)
-    assert words(asked) == words(text)
+    part = cut_query(text)
+    assert text.startswith(part)
+    assert words(part) == words(text)
 
 
 def test_a_long_query_is_searched_up_to_a_number_of_distinct_words() -> None:

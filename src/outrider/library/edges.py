@@ -1,4 +1,4 @@
-"""The graph's table: an edge a row, from a record to an entity that it names, written with the record.
+"""Edges of the graph: the table of entities that records name, written with each record.
 
 `relation` is `is` for a record's own names (`doc:<doc_id>`, its identifiers), `author`, `keyword`, `mesh`, `venue`, or the relation of an
 ingested edge (`cites`, `depends_on`, `adverse_effect`). So an edge `cites doi:x` leads to the record that `is doi:x`, whichever of the
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
 from outrider.library.entities import RECORD, Entity, make_entity, parse_entity
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.record_table import CHUNK, chunk_ids, open_table
 from outrider.library.schema import WITH_EDGES, records_with_edges
 from outrider.library.text_search import ALL_ROWS
@@ -136,7 +136,7 @@ class EdgeTable:
         former: set[str] = set()
         last = -1
         for chunk in chunk_ids(doc_ids):
-            rows = await table.query().where(any_of("doc_id", chunk)).select(["doc_id"]).with_row_id().limit(ALL_ROWS).to_arrow()
+            rows = await table.query().where(in_list("doc_id", chunk)).select(["doc_id"]).with_row_id().limit(ALL_ROWS).to_arrow()
             former.update(rows["doc_id"].to_pylist())
             last = max(last, *rows["_rowid"].to_pylist(), -1)
         await table.add(edges)
@@ -150,7 +150,7 @@ class EdgeTable:
         table = await self._open()
         if table is not None:
             for chunk in chunk_ids(doc_ids):
-                await table.delete(any_of("doc_id", chunk) + condition)
+                await table.delete(in_list("doc_id", chunk) + condition)
 
     async def compact(self, force: bool = False) -> None:
         """Where due: fold new rows into the indexes, merge small files, drop old versions, which no reader holds for long."""
@@ -185,7 +185,7 @@ class EdgeTable:
         for start in range(0, several.num_rows, CHUNK):
             part = several.slice(start, CHUNK)
             edges: defaultdict[str, set[EdgeRow]] = defaultdict(set)
-            for row in await read_edges(table, any_of("doc_id", part["doc_id"].to_pylist()), ALL_ROWS):
+            for row in await read_edges(table, in_list("doc_id", part["doc_id"].to_pylist()), ALL_ROWS):
                 edges[row[0]].add(row)
             stale += sum(edges[record.doc_id] != set(list_edges(record)) for record in await _read_records(records, part))
         return stale

@@ -1,4 +1,4 @@
-"""Entities of the graph: normal forms of their names, and the phrases of a query that may name one.
+"""Entities of the graph: normal forms of names, and phrases of a query that may be names.
 
 An entity is written `kind:name`, in one spelling, so that the same name in two records compares equal. An author is `family, initial`:
 lists give `Knuth, D. E.`, `Donald E. Knuth` and `Knuth DE` for one person. Two people may share that name; the weight of a shared author

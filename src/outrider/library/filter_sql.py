@@ -30,7 +30,7 @@ def literal(value: Scalar) -> str:
     return str(int(value))
 
 
-def any_of(column: str, values: Iterable[str]) -> str:
+def in_list(column: str, values: Iterable[str]) -> str:
     """`column IN (...)`, false for no values."""
     literals = ", ".join(map(literal, values))
     return f"{column} IN ({literals})" if literals else "false"

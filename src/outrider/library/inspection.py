@@ -1,4 +1,4 @@
-"""Inspection of a library: its counts (`outrider library info`) and its problems (`outrider library check`)."""
+"""Inspection of a library: its counts (`library info`) and its problems (`library check`)."""
 
 from __future__ import annotations
 

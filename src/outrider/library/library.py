@@ -1,4 +1,6 @@
-"""The library: records on LanceDB, searched by rank and by exact words, read and written by several processes at once.
+"""The library: records on LanceDB, searched by rank and by exact words.
+
+Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
 `words` (see `exact.dictionary`), the small ones of `metadata_tables`, and for a local folder a lock file.
@@ -21,7 +23,7 @@ from outrider.library import inspection, maintenance, record_table, schema, term
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.exact import dictionary
 from outrider.library.exact.pinned_library import PinnedVersion
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import LOCK_TIMEOUT_S, Location
@@ -260,7 +262,7 @@ class Library:
             known = [row["doc_id"] for row in rows]
             await self._files.forget(sorted({row["origin"] for row in rows if row["origin"]}))
             await retry_conflicts(lambda: self._vectors.remove(known))
-            await retry_conflicts(lambda: self._table.delete(any_of("doc_id", known)))
+            await retry_conflicts(lambda: self._table.delete(in_list("doc_id", known)))
             await retry_conflicts(lambda: self._edges.remove(known))
         return len(rows)
 

@@ -1,4 +1,4 @@
-"""Small tables beside the records: ingested files, decisions, calibrations, rerank evaluations.
+"""Tables beside the records: ingested files, decisions, calibrations, rerank evaluations.
 
 Each is created with its first row; no record changes with them.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import Location
 from outrider.library.maintenance import KEEP_BESIDE
@@ -107,14 +107,14 @@ class FileTable(MetadataTable[IngestedFile]):
             table = await self._open()
             if table is None:
                 return None
-            rows = (await table.query().where(any_of("fingerprint", [fingerprint])).limit(1).to_arrow()).to_pylist()
+            rows = (await table.query().where(in_list("fingerprint", [fingerprint])).limit(1).to_arrow()).to_pylist()
             return IngestedFile(**rows[0]) if rows else None
 
     async def _write(self, items: Sequence[IngestedFile]) -> None:
         """Rows of the same origins are replaced: a file that is set back to an earlier content is read again."""
         table = await self._create()
         merge = table.merge_insert("fingerprint").when_matched_update_all().when_not_matched_insert_all()
-        merge = merge.when_not_matched_by_source_delete(any_of("origin", sorted({file.origin for file in items})))
+        merge = merge.when_not_matched_by_source_delete(in_list("origin", sorted({file.origin for file in items})))
         rows = {file.fingerprint: asdict(file) for file in items}  # equal files at two places have one fingerprint
         done = await merge.execute(self._build(list(rows.values())))
         if done.version % self.COMPACT_EVERY == 0:
@@ -124,7 +124,7 @@ class FileTable(MetadataTable[IngestedFile]):
         """Only under the lock."""
         table = await self._open()
         if table is not None and origins:
-            await table.delete(any_of("origin", origins))
+            await table.delete(in_list("origin", origins))
 
     async def count(self) -> int:
         table = await self._open()

@@ -36,7 +36,7 @@ from outrider.library.entities import (
     normal_name,
     parse_entity,
 )  # fmt: skip
-from outrider.library.filter_sql import any_of, literal
+from outrider.library.filter_sql import in_list, literal
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path
 from outrider.state.ports import Neighbour
@@ -75,7 +75,7 @@ class EdgeLookup:
     async def find_by_record(self, doc_ids: Iterable[str], kind: str = "") -> list[EdgeRow]:
         """All edges of these records, or those to entities of one kind."""
         ids = sorted(set(doc_ids))
-        where = any_of("doc_id", ids) + (f" AND {any_of('kind', [kind])}" if kind else "")
+        where = in_list("doc_id", ids) + (f" AND {in_list('kind', [kind])}" if kind else "")
         return await self.library.edges(where) if ids else []
 
     async def find_by_entity(self, entities: Iterable[Node]) -> list[EdgeRow]:
@@ -85,7 +85,7 @@ class EdgeLookup:
             return []
         rows = await self.library.edges(_build_name_condition(nodes), MOST_RECORDS)
         if len(rows) == MOST_RECORDS:  # a frequent one may have crowded the others out
-            each = [self.library.edges(f"{_build_name_condition([node])} AND {any_of('kind', [node[0]])}", MOST_RECORDS) for node in nodes]
+            each = [self.library.edges(f"{_build_name_condition([node])} AND {in_list('kind', [node[0]])}", MOST_RECORDS) for node in nodes]
             rows = [row for answer in await asyncio.gather(*each) for row in answer]
         return [row for row in rows if row[2:] in nodes]
 
@@ -94,7 +94,7 @@ class EdgeLookup:
         counts: Counter[Entity] = Counter()
         remaining = set(names)
         while remaining:
-            rows = await self.library.edges(any_of("name", sorted(remaining)), ROOM)
+            rows = await self.library.edges(in_list("name", sorted(remaining)), ROOM)
             counts.update(Entity(row[2], row[3]) for row in rows)
             if len(rows) < ROOM:
                 break
@@ -117,7 +117,7 @@ class EdgeLookup:
         rows: list[EdgeRow] = []
         room = ROOM
         while remaining := names - hubs:
-            rows = await self.library.edges(any_of("name", sorted(remaining)), room)
+            rows = await self.library.edges(in_list("name", sorted(remaining)), room)
             counts = Counter(row[3] for row in rows) if len(rows) > HUB else Counter[str]()
             new_hubs = {name for name, count in counts.items() if count > HUB}
             hubs |= new_hubs
@@ -136,7 +136,7 @@ class EdgeLookup:
 
 
 def _build_name_condition(entities: Iterable[Node]) -> str:
-    return any_of("name", sorted({name for _, name in entities}))
+    return in_list("name", sorted({name for _, name in entities}))
 
 
 class LibraryGraph:

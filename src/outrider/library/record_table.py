@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from outrider.library import maintenance, schema
-from outrider.library.filter_sql import any_of, to_sql
+from outrider.library.filter_sql import in_list, to_sql
 from outrider.library.location import TABLE, Location
 from outrider.library.schema import BRIEF, FULL, brief_records, full_records
 from outrider.library.text_search import ALL_ROWS
@@ -91,7 +91,7 @@ async def merge_rows(table: AsyncTable, rows: pa.Table) -> tuple[int, int]:
 async def read_columns(table: AsyncTable, doc_ids: Sequence[str], columns: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
     """A row for each id that the table holds, in no particular order."""
     for chunk in chunk_ids(dict.fromkeys(doc_ids)):
-        query = table.query().where(any_of("doc_id", chunk)).select(list(columns)).limit(ALL_ROWS)
+        query = table.query().where(in_list("doc_id", chunk)).select(list(columns)).limit(ALL_ROWS)
         for row in (await query.to_arrow()).to_pylist():
             yield row
 

@@ -1,4 +1,4 @@
-"""Reindex: all records embedded by one model, which completes the library's vectors or replaces them.
+"""Reindex: all records embedded by one model, completing or replacing the library's vectors.
 
 Another model's vectors grow in a table of their own while the old ones answer. Finished vectors stay, so that a run that was
 killed resumes where it stopped; records written meanwhile are caught up on. The last step takes the library's lock: nothing is
@@ -255,5 +255,5 @@ class _Run:
         await vectors.put(replace(current, state="retired"), replace(target, state="current"))
         await vectors.forget(current)
 
-    def _show(self, stage: Stage, done: int) -> None:
-        self.progress(ReindexProgress(stage, done, self.total))
+    def _show(self, stage: Stage, count: int) -> None:
+        self.progress(ReindexProgress(stage, count, self.total))

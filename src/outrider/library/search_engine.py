@@ -1,4 +1,4 @@
-"""Search engine of an open library: its strategies sparse, dense and graph behind one interface."""
+"""Search engine of an open library: sparse, dense and graph search behind one interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact search of a real library against the oracle, while it is written and beyond what its indexes cover."""
+"""Exact search of a library: every match and no other, pages, cursors and pinned versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))
 ODD = ["ไทยheart2", "heart\u0301 failure", "हिन्दी heart"]
 
 
-def records_of(count: int) -> list[Record]:
+def make_records(count: int) -> list[Record]:
     chance = random.Random(SEED)
     made = [record_of(chance, number) for number in range(count)]
     return [
@@ -49,7 +49,7 @@ async def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 async def test_every_match_and_nothing_else(library: Library) -> None:
     """A third is indexed and in the dictionary, a third came later, some were changed, some went; the candidates hold every match."""
-    records = records_of(DOCUMENTS)
+    records = make_records(DOCUMENTS)
     third = DOCUMENTS // 3
     await library.upsert(records[: 2 * third])
     await library.optimize(force=True)
@@ -63,12 +63,12 @@ async def test_every_match_and_nothing_else(library: Library) -> None:
     for number in range(QUERIES):
         chance = random.Random(f"library/{SEED}/{number}")
         query = query_of(chance)
-        said = written(query, chance)
+        text = written(query, chance)
         wanted = sorted(kept[place].doc_id for place in truth(query, plain, {}))
-        assert await ids(pinned, said) == wanted, said
-        tree = parse(said, "pubmed").tree
+        assert await ids(pinned, text) == wanted, text
+        tree = parse(text, "pubmed").tree
         if number % 4 == 0:
-            assert len(await pinned.candidates(tree)) >= len(wanted) == await pinned.count(tree), said
+            assert len(await pinned.candidates(tree)) >= len(wanted) == await pinned.count(tree), text
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ async def test_every_match_and_nothing_else(library: Library) -> None:
 )  # fmt: skip
 async def test_the_plan_is_no_scan(library: Library, query: str, most: int) -> None:
     """Rows that are looked at, of 600; odd ones always are."""
-    await library.upsert(records_of(600))
+    await library.upsert(make_records(600))
     await library.optimize(force=True)
     pinned = await library.pinned()
     assert len(await pinned.candidates(parse(query).tree)) <= most
 
 
 async def test_a_run_reads_its_snapshot_whatever_is_written(library: Library) -> None:
-    records = records_of(300)
+    records = make_records(300)
     await library.upsert(records)
     pinned = await library.pin("run-1")
     tree = parse("NOT xyz[ti]").tree
@@ -112,24 +112,24 @@ async def test_a_run_reads_its_snapshot_whatever_is_written(library: Library) ->
 
 
 async def test_a_cursor_belongs_to_its_query_and_version(library: Library) -> None:
-    await library.upsert(records_of(30))
+    await library.upsert(make_records(30))
     pinned = await library.pin("run-1")
     (page,) = [page async for page in pinned.pages(parse("all[sb]").tree)]
     await library.upsert([Paper(doc_id="new")])
     later = await library.pinned()
-    for asked, query, said in (
+    for asked, query, text in (
         (later, "all[sb]", page.cursor),
         (pinned, "a[ti]", page.cursor),
         (pinned, "all[sb]", "x"),
         (pinned, "all[sb]", "1.a.b.c"),
     ):
         with pytest.raises(BadRequest, match="cursor"):
-            await anext(asked.pages(parse(query).tree, said))
+            await anext(asked.pages(parse(query).tree, text))
 
 
 async def test_rows_of_an_earlier_outrider_are_read(library: Library) -> None:
     """Those without the newer columns, and a library that has none of them."""
-    records = records_of(60)
+    records = make_records(60)
     await library.upsert(records)
     await library._table.update({OTHER: None, TAGS: None}, where="doc_id < 'd3'")
     query = "smith[au] OR tumour[ot] OR hear*[ti] OR review[pt]"
@@ -144,7 +144,7 @@ async def test_rows_of_an_earlier_outrider_are_read(library: Library) -> None:
 
 
 async def test_deep_and_long_queries_are_answered(library: Library) -> None:
-    await library.upsert(records_of(60))
+    await library.upsert(make_records(60))
     pinned = await library.pinned()
     deep = "heart[ti]"
     for level in range(60):
@@ -156,7 +156,7 @@ async def test_deep_and_long_queries_are_answered(library: Library) -> None:
 
 
 def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
-    records = records_of(200)
+    records = make_records(200)
     rows = [to_row(one, "") for one in records]
     for number in range(60):
         chance = random.Random(f"stored/{number}")

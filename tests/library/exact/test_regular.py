@@ -1,4 +1,4 @@
-"""Over regular characters the index finds every word and phrase that the evaluator cuts out: what candidates rest on."""
+"""Over regular characters the index finds every word and phrase of the evaluator."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_the_index_finds_what_the_evaluator_cuts_out() -> None:
         for one, other in pairwise(cut):
             if safe(one) and safe(other):
                 pairs[f"{one} {other}"].add(number)
-    asked = sorted(words, key=lambda word: (-len(words[word]), word))[:60], sorted(pairs, key=lambda pair: (-len(pairs[pair]), pair))[:60]
-    found_words, found_pairs = asyncio.run(_found(texts, *asked))
+    queries = sorted(words, key=lambda word: (-len(words[word]), word))[:60], sorted(pairs, key=lambda pair: (-len(pairs[pair]), pair))[:60]
+    found_words, found_pairs = asyncio.run(_search_index(texts, *queries))
     assert all(words[word] <= found for word, found in found_words.items())
     assert all(pairs[pair] <= found for pair, found in found_pairs.items())
 
 
-async def _found(texts: list[str], words: list[str], phrases: list[str]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+async def _search_index(texts: list[str], words: list[str], phrases: list[str]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     import lancedb
     import pyarrow as pa
     from lancedb.index import FTS

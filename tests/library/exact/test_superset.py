@@ -1,4 +1,4 @@
-"""The plan of a tree lets every match through, whatever the tree and the record: without a library, by what a plan means."""
+"""The plan of a tree lets every match through, checked by the meaning of a plan."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def lets_through(plan: Plan, row: dict[str, object]) -> bool:
         case Match(column, words):
             return not set(words).isdisjoint(cut(row, column))
         case Phrase(column, words):
-            said = cut(row, column)
-            return any(tuple(said[at : at + len(words)]) == words for at in range(len(said)))
+            words_ = cut(row, column)
+            return any(tuple(words_[at : at + len(words)]) == words for at in range(len(words_)))
         case Wild(column, pattern):
             return any(map(pattern.fullmatch, cut(row, column)))
         case Where(sql):

@@ -1,4 +1,4 @@
-"""Dictionary of the different words of each exact column, and expansion of patterns such as `hepat*`.
+"""Dictionary of the words of each exact column, and expansion of patterns such as `hepat*`.
 
 The dictionary is a table that only grows. It lists the fragments of the records all of whose words it holds (`COVERED`). Rows of a fragment
 never change, they are only removed: so this holds for every version of the library, and words of removed rows do no harm. The rows of

@@ -1,4 +1,7 @@
-"""Selection of the hits among candidates, block by block; the next block is read during the evaluation of one."""
+"""Selection of the hits among candidates, block by block.
+
+The next block is read during the evaluation of one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One version of the library, read while others write: all hits of a tree, in pages or by rank."""
+"""One version of the library: all hits of a tree, in pages or by rank, while others write."""
 
 from __future__ import annotations
 

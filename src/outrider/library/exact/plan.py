@@ -17,8 +17,7 @@ from outrider.boolean.document import Document, normal_doi, qualifier_words
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.occurrences import Matcher, make_matchers
 from outrider.boolean.relax import AllOf, AnyOf, flatten, join_all, join_any, relax
-from outrider.library.filter_sql import any_of as sql_any_of
-from outrider.library.filter_sql import literal
+from outrider.library.filter_sql import in_list, literal
 from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
@@ -142,7 +141,7 @@ class _Planner:
     def _build_language_condition(self, leaf: Text) -> str:
         """Decided exactly: the evaluator compares each language of the library."""
         evaluator = Evaluator(leaf)
-        return sql_any_of("language", [name for name in self.languages if evaluator.matches(Document(Paper(doc_id="", language=name)))])
+        return in_list("language", [name for name in self.languages if evaluator.matches(Document(Paper(doc_id="", language=name)))])
 
 
 def every(parts: Iterable[Plan]) -> Plan:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.maintenance import KEEP_BESIDE
 from outrider.library.record_table import open_table
 from outrider.library.schema import PRIMARY_KEY
@@ -90,7 +90,7 @@ class Registry:
         """The row first: a table without a row is only waste, a row without its table would be an error."""
         table = await self._open()
         assert table is not None  # noqa: S101 - as above
-        await table.delete(any_of("id", [stored.space.id]))
+        await table.delete(in_list("id", [stored.space.id]))
         if await open_table(self._connection, stored.table) is not None:
             await self._connection.drop_table(stored.table)
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.library import maintenance
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import Location
 from outrider.library.record_table import open_table, read_columns
@@ -197,7 +197,7 @@ class Vectors:
         """Remove these vectors of a space. Only under the lock."""
         table, listed = await self.table(stored), sorted(doc_ids)
         for start in range(0, len(listed), DROPPED_AT_ONCE):
-            condition = any_of("doc_id", listed[start : start + DROPPED_AT_ONCE])
+            condition = in_list("doc_id", listed[start : start + DROPPED_AT_ONCE])
             await retry_conflicts(partial(table.delete, condition))
 
     async def follow(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
@@ -210,7 +210,7 @@ class Vectors:
         """Remove the current vectors of these records. Only under the lock."""
         current = await self.registry.current()
         if current is not None:
-            await (await self.table(current)).delete(any_of("doc_id", doc_ids))
+            await (await self.table(current)).delete(in_list("doc_id", doc_ids))
 
     async def optimize(self, *, force: bool) -> None:
         """Fold new vectors in, compact, build the index where it is due. Only under the lock."""

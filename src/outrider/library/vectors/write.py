@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from outrider.library import schema
-from outrider.library.filter_sql import any_of
+from outrider.library.filter_sql import in_list
 from outrider.library.record_table import read_columns, read_content_hashes
 from outrider.library.schema import arrow_schema, to_row
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
@@ -204,7 +204,7 @@ def _find_problem(result: EmbeddedText, space: EmbeddingSpace) -> str:
 
 async def write_batch(table: AsyncTable, batch: Batch) -> None:
     """One commit for the rows; a record that cannot have a vector loses an older one. Only under the library's lock."""
-    stale = any_of("doc_id", [one.text.record.doc_id for one in batch.refused])
+    stale = in_list("doc_id", [one.text.record.doc_id for one in batch.refused])
     if batch.refused and await table.count_rows(stale):
         await table.delete(stale)
     await _merge_rows(table, (*batch.rows, *await _refresh_rows(table, batch.reused)))
@@ -220,7 +220,7 @@ async def follow(table: AsyncTable, records: Sequence[Record], hashes: Mapping[s
     texts = hash_texts([record for record in records if record.doc_id in outdated])
     stale = [text.record.doc_id for text in texts if text.text_hash != outdated[text.record.doc_id]]
     if stale:
-        await table.delete(any_of("doc_id", stale))
+        await table.delete(in_list("doc_id", stale))
     await _merge_rows(table, await _refresh_rows(table, texts))
 
 
