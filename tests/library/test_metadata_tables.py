@@ -22,7 +22,7 @@ async def test_decisions_keep_their_order(library: Library) -> None:
     await library.decide(FIRST, THEN)
     await library.decide(FIRST)
     assert await library.decisions() == (FIRST, THEN, FIRST)
-    assert Decisions.of(await library.decisions()).same == {("a", "b"): "merged by ann on 2026-01-02"}
+    assert Decisions.from_log(await library.decisions()).same == {("a", "b"): "merged by ann on 2026-01-02"}
 
 
 async def test_no_record_changes(library: Library) -> None:
