@@ -1,4 +1,4 @@
-"""What the parts of a systematic run say to each other: pages of exact hits, of a pinned library or of a service.
+"""Types and ports of a systematic run: pages of exact hits, of a pinned library or of a service.
 
 Records never pile up: whoever asks gets pages, and a page's `cursor` is all that is needed to go on after it.
 """
@@ -130,6 +130,6 @@ class WorldSource(Protocol):
         """`text` is the query as it was written, for a service that reads its language."""
         ...
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         """All that the service has, each once, slice by slice; `after` is the cursor of an earlier page."""
         ...

@@ -137,7 +137,7 @@ patterns = st.recursive(words, _nested, max_leaves=5)
 @settings(max_examples=500, deadline=None)
 @given(patterns, st.lists(st.sampled_from(["a", "b", "bb", "c", "x"]), max_size=8))
 def test_patterns_occur_where_every_choice_of_places_says(pattern: Pattern, text: list[str]) -> None:
-    column = Column.of([" ".join(text)])
+    column = Column.from_texts([" ".join(text)])
     found = {frozenset(place for start, end in one for place in range(start, end + 1)) for one in find_occurrences(pattern, column)}
     assert found == {used for used, _ in _every(pattern, text)}
     record = Paper(doc_id="1", title=" ".join(text))

@@ -1,7 +1,4 @@
-"""What is wrong with a query, and where.
-
-What a query's author should know of it before running it.
-"""
+"""Syntax errors and warnings about a Boolean query, with their places."""
 
 from __future__ import annotations
 
@@ -14,17 +11,19 @@ from outrider.state.boolean import Span
 from outrider.state.errors import BadRequest
 
 SHOWN = 60
-"""How many characters of a line stand on each side of the place that is pointed at."""
+"""Characters of a line on each side of the place of an error."""
 
 
 class BooleanSyntaxError(BadRequest):
-    """A query that cannot be read. `line` and `column` count from 1; the message shows the place with a caret under it."""
+    """A query that cannot be parsed. `line` and `column` count from 1; the message shows the place with a caret under it."""
 
     def __init__(self, problem: str, text: str, at: int, expected: Sequence[str] = ()) -> None:
         self.problem, self.expected = problem, tuple(expected)
         self.line, self.column = find_place(text, at)
-        wanted = f"; expected {_listed(self.expected)}" if expected else ""
-        super().__init__(f"line {self.line}, column {self.column}: {problem}{wanted}\n{show_place(text, at)}")
+        *others, last = expected or [""]
+        alternatives = f"{', '.join(others)} or {last}" if others else last
+        hint = f"; expected {alternatives}" if expected else ""
+        super().__init__(f"line {self.line}, column {self.column}: {problem}{hint}\n{show_place(text, at)}")
 
 
 def find_place(text: str, at: int) -> tuple[int, int]:
@@ -35,7 +34,7 @@ def find_place(text: str, at: int) -> tuple[int, int]:
 
 
 def show_place(text: str, at: int) -> str:
-    """The line around the offset, and below it a caret."""
+    """The part of the line around an offset, and a caret under the place."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = text[start : end if end >= 0 else len(text)]
@@ -47,10 +46,6 @@ def show_place(text: str, at: int) -> str:
     return f"  {shown}\n  {' ' * len(before)}^"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
 Code = Literal[
     "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
     "hyphen", "short truncation", "explosion", "major topic", "only years", "unused line", "empty",
@@ -59,7 +54,7 @@ Code = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One remark, with the place (from 1) where it first holds and how many times it holds."""
+    """A warning, with the place (from 1) of its first occurrence and the number of occurrences."""
 
     code: Code
     message: str
@@ -68,21 +63,21 @@ class Finding:
     times: int = 1
 
     def __str__(self) -> str:
-        often = f" ({self.times} times)" if self.times > 1 else ""
-        return f"line {self.line}, column {self.column}: {self.message}{often}"
+        count = f" ({self.times} times)" if self.times > 1 else ""
+        return f"line {self.line}, column {self.column}: {self.message}{count}"
 
 
 @dataclass(slots=True)
 class Findings:
-    """Collects remarks on one query; the same remark made again is counted."""
+    """Collects the warnings about one query; equal warnings are counted."""
 
     text: str
-    _found: dict[tuple[Code, str], list[int]] = field(default_factory=dict)
+    _offsets: dict[tuple[Code, str], list[int]] = field(default_factory=dict)
 
     def add(self, code: Code, message: str, at: Span | int) -> None:
-        self._found.setdefault((code, message), []).append(at if isinstance(at, int) else at.start)
+        self._offsets.setdefault((code, message), []).append(at if isinstance(at, int) else at.start)
 
     def all(self) -> tuple[Finding, ...]:
-        """In the order of their places, then of their words."""
-        found = [(min(places), code, message, len(places)) for (code, message), places in self._found.items()]
-        return tuple(Finding(code, message, *find_place(self.text, at), times=times) for at, code, message, times in sorted(found))
+        """In the order of their places, then of their messages."""
+        findings = sorted((min(offsets), code, message, len(offsets)) for (code, message), offsets in self._offsets.items())
+        return tuple(Finding(code, message, *find_place(self.text, at), times=times) for at, code, message, times in findings)

@@ -1,4 +1,4 @@
-"""A record as the evaluator sees it: the texts of each field, and their words once they are asked for."""
+"""A record for the evaluator: the texts of each field, split into words on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = list[str]
 
 
 class Readable(Protocol):
-    """What of a record is read: one that was validated, or that was just taken from where it is stored. Papers have more."""
+    """The fields of a record that the evaluator reads, whether validated or just loaded. Papers have more."""
 
     @property
     def title(self) -> str: ...
@@ -43,23 +43,23 @@ class Readable(Protocol):
     def metadata(self) -> Mapping[str, object]: ...
 
 
-Indexed = tuple[Value, list[Value]]
+IndexTerm = tuple[Value, list[Value]]
 """A heading and its qualifiers."""
 
 
 @dataclass(slots=True)
 class Document:
-    """One record. Nothing is read or cut into words before it is asked for, and nothing twice."""
+    """One record. Each field is read and split into words on first use."""
 
     record: Readable
     _columns: dict[Field, Column] = field(default_factory=dict)
     _values: dict[Field, list[Value]] = field(default_factory=dict)
-    _headings: list[Indexed] | None = None
+    _headings: list[IndexTerm] | None = None
 
     def column(self, name: Field) -> Column:
-        """The words of a field in which words are looked for."""
+        """The words of a field that is searched for words."""
         if name not in self._columns:
-            self._columns[name] = Column.of(read_texts(self.record, name))
+            self._columns[name] = Column.from_texts(read_texts(self.record, name))
         return self._columns[name]
 
     def values(self, name: Field) -> list[Value]:
@@ -68,42 +68,39 @@ class Document:
             self._values[name] = [tokens(text) for text in read_texts(self.record, name)]
         return self._values[name]
 
-    def headings(self) -> list[Indexed]:
+    def headings(self) -> list[IndexTerm]:
         if self._headings is None:
             self._headings = list(read_headings(self.record))
         return self._headings
 
 
 def read_texts(record: Readable, name: Field) -> list[str]:
-    """The texts of a field; a pattern stands inside one of them. Empty for a field that a library lacks."""
+    """The texts of a field; a pattern must match inside one of them. Empty for a field that a library lacks."""
     reader = _TEXTS.get(name)
     return [text for text in reader(record) if text] if reader else []
 
 
-def read_headings(record: Readable) -> Iterable[Indexed]:
-    """Headings with their qualifiers: of `mesh`, where some files write `Liver/surgery*`, and of PubMed's qualified ones."""
-    for said in (*_mesh(record), *_listed(record.metadata.get("mesh_qualified"))):
-        name, *qualifiers = said.replace("*", " ").split("/")
+def read_headings(record: Readable) -> Iterable[IndexTerm]:
+    """Headings with their qualifiers: from `mesh`, where some files write `Liver/surgery*`, and from PubMed's qualified headings."""
+    for heading in (*_mesh(record), *_list_strings(record.metadata.get("mesh_qualified"))):
+        name, *qualifiers = heading.replace("*", " ").split("/")
         yield tokens(name), [qualifier_words(qualifier) for qualifier in qualifiers]
 
 
-def qualifier_words(said: str) -> Value:
-    """`prevention & control` and `prevention and control` alike."""
-    return [word for word in tokens(said) if word != "and"]
+def qualifier_words(qualifier: str) -> Value:
+    """The words of a qualifier without `and`: `prevention & control` equals `prevention and control`."""
+    return [word for word in tokens(qualifier) if word != "and"]
 
 
-def normal_doi(said: str) -> str:
-    """Without a resolver before it, in lower case: DOIs do not tell cases apart."""
-    return re.sub(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", "", said.strip(), flags=re.IGNORECASE).lower()
+def normal_doi(text: str) -> str:
+    """A DOI without resolver, in lower case, since DOIs ignore case; wildcards stay."""
+    return re.sub(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", "", text.strip(), flags=re.IGNORECASE).lower()
 
 
-def _all_texts(record: Readable) -> list[str]:
-    """Every text of the record: words, names and numbers."""
-    asked = (
-        Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE,
-        Field.PMID, Field.DOI,
-    )  # fmt: skip
-    return [text for name in asked for text in read_texts(record, name)]
+_ALL_FIELDS = (
+    Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.AUTHOR, Field.JOURNAL, Field.PUBLICATION_TYPE,
+    Field.PMID, Field.DOI,
+)  # fmt: skip
 
 
 def _mesh(record: Readable) -> tuple[str, ...]:
@@ -111,25 +108,13 @@ def _mesh(record: Readable) -> tuple[str, ...]:
 
 
 def _journals(record: Readable) -> list[str]:
-    """The title in full, abbreviated, and the ISSN."""
-    return [record.venue or "", *(_said(record.metadata, name) for name in ("journal_abbreviation", "issn"))]
+    """The full title, the abbreviated title, and the ISSN."""
+    names = (record.metadata.get(name) for name in ("journal_abbreviation", "issn"))
+    return [record.venue or "", *(name for name in names if isinstance(name, str))]
 
 
-def _said(metadata: Mapping[str, object], name: str) -> str:
-    value = metadata.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _listed(value: object) -> list[str]:
+def _list_strings(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
-
-
-def _kinds(record: Readable) -> list[str]:
-    return [*_listed(record.metadata.get("publication_types")), _said(record.metadata, "type")]
-
-
-def _of_paper(record: Readable, name: str) -> list[str]:
-    return [getattr(record, name, None) or ""]
 
 
 _TEXTS: dict[Field, Callable[[Readable], Iterable[str]]] = {
@@ -138,15 +123,19 @@ _TEXTS: dict[Field, Callable[[Readable], Iterable[str]]] = {
     Field.KEYWORDS: lambda record: record.tags,
     Field.MESH: _mesh,
     Field.BODY: lambda record: (record.text,),
-    Field.ALL: _all_texts,
+    Field.ALL: lambda record: (text for name in _ALL_FIELDS for text in read_texts(record, name)),
     Field.AUTHOR: lambda record: record.authors,
     Field.JOURNAL: _journals,
     Field.JOURNAL_WORDS: _journals,
     Field.LANGUAGE: lambda record: (record.language or "",),
-    Field.PUBLICATION_TYPE: _kinds,
+    Field.PUBLICATION_TYPE: lambda record: (
+        *_list_strings(record.metadata.get("publication_types")),
+        *_list_strings([record.metadata.get("type")]),
+    ),
     Field.PMID: lambda record: (record.identifiers.pmid or "",),
     Field.DOI: lambda record: (record.identifiers.doi or "",),
-    Field.VOLUME: lambda record: _of_paper(record, "volume"),
-    Field.ISSUE: lambda record: _of_paper(record, "issue"),
-    Field.PAGES: lambda record: _of_paper(record, "pages"),
+    # only papers have the following
+    Field.VOLUME: lambda record: (getattr(record, "volume", None) or "",),
+    Field.ISSUE: lambda record: (getattr(record, "issue", None) or "",),
+    Field.PAGES: lambda record: (getattr(record, "pages", None) or "",),
 }

@@ -1,4 +1,4 @@
-"""A parsed query for the eye: its tree as indented text, and its parts as the lines of a search history with their hits."""
+"""Outline and search history of a parsed query."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from outrider.boolean.printer import format_tree
 from outrider.state.boolean import And, Node, Not, Or, children
 
-_NAMES: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
+_OPERATORS: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
 
 
 def outline(tree: Node, indent: int = 2) -> str:
-    """One operand a line, two blanks deeper for each level."""
-    return "\n".join(f"{' ' * indent * depth}{said}" for depth, said in _outlined(tree, 0))
-
-
-def _outlined(node: Node, depth: int) -> list[tuple[int, str]]:
-    name = _NAMES.get(type(node))
-    if name is None:
-        return [(depth, format_tree(node))]
-    return [(depth, name), *(line for child in children(node) for line in _outlined(child, depth + 1))]
+    """One operand a line, `indent` blanks deeper at each level."""
+    lines: list[str] = []
+    pending = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        operator = _OPERATORS.get(type(node))
+        lines.append(" " * indent * depth + (operator or format_tree(node)))
+        if operator:
+            pending += [(child, depth + 1) for child in reversed(children(node))]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a search history: `said` names earlier lines as `#3`. `hits` is None where nobody counted."""
+    """One line of a search history: `expression` refers to earlier lines as `#3`. `hits` is None without a count."""
 
     number: int
     expression: str
@@ -34,39 +35,33 @@ class Row:
 
 
 def history(tree: Node, hits: Callable[[Node], int | None] | None = None) -> tuple[Row, ...]:
-    """Every part of the tree on a line of its own, operands before what joins them; the last line is the whole.
+    """Every part of the tree on a line of its own, operands before their operator; the last line is the whole.
 
-    A part that stands in the tree several times has one line. `hits` counts the records that a part matches.
+    A part that occurs several times has one line. `hits` counts the records that a part matches.
     """
     rows: list[Row] = []
     numbers: dict[str, int] = {}
-    known: dict[int, int] = {}
+    numbers_by_node: dict[int, int] = {}
 
-    def added(node: Node) -> int:
-        if id(node) in known:
-            return known[id(node)]
-        said = _joined(node, [added(child) for child in children(node)])
-        if said not in numbers:
-            numbers[said] = len(rows) + 1
-            rows.append(Row(len(rows) + 1, said, node, hits(node) if hits else None))
-        known[id(node)] = numbers[said]
-        return numbers[said]
+    def add(node: Node) -> int:
+        """The number of the node's line."""
+        if id(node) in numbers_by_node:
+            return numbers_by_node[id(node)]
+        operands = [f"#{add(child)}" for child in children(node)]
+        operator = _OPERATORS.get(type(node))
+        expression = f"NOT {operands[0]}" if operator == "NOT" else f" {operator} ".join(operands) if operator else format_tree(node)
+        if expression not in numbers:
+            numbers[expression] = len(rows) + 1
+            rows.append(Row(len(rows) + 1, expression, node, hits(node) if hits else None))
+        numbers_by_node[id(node)] = numbers[expression]
+        return numbers[expression]
 
-    added(tree)
+    add(tree)
     return tuple(rows)
 
 
-def _joined(node: Node, numbers: list[int]) -> str:
-    match node:
-        case Not():
-            return f"NOT #{numbers[0]}"
-        case And() | Or():
-            return f" {_NAMES[type(node)]} ".join(f"#{number}" for number in numbers)
-    return format_tree(node)
-
-
 def format_history(rows: tuple[Row, ...]) -> str:
-    """The rows as text: number, hits where they were counted, what is asked for."""
+    """The rows as text: number, hits if they were counted, expression."""
     numbers = [str(row.number) for row in rows]
     counts = ["" if row.hits is None else f"{row.hits:,}" for row in rows]
     wide, count = max(map(len, numbers), default=0), max(map(len, counts), default=0)

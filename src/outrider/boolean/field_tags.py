@@ -1,24 +1,24 @@
-"""PubMed's field tags: what each spelling means here, and how a field is written back.
+"""PubMed's field tags, Ovid's field codes, and the codes of MeSH qualifiers.
 
-Spellings: PubMed User Guide, "Search field tags" (pubmed.ncbi.nlm.nih.gov/help/#search-tags), and the long names that its query builder and
-its saved searches write. `[Pagination]` and the rest of the short list follow the same page. A tag may name several fields, parted by
-commas, and four of ours are not PubMed's: `[Body]`, `[Abstract]`, `[Heading Word]`, `[Journal Word]`.
+PubMed's spellings: PubMed User Guide, "Search field tags" (pubmed.ncbi.nlm.nih.gov/help/#search-tags), and the long names that its query
+builder and its saved searches write. A tag may name several fields, separated by commas. Four tags are ours: `[Body]`, `[Abstract]`,
+`[Heading Word]`, `[Journal Word]`.
 
-Ovid MEDLINE's field codes and MeSH qualifiers, by their two letters.
-
-Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Fields"; qualifiers: NLM, "MeSH Qualifiers with Scope Notes".
+Ovid's codes: Ovid MEDLINE Database Guide (ospguides.ovid.com/OSPguides/medline.htm), "Fields"; qualifiers: NLM, "MeSH Qualifiers with Scope
+Notes".
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from outrider.state.boolean import MAX_DISTANCE, Field
 
 TITLE_ABSTRACT = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS)
-"""PubMed counts an article's keywords to `[tiab]`."""
+"""In PubMed `[tiab]` includes an article's keywords."""
 TEXT_WORDS = (*TITLE_ABSTRACT, Field.MESH)
 
 Kind = Literal["text", "heading", "qualifier", "dates", "entry"]
@@ -26,7 +26,7 @@ Kind = Literal["text", "heading", "qualifier", "dates", "entry"]
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a field tag asks for: texts in `fields`, or a heading, a qualifier, dates."""
+    """The meaning of a field tag: texts in `fields`, or a heading, a qualifier, dates."""
 
     kind: Kind
     fields: tuple[Field, ...] = ()
@@ -61,7 +61,7 @@ NAMES: dict[tuple[Field, ...], str] = {
     (Field.SUBSET,): "Subset",
     (Field.ORIGINAL_TITLE,): "Transliterated Title",
 }
-"""The one name by which each field is printed."""
+"""The printed name of each field."""
 
 _SPELLINGS: dict[tuple[Field, ...], str] = {
     TITLE_ABSTRACT: "tiab",
@@ -114,23 +114,23 @@ REFUSED = {
     **dict.fromkeys(("ed", "editor", "isbn", "book", "chapter"), "books"),
     **dict.fromkeys(("auid", "author - identifier"), "identifiers of authors"),
 }
-"""Tags of PubMed that are not read, and what they are about."""
+"""Unsupported tags of PubMed, and their subject."""
 PLAIN_WORDS = frozenset(
     "body,book,chapter,editor,full text,grant,investigator,issue,keyword,keywords,page,publisher,subset,substance,text,volume,year".split(
         ","
     )
 )
-"""Names of tags that also stand between brackets in plain text."""
+"""Names of tags that also occur in brackets in plain text."""
 _MODIFIED = re.compile(r"(?P<name>.*?)\s*:\s*(?:~\s*(?P<distance>\d+)|(?P<noexp>no\s?exp|no explosion))", re.IGNORECASE)
 
 
-def parse_tag(said: str) -> Tag | None:
-    """The tag of what stands between the brackets; None for no tag of PubMed or ours."""
-    name = " ".join(said.replace("–", "-").split()).lower()
+def parse_tag(text: str) -> Tag | None:
+    """The tag of a text in brackets; None for an unknown or unsupported tag."""
+    name = " ".join(text.replace("–", "-").split()).lower()
     modified = _MODIFIED.fullmatch(name)
     if modified is None:
-        return _plain(name)
-    tag = _plain(modified["name"])
+        return _find_tag(name)
+    tag = _find_tag(modified["name"])
     if tag is None:
         return None
     if modified["noexp"]:
@@ -140,39 +140,39 @@ def parse_tag(said: str) -> Tag | None:
 
 
 def is_tag_name(text: str) -> bool:
-    """Whether only a tag of PubMed has this name, also one that is not supported here; spaces around hyphens may be missing."""
+    """Whether the name is a tag of PubMed, supported or not, and no plain text; spaces around hyphens may be missing."""
     name = re.sub(r"\s*[-–]\s*", " - ", " ".join(text.split())).lower()
-    return name not in PLAIN_WORDS and (name in REFUSED or _plain(name) is not None)
+    return name not in PLAIN_WORDS and (name in REFUSED or _find_tag(name) is not None)
 
 
-def _plain(name: str) -> Tag | None:
+def _find_tag(name: str) -> Tag | None:
     if name in _OTHER:
         return _OTHER[name]
-    found = [_FIELDS.get(part.strip()) for part in ([name] if name in _FIELDS else name.split(","))]
-    if not all(found):
+    groups = [_FIELDS.get(part.strip()) for part in ([name] if name in _FIELDS else name.split(","))]
+    if not all(groups):
         return None
-    return Tag("text", sort_fields(field for fields in found for field in fields or ()))
+    return Tag("text", sort_fields(field for fields in groups for field in fields or ()))
 
 
-def sort_fields(fields: object) -> tuple[Field, ...]:
-    """Each field once, as they stand in `Field`."""
-    asked = set(fields)  # type: ignore[call-overload]
-    return tuple(field for field in Field if field in asked)
+def sort_fields(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """Each field once, in the order of `Field`."""
+    wanted = set(fields)
+    return tuple(field for field in Field if field in wanted)
 
 
 def format_fields(fields: tuple[Field, ...]) -> str:
-    """How these fields are written between brackets; `tag_of` reads it back."""
+    """The text of these fields' tag; `parse_tag` gives the fields again."""
     return NAMES.get(fields) or ", ".join(NAMES[field,] for field in fields)
 
 
 def list_spellings() -> list[str]:
-    """Every spelling that is read, for suggestions."""
+    """Every supported spelling, for suggestions."""
     return sorted({*_FIELDS, *_OTHER})
 
 
 _TITLE_ABSTRACT = (Field.TITLE, Field.ABSTRACT)
 MULTI_PURPOSE = Tag("text", (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH))
-"""`.mp.`: what of Ovid's list a library has."""
+"""`.mp.`: those of Ovid's fields that a library has."""
 EXPLODED, SUBJECT = Tag("heading"), Tag("heading", explode=False)
 
 CODES: dict[str, Tag] = {
@@ -219,7 +219,7 @@ CODES: dict[str, Tag] = {
 }
 
 AMBIGUOUS_CODES = frozenset({"an", "da", "do", "ed", "ep", "in", "ip", "is", "la", "no", "pg", "ui"})
-"""Codes that also stand between full stops in plain text, as words, abbreviations or parts of addresses ("cat.no. 5")."""
+"""Codes that also occur between full stops in plain text, as words, abbreviations or parts of addresses ("cat.no. 5")."""
 
 QUALIFIERS = {
     "ab": "abnormalities", "ad": "administration & dosage", "ae": "adverse effects", "ag": "agonists", "aa": "analogs & derivatives",

@@ -1,8 +1,8 @@
-"""The grammar that PubMed's and Ovid's queries share once their words are found, and what it says where they break it.
+"""Common grammar of PubMed's and Ovid's queries, over scanned tokens.
 
-Each syntax has a scanner of its own (`pubmed.py`, `ovid.py`): what a word, a quotation or a field is depends on what stands around it. The
-scanners give the same kinds of tokens, and this grammar (LALR(1), read by lark) says how they may follow each other. Operators are taken
-from left to right, as PubMed does; only proximity binds tighter.
+Each syntax has its own scanner (`pubmed_parser`, `ovid_parser`), since words, quotations and fields depend on their context. The scanners
+give the same kinds of tokens, and this grammar (LALR(1), parsed by lark) orders them. Operators apply from left to right, as in PubMed;
+only proximity binds tighter.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ unit: LPAR chain RPAR FIELD?   -> group
 """
 
 MAX_DEPTH = 100
-"""Parentheses inside each other. The deepest of the shared topics has five."""
+"""Nested parentheses. The deepest of the shared topics has five."""
 MAX_CHARS = 200_000
 MAX_TERMS = 20_000
 
-_SHOWN = {
+_TOKEN_NAMES = {
     "AND": "AND", "OR": "OR", "NOT": "NOT", "ADJ": "a proximity operator", "LPAR": "“(”", "RPAR": "“)”", "FIELD": "a field",
     "TEXT": "a term", "QUOTED": "a term", "READY": "a term", "COLON": "“:” and a second date", "$END": "the end",
 }  # fmt: skip
@@ -43,7 +43,7 @@ _SHOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A token with its place. `value` is what the scanner made of it: words, an operator's distance, fields, a node."""
+    """A token with its place. `value` is the scanner's result: words, an operator's distance, fields, a node."""
 
     kind: str
     value: Any
@@ -52,50 +52,48 @@ class Lexeme:
 
 
 def parse_tokens(lexemes: Sequence[Lexeme], text: str, end: int) -> Tree[Any]:
-    """The tree of the tokens; its leaves are the lexemes. `end` is where the query (or the line) ends.
-
-    Lark gets their numbers instead of them: it would write each out as text.
-    """
+    """The tree of the tokens; its leaves are the lexemes. `end` is the end of the query (or of the line)."""
     from lark import Token
     from lark.exceptions import UnexpectedToken
 
-    balanced(lexemes, text)
+    check_parentheses(lexemes, text)
     try:
-        tree: Tree[Any] = _parser().parse([Token(one.kind, place) for place, one in enumerate(lexemes)])
+        # lark gets the numbers of the lexemes, since it would convert each lexeme to text
+        tree: Tree[Any] = _make_parser().parse([Token(lexeme.kind, number) for number, lexeme in enumerate(lexemes)])
     except UnexpectedToken as error:
-        expected = sorted({_SHOWN[name] for name in error.expected} - {"a proximity operator", "“:” and a second date"})
+        expected = sorted({_TOKEN_NAMES[name] for name in error.expected} - {"a proximity operator", "“:” and a second date"})
         if error.token.type == "$END":
             raise BooleanSyntaxError("the query ends too early", text, end, expected) from None
-        one = lexemes[error.token.value]
-        raise BooleanSyntaxError(f"“{text[one.start : one.end]}” cannot stand here", text, one.start, expected) from None
+        lexeme = lexemes[error.token.value]
+        raise BooleanSyntaxError(f"“{text[lexeme.start : lexeme.end]}” cannot stand here", text, lexeme.start, expected) from None
     for part in tree.iter_subtrees():
         part.children = [lexemes[child.value] if isinstance(child, Token) else child for child in part.children]
     return tree
 
 
-def balanced(lexemes: Iterable[Lexeme], text: str) -> None:
-    """Every parenthesis has its other half, and they are not nested too deeply."""
-    opened: list[int] = []
-    for one in lexemes:
-        if one.kind == "LPAR":
-            opened.append(one.start)
-            if len(opened) > MAX_DEPTH:
-                raise BooleanSyntaxError(f"more than {MAX_DEPTH} parentheses inside each other", text, one.start)
-        elif one.kind == "RPAR":
-            if not opened:
-                raise BooleanSyntaxError("this parenthesis was never opened", text, one.start)
-            opened.pop()
-    if opened:
-        raise BooleanSyntaxError("this parenthesis is never closed", text, opened[-1], ["“)”"])
+def check_parentheses(lexemes: Iterable[Lexeme], text: str) -> None:
+    """Raise `BooleanSyntaxError` for a parenthesis without its partner, and for too many levels."""
+    open_offsets: list[int] = []
+    for lexeme in lexemes:
+        if lexeme.kind == "LPAR":
+            open_offsets.append(lexeme.start)
+            if len(open_offsets) > MAX_DEPTH:
+                raise BooleanSyntaxError(f"more than {MAX_DEPTH} parentheses inside each other", text, lexeme.start)
+        elif lexeme.kind == "RPAR":
+            if not open_offsets:
+                raise BooleanSyntaxError("this parenthesis was never opened", text, lexeme.start)
+            open_offsets.pop()
+    if open_offsets:
+        raise BooleanSyntaxError("this parenthesis is never closed", text, open_offsets[-1], ["“)”"])
 
 
 @cache
-def _parser() -> Lark:
+def _make_parser() -> Lark:
     from lark import Lark
     from lark.lexer import Lexer
 
-    class Given(Lexer):
-        """Hands on tokens that were found before."""
+    class TokenLexer(Lexer):
+        """Passes on tokens that were scanned before."""
 
         def __init__(self, _: object) -> None:
             pass
@@ -103,4 +101,4 @@ def _parser() -> Lark:
         def lex(self, data: Any) -> Iterator[Any]:  # type: ignore[override]
             return iter(data)
 
-    return Lark(GRAMMAR, parser="lalr", lexer=Given)
+    return Lark(GRAMMAR, parser="lalr", lexer=TokenLexer)

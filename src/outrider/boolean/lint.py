@@ -1,4 +1,4 @@
-"""What a tree asks for that a library, or PubMed, answers otherwise than its author may think."""
+"""Warnings about parts of a query that a library, or PubMed, may treat in an unexpected way."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ SHORTEST_STEM = 4
 
 
 def add_remarks(tree: Node, findings: Findings) -> None:
-    """Adds what is found in the tree to what was found in the text."""
+    """Add the warnings about a tree to those about its text."""
     for leaf in iter_leaves(tree):
         match leaf:
             case Text():
                 _remark_text(leaf, findings)
-            case Heading():
-                _remark_heading(leaf, findings)
-            case Dates():
-                _remark_dates(leaf, findings)
+            case Heading(name, _, explode, major):
+                if explode and name:
+                    below = "PubMed also finds the headings below this one; a library has no tree, and finds the heading itself only"
+                    findings.add("explosion", below, leaf.at)
+                if major:
+                    any_place = "a library does not know which headings are major; it finds the heading wherever it stands"
+                    findings.add("major topic", any_place, leaf.at)
+            case Dates(_, _, "entry"):
+                findings.add("not in a library", "a library has no dates of entry; years of publication are compared instead", leaf.at)
+            case Dates(start, end) if any(date and len(date) > 4 for date in (start, end)):
+                findings.add("only years", "a library knows years; months and days are left out of account", leaf.at)
 
 
 def iter_leaves(tree: Node) -> Iterator[Leaf]:
@@ -37,11 +44,11 @@ def iter_leaves(tree: Node) -> Iterator[Leaf]:
         below = children(node)
         stack += reversed(below)
         if not below:
-            yield node  # type: ignore[misc] # what joins nothing is a leaf
+            yield node  # type: ignore[misc] # a node without children is a leaf
 
 
 def find_empty_terms(tree: Node, hits: Callable[[Node], int | None], text: str) -> tuple[Finding, ...]:
-    """A remark for each leaf without a hit. `hits` counts a node's; None means that it is not known."""
+    """A warning for each leaf without a hit. `hits` counts those of a node; None means unknown."""
     findings = Findings(text)
     for leaf in iter_leaves(tree):
         if hits(leaf) == 0:
@@ -64,32 +71,10 @@ def _remark_text(leaf: Text, findings: Findings) -> None:
     for word in iter_words(leaf.pattern):
         if "-" in word:
             findings.add("hyphen", "a hyphen is read as a blank: the words around it stand next to each other", leaf.at)
-        if WILD.search(word):
-            _remark_truncation(word, leaf, findings)
-
-
-def _remark_truncation(word: str, leaf: Text, findings: Findings) -> None:
-    sign = WILD.search(word)
-    assert sign is not None  # noqa: S101 - asked for by the caller
-    if sign.start() == 0:
-        findings.add("unsupported", "PubMed ignores truncation at the start of a word; a library does not", leaf.at)
-    elif stem_length(word) < SHORTEST_STEM and sign.group() == "*":
-        findings.add(
-            "short truncation", f"PubMed truncates from {SHORTEST_STEM} characters on; a library takes fewer, and finds much", leaf.at
-        )
-
-
-def _remark_heading(leaf: Heading, findings: Findings) -> None:
-    if leaf.explode and leaf.name:
-        findings.add(
-            "explosion", "PubMed also finds the headings below this one; a library has no tree, and finds the heading itself only", leaf.at
-        )
-    if leaf.major:
-        findings.add("major topic", "a library does not know which headings are major; it finds the heading wherever it stands", leaf.at)
-
-
-def _remark_dates(leaf: Dates, findings: Findings) -> None:
-    if leaf.kind == "entry":
-        findings.add("not in a library", "a library has no dates of entry; years of publication are compared instead", leaf.at)
-    elif any(date and len(date) > 4 for date in (leaf.start, leaf.end)):
-        findings.add("only years", "a library knows years; months and days are left out of account", leaf.at)
+        sign = WILD.search(word)
+        if sign and sign.start() == 0:
+            findings.add("unsupported", "PubMed ignores truncation at the start of a word; a library does not", leaf.at)
+        elif sign and stem_length(word) < SHORTEST_STEM and sign.group() == "*":
+            findings.add(
+                "short truncation", f"PubMed truncates from {SHORTEST_STEM} characters on; a library takes fewer, and finds much", leaf.at
+            )

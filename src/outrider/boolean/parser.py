@@ -1,4 +1,4 @@
-"""A query as text, read: its tree, what its author should know, and where it is wrong."""
+"""Parsing of a Boolean query to a tree with warnings, in PubMed's or Ovid's syntax."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from outrider.boolean.lint import add_remarks
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.ovid_parser import OvidLine, parse_ovid
 from outrider.boolean.pubmed_parser import parse_pubmed
-from outrider.state.boolean import And, Node, Pattern, Text, Words, children
+from outrider.state.boolean import And, Either, Near, Node, Pattern, Text, children
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 
 Syntax = Literal["pubmed", "ovid"]
+
+MAX_TREE_DEPTH = 250
+"""Depth of the tree. Parentheses cause at most 100 levels; lines that refer to lines may cause more."""
 
 _QUOTED = re.compile(f"[{QUOTES}][^{QUOTES}\n]*[{QUOTES}]")
 _TAG = re.compile(r"\[([^\[\]\n]*)\]")
@@ -34,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """`tree` is what is asked for; `lines` are an Ovid history's, each with its own tree; `text` is the query as it was read."""
+    """`lines` are those of an Ovid history, each with its own tree; `text` is the query as it was parsed."""
 
     text: str
     syntax: Syntax
@@ -44,28 +47,28 @@ class ParsedQuery:
 
 
 def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovid"] = "auto") -> ParsedQuery:
-    """The query's tree and the remarks on it; `BooleanSyntaxError` says what cannot be read, and where.
+    """The query's tree and the warnings about it. Raises `BooleanSyntaxError` with the place of an error, `BadRequest`.
 
-    A mapping of fields to queries asks for all of them; its keys are PubMed's field tags without brackets:
+    The queries of a mapping are joined by AND; its keys are PubMed's field tags without brackets:
     `{"title": "aspirin OR ibuprofen"}`.
     """
     if isinstance(query, Mapping):
-        return _of_mapping(query)
+        return _parse_mapping(query)
     if not isinstance(query, str):
         raise BadRequest(f"a Boolean query is a text or a mapping of fields to texts, not {shorten(query)}")
-    _checked(query)
-    read: Syntax = detect_syntax(query) if syntax == "auto" else syntax
-    if read not in ("pubmed", "ovid"):
+    _check_text(query)
+    detected: Syntax = detect_syntax(query) if syntax == "auto" else syntax
+    if detected not in ("pubmed", "ovid"):
         raise BadRequest(f"unknown syntax {syntax!r}{did_you_mean(syntax, ('auto', 'pubmed', 'ovid'))}; known: auto, pubmed, ovid")
     findings = Findings(query)
-    tree, lines = parse_ovid(query, findings) if read == "ovid" else (parse_pubmed(query, findings), [])
-    _bounded(tree, query)
+    tree, lines = parse_ovid(query, findings) if detected == "ovid" else (parse_pubmed(query, findings), [])
+    _check_size(tree, query)
     add_remarks(tree, findings)
-    return ParsedQuery(query, read, tree, findings.all(), tuple(lines))
+    return ParsedQuery(query, detected, tree, findings.all(), tuple(lines))
 
 
 def detect_syntax(query: str) -> Syntax:
-    """Which of the two a query is written in: what has more of the signs that only one of them uses; PubMed where neither has."""
+    """The syntax of which a query has more of the signs that the other lacks; PubMed if neither has any."""
     plain = _QUOTED.sub(" ", query)
     tags = sum(parse_tag(found.group(1)) is not None for found in _TAG.finditer(plain))
     signs = sum(1 for _ in _OVID.finditer(_TAG.sub(" ", plain).lower()))
@@ -76,75 +79,67 @@ def detect_syntax(query: str) -> Syntax:
 def uses_boolean_syntax(query: str) -> bool:
     """Whether a search by words alone would misread the query: it has operators, PubMed's field tags, or Ovid's codes or headings.
 
-    Parentheses, quotes, `*` and `?` are no such sign: they also stand in plain text.
+    Parentheses, quotes, `*` and `?` are no sign of it, since plain text contains them, too.
     """
     if _OPERATOR.search(query) or _CLEAR_OVID.search(query):
         return True
     return any(is_tag_name(match[1].partition(":")[0]) for match in _TAG.finditer(query))
 
 
-def _of_mapping(query: Mapping[str, str]) -> ParsedQuery:
-    """Each value is read by itself; the text of the whole is the values, one a line."""
+def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
+    """Each value is parsed by itself; the text of the whole has one value a line."""
     if not query:
         raise BadRequest("a mapping of fields to queries is empty; name a field, such as {'title': 'aspirin'}")
-    parts, texts, start = [], [], 0
+    parts, start = [], 0
     text = "\n".join(map(str, query.values()))
-    _checked(text)
+    _check_text(text)
     findings = Findings(text)
-    for key, said in query.items():
+    for key, value in query.items():
         tag = parse_tag(key) if isinstance(key, str) else None
         if tag is None:
             raise BadRequest(f"unknown field {key!r} in a Boolean query{did_you_mean(str(key).lower(), list_spellings())}")
-        if not isinstance(said, str):
-            raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(said)}")
+        if not isinstance(value, str):
+            raise BadRequest(f"field {key!r} of a Boolean query takes a text, not {shorten(value)}")
         before = re.sub(r"[^\n]", " ", text[:start])
-        parts.append(parse_pubmed(before + said, findings, (tag,)))
-        texts.append(said)
-        start += len(said) + 1
+        parts.append(parse_pubmed(before + value, findings, (tag,)))
+        start += len(value) + 1
     tree = parts[0] if len(parts) == 1 else And(tuple(parts))
-    _bounded(tree, text)
+    _check_size(tree, text)
     add_remarks(tree, findings)
     return ParsedQuery(text, "pubmed", tree, findings.all())
 
 
-def _checked(query: str) -> None:
+def _check_text(query: str) -> None:
     if len(query) > MAX_CHARS:
         raise BooleanSyntaxError(f"the query has {len(query):,} characters; at most {MAX_CHARS:,} are read", query, MAX_CHARS)
     if found := _CONTROL.search(query):
         raise BooleanSyntaxError(f"the control character U+{ord(found.group()):04X} cannot stand in a query", query, found.start())
 
 
-def _bounded(tree: Node, text: str) -> None:
-    """References of lines multiply: what they stand for, written out, may be no longer than a query."""
+def _check_size(tree: Node, text: str) -> None:
+    """Raise `BooleanSyntaxError` for a tree that is too large: lines that refer to lines multiply their terms."""
+    # shared parts count each time and are visited once; without recursion, since the tree may be deep
     sizes: dict[int, tuple[int, int]] = {}
-    count, depth = _size(tree, sizes)
+    stack = [tree]
+    while stack:
+        top = stack[-1]
+        below = children(top)
+        unmeasured = [child for child in below if id(child) not in sizes]
+        if unmeasured:
+            stack += unmeasured
+            continue
+        counts, depths = zip(*(sizes[id(child)] for child in below), strict=True) if below else ((_count_leaves(top),), (0,))
+        sizes[id(top)] = sum(counts), 1 + max(depths)
+        stack.pop()
+    count, depth = sizes[id(tree)]
     if count > MAX_TERMS:
         raise BooleanSyntaxError(f"its lines stand for {count:,} terms; at most {MAX_TERMS:,} are searched", text, tree.at.start)
     if depth > MAX_TREE_DEPTH:
         raise BooleanSyntaxError(f"its lines are nested {depth} deep; at most {MAX_TREE_DEPTH} are read", text, tree.at.start)
 
 
-MAX_TREE_DEPTH = 250
-"""Of the tree. Parentheses make no more than 100; lines that refer to lines may make more."""
-
-
-def _size(node: Node, sizes: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How many leaves a node stands for and how deep it is; shared parts are counted each time and visited once. Without recursion."""
-    stack = [node]
-    while stack:
-        top = stack[-1]
-        below = children(top)
-        waiting = [child for child in below if id(child) not in sizes]
-        if waiting:
-            stack += waiting
-            continue
-        found = [sizes[id(child)] for child in below]
-        own = 1 if not isinstance(top, Text) else _words(top.pattern)
-        sizes[id(top)] = (sum(count for count, _ in found), 1 + max(depth for _, depth in found)) if found else (own, 1)
-        stack.pop()
-    return sizes[id(node)]
-
-
-def _words(pattern: Pattern) -> int:
-    """Leaves of a pattern, whose depth the parentheses bound."""
-    return 1 if isinstance(pattern, Words) else sum(map(_words, pattern.parts))
+def _count_leaves(part: Node | Pattern) -> int:
+    """Terms of a leaf or pattern; parentheses limit the depth of a pattern."""
+    if isinstance(part, Text):
+        return _count_leaves(part.pattern)
+    return sum(map(_count_leaves, part.parts)) if isinstance(part, Near | Either) else 1

@@ -1,8 +1,7 @@
 """Relaxation of a Boolean tree: a weaker condition that holds wherever the tree does.
 
-An index or a service can decide only some leaves. A relaxation says what becomes of each leaf, and how conditions are joined; the walk
-over the tree and the nested AND and OR of the result are written here once. No match is lost as long as each of its methods returns a
-condition that is at least as wide as the part it stands for.
+An index or a service can decide only some leaves. A `Relaxation` makes the condition of each leaf and joins conditions; this module walks
+the tree and flattens nested AND and OR. No match is lost as long as each method returns a condition that is at least as wide as its part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact runs of Boolean queries: the ledger of hits, the manifest, the audit log, replay, verification and PRISMA reports.
+"""Exact runs of a Boolean query: ledger, manifest, replay, verification, PRISMA.
 
 The package knows the library and the services only as the Protocols of `state/systematic.py`.
 """

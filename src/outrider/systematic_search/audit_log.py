@@ -1,4 +1,4 @@
-"""The audit log: when runs began, resumed, finished, were replayed; appended to, never rewritten.
+"""The audit log: an append-only file of the events of runs.
 
 `AuditLog` is the port: any object with `append` will do. The file holds JSON lines, chained as in the ledger, so a changed entry and an
 entry removed from the middle are found. Entries cut off the end are found only by comparing with a chain that was noted elsewhere.

@@ -1,4 +1,7 @@
-"""Duplicates among the hits of several sources: counted and named, never removed from the ledger."""
+"""Duplicates among the hits of several sources.
+
+They are counted and named, and stay in the ledger.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger of a systematic run: chained JSON lines, on disk before a caller sees a page.
+"""The ledger of a systematic run: chained JSON lines of requests, hits and pages.
 
 Lines, in this order: `asked` (see `manifest.RunRequest`); then for each source its hits, one a line, with a `page` line after the hits of
 a page and an `end` line after the last page; then `duplicate` lines; at the very end `done`. A page counts from its `page` line on: what a

@@ -1,4 +1,4 @@
-"""The manifest of a run: its request, the results by source, and hashes by which anyone can check it.
+"""The manifest of a run: its request, the results by source, and checksums.
 
 Everything but `times`, `seal` and `signature` follows from the ledger, so the two files check each other. `provenance_hash` covers what
 equal runs have in common (no times, no name of a tag); `seal` covers the whole file, and a signature signs the seal.
@@ -167,7 +167,12 @@ def make_manifest(summary: LedgerSummary, sha256: str, times: Times) -> Manifest
     assert request is not None  # noqa: S101 - `summarize` raises without one
     assert last is not None  # noqa: S101
     sources = tuple(_make_source_result(name, request, summary) for name in request.names)
-    missing = [_describe_missing(source) for source in sources if not source.complete]
+    missing = []
+    for source in sources:
+        if not source.complete:
+            why = source.refused or "; ".join(source.remarks) or "it was not read to its end"
+            reported = "" if source.total is None else f" of {source.total:,}"
+            missing.append(f"{source.source}: {source.fetched:,}{reported} fetched: {why}")
     if not missing and not summary.done:
         missing = ["the run did not come to its end"]
     manifest = Manifest(
@@ -216,12 +221,6 @@ def _make_source_result(name: str, request: RunRequest, summary: LedgerSummary) 
         complete=bool(end.get("complete")),
         remarks=end.get("remarks", ()),
     )
-
-
-def _describe_missing(source: SourceResult) -> str:
-    why = source.refused or "; ".join(source.remarks) or "it was not read to its end"
-    total = "" if source.total is None else f" of {source.total:,}"
-    return f"{source.source}: {source.fetched:,}{total} fetched: {why}"
 
 
 def read(path: Path) -> Manifest:

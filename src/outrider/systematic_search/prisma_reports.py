@@ -1,4 +1,4 @@
-"""PRISMA reports of a run as files: JSON and Markdown of the flow and the search log, and the flow diagram as SVG."""
+"""PRISMA reports of a run as files: flow and search log as JSON, Markdown and SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A systematic run: pages of exact hits from the library and from services, each written to the ledger before a caller sees it.
+"""A systematic run: pages of exact hits from the library and from services.
+
+Each page is in the ledger before a caller sees it.
 
 If a page, a service or the process fails, everything before it stays, and `Run.resume` continues after the last whole page.
 """

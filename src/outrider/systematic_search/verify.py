@@ -1,8 +1,9 @@
-"""Offline verification of a run's manifest, ledger, audit log and exported files, with the place of each fault.
+"""Offline verification of a run's files, with the place of each fault.
 
 A manifest is compared byte by byte with its only spelling, and checked against its seal, its signature and, field by field, the ledger. A
-ledger is checked line by line against its chain, and each record against its content hash. An exported file is compared byte by byte with a
-new export of the ledger. If someone rewrites ledger and manifest together, the signature or the audit log shows it.
+ledger and an audit log are checked line by line against their chains, and each record against its content hash. An exported file is
+compared byte by byte with a new export of the ledger. If someone rewrites ledger and manifest together, the signature or the audit log
+shows it.
 """
 
 from __future__ import annotations

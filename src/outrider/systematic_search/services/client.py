@@ -1,4 +1,4 @@
-"""Requests to a service in sequence: never from a cache, and with a wait when the service asks for one."""
+"""Uncached requests to a service, with a wait when the service asks for one."""
 
 from __future__ import annotations
 

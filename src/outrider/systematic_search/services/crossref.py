@@ -1,4 +1,4 @@
-"""Crossref to the last hit: works with one word in the title, of some years, or with certain DOIs.
+"""Crossref to the last hit: one word of the title, years and DOIs.
 
 api.crossref.org/swagger-ui of October 2026, "Works": words are ranked, not required, and there are no operators; `filter` takes dates and
 DOIs. So only a single word is certain to match. Abstracts cannot be searched. A cursor has no limit, and expires after five minutes.
@@ -60,9 +60,9 @@ class CrossrefSource:
             translation.widened.append("of the words that must be there, one is asked for")
         return translation.make_query(max(words, key=_by_length, default=""), (("filter", filters),) if filters else ())
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        words = {TITLE: sent.query} if sent.query else {}
-        params: Params = {"rows": ROWS, "select": ",".join(FIELDS), **dict(sent.parameters), **words}
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        words = {TITLE: sent_query.query} if sent_query.query else {}
+        params: Params = {"rows": ROWS, "select": ",".join(FIELDS), **dict(sent_query.parameters), **words}
         reader = CursorReader(self.client, WORKS, params, ("message", "next-cursor"), "a DOI")
         return read_slices(reader, HitVerifier(tree, view_record), into, after)
 

@@ -1,4 +1,6 @@
-"""GitHub's repositories to the last hit: words of name, description and topics, sliced by time of creation.
+"""GitHub's repositories to the last hit, sliced by time of creation.
+
+Words of name, description and topics match.
 
 docs.github.com, "Searching for repositories", "Understanding the search syntax", "Troubleshooting search queries": all words and quoted
 phrases must match; at most 256 characters and five operators; parentheses and truncation are not documented. 1,000 results a query,
@@ -62,8 +64,8 @@ class GithubSource:
         query = _join_alternatives(translation) if query is None else query
         return translation.make_query(f"{query} {FORKS}") if query else translation.refuse()
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        reader = _Reader(self.client, sent, int(self.now().timestamp()))
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        reader = _Reader(self.client, sent_query, int(self.now().timestamp()))
         return read_slices(reader, HitVerifier(tree, view_record), into, after)
 
 
@@ -128,7 +130,7 @@ def view_record(record: Record) -> RecordView:
 @dataclass(slots=True)
 class _Reader:
     client: ServiceClient
-    sent: SentQuery
+    query: SentQuery
     now: int
     name: str = NAME
     most: int | None = MOST
@@ -136,7 +138,7 @@ class _Reader:
     async def read(self, part: Part, place: str, *, anyway: bool) -> ServicePage:
         """`place` is the number of the page."""
         number = int(place or 1)
-        query = self.sent.query if part is None else f"{self.sent.query} created:{_format_moment(part[0])}..{_format_moment(part[1])}"
+        query = self.query.query if part is None else f"{self.query.query} created:{_format_moment(part[0])}..{_format_moment(part[1])}"
         params: Params = {"q": query, "per_page": PAGE, "page": number, "sort": "stars", "order": "asc"}
         reply = await self.client.get("/search/repositories", params, JSON, ACCEPTED)
         if reply.status == REFUSED:

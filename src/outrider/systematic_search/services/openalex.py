@@ -1,4 +1,4 @@
-"""OpenAlex to the last hit: titles and abstracts without stemming, by a cursor without a limit.
+"""OpenAlex to the last hit: unstemmed titles and abstracts, by a cursor without a limit.
 
 developers.openalex.org of October 2026, "Search", "Filter", "Page through results". `filter=title_and_abstract.search.exact:` holds a
 Boolean expression: AND, OR, parentheses, `"phrase"`, `"near words"~N`, `gen*` behind three letters, `wom?n`; stemmed fields refuse
@@ -78,8 +78,8 @@ class OpenalexSource:
             return translation.refuse_too_long()
         return translation.make_query(",".join([*filters, *([f"{FIELD}:{expression}"] if expression else [])]))
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        params: Params = {"filter": sent.query, "per_page": PER_PAGE, "select": FIELDS}
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        params: Params = {"filter": sent_query.query, "per_page": PER_PAGE, "select": FIELDS}
         reader = CursorReader(self.client, WORKS, params, ("meta", "next_cursor"), "an id")
         return read_slices(reader, HitVerifier(tree, view_record), into, after)
 

@@ -57,9 +57,9 @@ class PubmedSource:
         query = render_query(relaxed.condition)
         return SentQuery(self.name, query, PARAMETERS, limit_notes(relaxed.widened), lacking=limit_notes(relaxed.lacking))
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        verifier = HitVerifier(tree, view_record, keeps_all=sent.native)
-        return read_slices(_Reader(self.client, sent, self.today(), self.most, self.fetch_size), verifier, into, after)
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        verifier = HitVerifier(tree, view_record, keeps_all=sent_query.native)
+        return read_slices(_Reader(self.client, sent_query, self.today(), self.most, self.fetch_size), verifier, into, after)
 
 
 def view_record(record: Record) -> RecordView:
@@ -70,7 +70,7 @@ def view_record(record: Record) -> RecordView:
 @dataclass(slots=True)
 class _Reader:
     client: ServiceClient
-    sent: SentQuery
+    query: SentQuery
     today: date
     most: int | None
     fetch_size: int
@@ -96,7 +96,7 @@ class _Reader:
         return ServicePage(tuple(records), total, "" if is_last else str(wanted[-1]), tuple(remarks))
 
     async def _search(self, part: Part) -> tuple[tuple[int, ...], int | None, str]:
-        fields: dict[str, str | int] = {"term": self.sent.query, **dict(self.sent.parameters), "retmode": "json", "tool": "outrider"}
+        fields: dict[str, str | int] = {"term": self.query.query, **dict(self.query.parameters), "retmode": "json", "tool": "outrider"}
         if part is not None:
             fields |= {"datetype": "edat", "mindate": _format_day(part[0]), "maxdate": _format_day(part[1])}
         found = found_of(await self._post("esearch", {**fields, "retmax": self.most or MOST}))

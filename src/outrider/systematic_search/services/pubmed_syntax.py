@@ -1,4 +1,4 @@
-"""PubMed's query syntax: whether a query is written in it, and the expression of a tree in it.
+"""PubMed's query syntax: its recognition, and the expression of a tree in it.
 
 PubMed User Guide, pubmed.ncbi.nlm.nih.gov/help: "Truncation" (four characters or more before `*`, at the end of the last word), "Proximity
 searching" (`[ti:~N]`, `[tiab:~N]`, `[ad:~N]`, any order, no truncation), "Search field tags". Abstracts have no tag of their own there.

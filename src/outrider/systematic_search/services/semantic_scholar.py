@@ -1,4 +1,4 @@
-"""Semantic Scholar to the last hit: its bulk search over titles and abstracts, with a token for the next page.
+"""Semantic Scholar to the last hit, by its bulk search over titles and abstracts.
 
 Academic Graph API 1.0, `/paper/search/bulk`: `+` and, `|` or, `"phrase"`, `"near words"~N`, `begin*`, parentheses; a thousand a page, ten
 million in all; `total` is an estimate. The service stems English words, also those of its index, so the stem of a matching word may be
@@ -77,8 +77,8 @@ class SemanticScholarSource:
         high = min((int(year) for name, year in translation.filters if name == "to" and year), default=None)
         return translation.make_query(query, tuple(year_range(NumberRange.model_construct(min=low, max=high)).items()))
 
-    def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        return read_slices(_Reader(self.client, sent), HitVerifier(tree, view_record), into, after)
+    def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+        return read_slices(_Reader(self.client, sent_query), HitVerifier(tree, view_record), into, after)
 
 
 def make_filters(node: Node) -> Filters | None:
@@ -94,13 +94,13 @@ def view_record(record: Record) -> RecordView:
 @dataclass(slots=True)
 class _Reader(Unsliced):
     client: ServiceClient
-    sent: SentQuery
+    query: SentQuery
     name: str = NAME
     most: int | None = MOST
 
     async def read(self, part: Part, place: str, *, anyway: bool) -> ServicePage:
         """In the order of the service's own ids; `place` is its token."""
-        params = {"query": self.sent.query, **dict(self.sent.parameters), "fields": FIELDS, "sort": "paperId:asc"}
+        params = {"query": self.query.query, **dict(self.query.parameters), "fields": FIELDS, "sort": "paperId:asc"}
         try:
             reply = await self.client.get(f"{PAPERS}/search/bulk", {**params, "token": place} if place else params)
         except Forbidden as error:

@@ -1,4 +1,4 @@
-"""Reading a service's answer to the last record: in slices below the service's limit, each record once.
+"""Reading a service to the last record, in slices below the service's limit.
 
 A slice that is larger than the limit is halved, and each half is read the same way. `Harvest.remarks` reports a total that changes, records
 that come twice, and missing records; a remark that is more than a note makes the harvest incomplete.

@@ -1,4 +1,4 @@
-"""Translation of a Boolean tree to one query of a service: relaxation, filters, and the services that refuse.
+"""Translation of a Boolean tree to one query of a service: relaxation and filters.
 
 A relaxed query loses no hit. A part that a service cannot express is `Wider`. An AND leaves such parts out, which only adds hits; an OR
 with such a part cannot be expressed at all, since leaving the part out would lose hits. A part that no record of the service matches
@@ -257,7 +257,7 @@ class RefusedSource:
     def translate(self, tree: Node, text: str) -> SentQuery:
         return SentQuery(self.name, refused=self.why, reproducible=self.name not in REFUSED)
 
-    async def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+    async def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         into.remarks.append(self.why)
         raise SourceOff(f"a systematic run sends no query to {self.name}: {self.why}")
         yield  # pragma: no cover - makes this an asynchronous generator
