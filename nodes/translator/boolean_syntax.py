@@ -11,12 +11,12 @@ PART = re.compile(r'\s*("[^"]*"|[()]|[^\s()"]+)')
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 OPERATOR = re.compile(r"\b(?:AND|OR|NOT)\b")
 FIELD = re.compile(r"[\[\]]|^\w+:")
-"""`[Title]`, `title:`: each source has its own."""
+"""`[Title]`, `title:`: each source has its own names."""
 PLAIN = re.compile(r"[^\W_]+(?:[-+#.'’/][^\W_]+)*[+#]*")
 
 
 def conjunction(terms: Iterable[str], left_out: Iterable[str] = ()) -> str:
-    """Terms joined with AND, each quoted where it is not one plain word; then NOT before each operand of `left_out`, as it is."""
+    """Terms joined with AND, each quoted unless it is one plain word; then NOT before each operand of `left_out`, unchanged."""
     return " NOT ".join((" AND ".join(quote(term) for term in terms), *left_out))
 
 
@@ -26,66 +26,60 @@ def quote(term: str) -> str:
 
 
 def parses(query: str) -> bool:
-    """Whether the query is whole: operands between operators, parentheses and quotes closed. Words side by side mean AND."""
-    parts = _parts(query)
-    wanted, depth, before = True, 0, "("
+    """Whether operands stand between operators, and parentheses and quotes are closed. Adjacent words mean AND."""
+    parts = _split(query)
+    expects_operand, depth, before = True, 0, "("
     for part in parts:
         if part == ")":
-            if wanted or not depth:
+            if expects_operand or not depth:
                 return False
             depth -= 1
         elif part == "(":
-            wanted, depth = True, depth + 1
+            expects_operand, depth = True, depth + 1
         elif part in OPERATORS:
-            if wanted and (part != "NOT" or before not in ("AND", "OR")):
+            if expects_operand and (part != "NOT" or before not in ("AND", "OR")):
                 return False
-            wanted = True
+            expects_operand = True
         elif not searchable(part) or (part[0] != '"' and FIELD.search(part)):
             return False
         else:
-            wanted = False
+            expects_operand = False
         before = part
-    return bool(parts) and not wanted and not depth
+    return bool(parts) and not expects_operand and not depth
 
 
 def split_negated(query: str) -> tuple[str, tuple[str, ...]]:
-    """The words and phrases that a query wants, and the operands that it leaves out by NOT; one that does not parse wants all its words.
+    """The words and phrases that a query requires or allows, and the operands that NOT excludes. Without valid syntax all words count.
 
     `liver (scan OR "x-ray") NOT heart` gives `liver scan "x-ray"` and `heart`.
     """
     if not parses(query):
         return OPERATOR.sub(" ", query), ()
-    parts = _parts(query)
-    wanted: list[str] = []
-    left_out: list[str] = []
+    parts = _split(query)
+    included: list[str] = []
+    excluded: list[str] = []
     at = 0
     while at < len(parts):
         begin, at = at, at + 1
         if parts[begin] == "NOT":
-            at = _after_operand(parts, at)
-            left_out.append(" ".join(parts[begin + 1 : at]))
+            depth = (parts[at] == "(") - (parts[at] == ")")
+            while depth and at + 1 < len(parts):  # the operand ends with its closing parenthesis
+                at += 1
+                depth += (parts[at] == "(") - (parts[at] == ")")
+            at += 1
+            excluded.append(" ".join(parts[begin + 1 : at]))
         elif parts[begin] not in {"(", ")", *OPERATORS}:
-            wanted.append(parts[begin])
-    return " ".join(wanted), tuple(left_out)
+            included.append(parts[begin])
+    return " ".join(included), tuple(excluded)
 
 
-def _after_operand(parts: list[str], at: int) -> int:
-    """The place behind the word, phrase or parenthesis that begins at `at`."""
-    depth = 0
-    for place in range(at, len(parts)):
-        depth += (parts[place] == "(") - (parts[place] == ")")
-        if not depth:
-            return place + 1
-    return len(parts)
-
-
-def _parts(query: str) -> list[str]:
-    """Empty where a quote is left open."""
+def _split(query: str) -> list[str]:
+    """Words, phrases, operators and parentheses; empty if a quote is not closed."""
     parts, at, text = [], 0, query.strip()
     while at < len(text):
-        found = PART.match(text, at)
-        if not found:
+        match = PART.match(text, at)
+        if not match:
             return []
-        parts.append(found.group(1))
-        at = found.end()
+        parts.append(match.group(1))
+        at = match.end()
     return parts

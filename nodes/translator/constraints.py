@@ -1,4 +1,4 @@
-"""Years and stars that the words of a request ask for. The search mode has no say in either."""
+"""Years and stars that the words of a request name. The search mode has no effect on them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ STAR_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("new", re.compile(r"\b(?:new|recent|fresh|emerging|up-and-coming)\b", re.IGNORECASE)),
     ("lightweight", re.compile(r"\b(?:small|lightweight|minimal|tiny)\b", re.IGNORECASE)),
 )
+STARS = re.compile(
+    r"\b(?:with |having )?(?:(over|more than|at least|under|fewer than|less than|at most)\s+)?(\d[\d,]*)(k)?\+?\s+stars\b", re.IGNORECASE
+)
+UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
 
 def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
@@ -32,59 +36,47 @@ def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple
 
     Words such as "stable" stay: "stable diffusion" is not about stars alone.
     """
-    years, rest = _years(query, this_year)
+    years, rest = _read_years(query, this_year)
     stars = star_range(query, bounds)
     rest = " ".join(STARS.sub(" ", rest).split())
     return Constraints(years=years, stars=stars or NumberRange(min=bounds.default_min), stars_named=stars is not None), rest
 
 
-STARS = re.compile(
-    r"\b(?:with |having )?(?:(over|more than|at least|under|fewer than|less than|at most)\s+)?(\d[\d,]*)(k)?\+?\s+stars\b", re.IGNORECASE
-)
-UPPER = frozenset({"under", "fewer than", "less than", "at most"})
-
-
 def star_range(query: str, bounds: StarsSettings) -> NumberRange | None:
-    """The number of stars that the words give, else the range of the first of popular, mature, new, lightweight that they name."""
-    if found := STARS.search(query):
-        count = int(found.group(2).replace(",", "")) * (1000 if found.group(3) else 1)
-        return NumberRange(max=count) if (found.group(1) or "").lower() in UPPER else NumberRange(min=count)
-    for word, pattern in STAR_WORDS:
-        if pattern.search(query):
-            return _named(word, bounds)
-    return None
-
-
-def _named(word: str, bounds: StarsSettings) -> NumberRange:
-    return {
+    """The number of stars in the query, else the range of the first of popular, mature, new, lightweight that it names."""
+    if match := STARS.search(query):
+        count = int(match.group(2).replace(",", "")) * (1000 if match.group(3) else 1)
+        return NumberRange(max=count) if (match.group(1) or "").lower() in UPPER else NumberRange(min=count)
+    ranges = {
         "popular": NumberRange(min=bounds.popular_min),
         "mature": NumberRange(min=bounds.mature_min),
         "new": NumberRange(min=bounds.emerging_min, max=bounds.emerging_max),
         "lightweight": NumberRange(min=bounds.emerging_min, max=bounds.lightweight_max),
-    }[word]
+    }
+    return next((ranges[word] for word, pattern in STAR_WORDS if pattern.search(query)), None)
 
 
-def _years(query: str, this_year: int) -> tuple[NumberRange, str]:
-    if found := BETWEEN.search(query):
-        low, high = sorted((int(found.group(1)), int(found.group(2))))
-        return NumberRange(min=low, max=high), _without(query, found)
-    if found := LAST_YEARS.search(query):
-        count = NUMBERS.get(found.group(1).lower()) or int(found.group(1))
-        return NumberRange(min=this_year - count), _without(query, found)
+def _read_years(query: str, this_year: int) -> tuple[NumberRange, str]:
+    if match := BETWEEN.search(query):
+        low, high = sorted((int(match.group(1)), int(match.group(2))))
+        return NumberRange(min=low, max=high), _cut_out(query, match)
+    if match := LAST_YEARS.search(query):
+        count = NUMBERS.get(match.group(1).lower()) or int(match.group(1))
+        return NumberRange(min=this_year - count), _cut_out(query, match)
     low_bound: int | None = None
     high_bound: int | None = None
     for pattern, low_offset, high_offset in ((SINCE, 0, None), (AFTER, 1, None), (BEFORE, None, -1), (UNTIL, None, 0), (IN_YEAR, 0, 0)):
-        found = pattern.search(query)
-        if not found:
+        match = pattern.search(query)
+        if not match:
             continue
-        year = int(found.group(1))
+        year = int(match.group(1))
         low_bound = year + low_offset if low_offset is not None else low_bound
         high_bound = year + high_offset if high_offset is not None else high_bound
-        query = _without(query, found)
+        query = _cut_out(query, match)
     if low_bound is not None and high_bound is not None and low_bound > high_bound:
         low_bound, high_bound = high_bound, low_bound
     return NumberRange(min=low_bound, max=high_bound), query
 
 
-def _without(query: str, found: re.Match[str]) -> str:
-    return " ".join((query[: found.start()] + " " + query[found.end() :]).split())
+def _cut_out(query: str, match: re.Match[str]) -> str:
+    return " ".join((query[: match.start()] + " " + query[match.end() :]).split())

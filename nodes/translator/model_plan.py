@@ -1,8 +1,7 @@
-"""The model's part of the translator: one question, and a draft of intent and queries that `draft_sanitising` makes safe."""
+"""The model's plan: a draft of intent and queries, which `sanitize_plan` makes safe to run."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,42 +14,41 @@ from outrider.prompts import Prompt, fence, load
 from outrider.prompts.domains import load_domain, select_section
 from outrider.settings.model import StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
-from outrider.state.iteration import EarlierStrategy
 from outrider.state.model import Model
 from outrider.state.request import SearchRequest
 from outrider.text.sanitize import without_control
 
 STARS = ("popular_min", "mature_min", "emerging_min", "emerging_max", "lightweight_max")
 MAX_OUTPUT_TOKENS = 1_500
-"""About twice what four queries with all their words take."""
+"""About twice the size of four queries with all their words."""
 MAX_REQUEST_CHARS = 4_000
-"""Of a longer request the model reads the beginning."""
+"""The model reads only the beginning of a longer request."""
 MAX_SHOWN_ROUNDS = 8
 MAX_SHOWN_CHARS = 300
-"""Of an earlier query, in the prompt."""
+"""Characters of an earlier query in the prompt."""
 MOST_TERMS = 20
 MOST_QUERIES = 8
 NUMBER = re.compile(r"\d{1,9}")
 
 
-def _line(value: object) -> object:
-    """Small models write null for what they leave out, and go on where they should stop."""
+def _to_line(value: object) -> object:
+    """Small models write null for what they leave out, and continue where they should stop."""
     return _encodable(str(value)[:500]) if isinstance(value, str | int | float) else ""
 
 
-def _terms(value: object) -> object:
+def _to_terms(value: object) -> object:
     if isinstance(value, str):
         value = re.split(r"[,;\n]", value)
     return [_encodable(term[:100]) for term in value if isinstance(term, str)][:MOST_TERMS] if isinstance(value, list | tuple) else []
 
 
 def _encodable(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can hold and no file or terminal can."""
+    """Drop halves of surrogate pairs, which JSON can hold but no file or terminal."""
     return text.encode("utf-8", "ignore").decode("utf-8")
 
 
-def _number(value: object) -> object:
-    """A whole number of up to nine digits, also one in quotes; else none."""
+def _to_number(value: object) -> object:
+    """A whole number of up to nine digits, also in quotes; else None."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if isinstance(value, float) and value.is_integer():
         text = str(int(value))
@@ -58,16 +56,16 @@ def _number(value: object) -> object:
     return int(text) if NUMBER.fullmatch(text) else None
 
 
-def _queries(value: object) -> object:
-    """One that is only a text is a query, too."""
+def _to_queries(value: object) -> object:
+    """A plain text is a query, too."""
     if not isinstance(value, list | tuple):
         return value
-    return [{"text": one} if isinstance(one, str) else one for one in value if isinstance(one, str | Mapping | Model)][:MOST_QUERIES]
+    return [{"text": item} if isinstance(item, str) else item for item in value if isinstance(item, str | Mapping | Model)][:MOST_QUERIES]
 
 
-Line = Annotated[str, BeforeValidator(_line), Field(max_length=500)]
-Terms = Annotated[tuple[str, ...], BeforeValidator(_terms), Field(max_length=MOST_TERMS)]
-Number = Annotated[int | None, BeforeValidator(_number)]
+Line = Annotated[str, BeforeValidator(_to_line), Field(max_length=500)]
+Terms = Annotated[tuple[str, ...], BeforeValidator(_to_terms), Field(max_length=MOST_TERMS)]
+Number = Annotated[int | None, BeforeValidator(_to_number)]
 
 
 class DraftQuery(Model):
@@ -80,14 +78,14 @@ class DraftQuery(Model):
 
 
 class Draft(Model):
-    """What a model said, cut but not yet believed. It may say more, of sources for example: that is not read."""
+    """The model's answer, with lengths limited but not yet trusted. Further fields, such as sources, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     topic: Line = ""
     concepts: Terms = ()
     intent_type: Line = ""
-    queries: Annotated[tuple[DraftQuery, ...], BeforeValidator(_queries), Field(max_length=MOST_QUERIES)]
+    queries: Annotated[tuple[DraftQuery, ...], BeforeValidator(_to_queries), Field(max_length=MOST_QUERIES)]
     expanded_keywords: Terms = ()
     year_from: Number = None
     year_to: Number = None
@@ -100,14 +98,14 @@ class Draft(Model):
 
 @dataclass(frozen=True, slots=True)
 class QueryPrompt:
-    """What the model is told, for one field of knowledge."""
+    """The prompt for one field of knowledge."""
 
     base: Prompt
     field: Prompt | None = None
 
     @classmethod
     def load(cls, field: str = "general") -> QueryPrompt:
-        """`field` is `llm.domain`; raises `SettingsError` where it cannot be used."""
+        """`field` is `llm.domain`; raises `SettingsError` for an unknown one."""
         return cls(load("translate", frozenset({*STARS, "domain"})), load_domain(field))
 
     @property
@@ -122,7 +120,7 @@ class QueryPrompt:
 
 @dataclass(frozen=True, slots=True)
 class QueryBuilder:
-    """Asks the model. Raises `ChatError`."""
+    """Asks the model for a plan. Raises `ChatError`."""
 
     chat: Chat
     prompt: QueryPrompt
@@ -130,31 +128,28 @@ class QueryBuilder:
 
     def question(self, request: SearchRequest, sources: tuple[str, ...], now: float) -> ChatRequest:
         """`now` in seconds since the epoch."""
-        return ChatRequest("translator", self.prompt.format(self.stars), fence(_said(request, sources, now)), MAX_OUTPUT_TOKENS)
+        fields: dict[str, JsonValue] = {
+            "request": _to_plain_line(str(request.query), MAX_REQUEST_CHARS),
+            "today": datetime.fromtimestamp(now, UTC).date().isoformat(),
+            "search_mode": request.search_mode.value,
+            "sources": list(sources),
+        }
+        rounds: list[JsonValue] = []
+        for earlier in request.previous_strategies[-MAX_SHOWN_ROUNDS:]:
+            queries: list[JsonValue] = [
+                {"text": _to_plain_line(query.text), "boolean_query": _to_plain_line(query.boolean_query)} for query in earlier.queries
+            ]
+            feedback = {"user_feedback": _to_plain_line(earlier.user_feedback)} if earlier.user_feedback else {}
+            rounds.append({"queries": queries, **feedback})
+        if rounds:
+            fields["earlier_rounds"] = rounds
+        if feedback_now := _to_plain_line(request.user_feedback, len(request.user_feedback)):
+            fields["user_feedback"] = feedback_now
+        return ChatRequest("translator", self.prompt.format(self.stars), fence(fields), MAX_OUTPUT_TOKENS)
 
     async def draft(self, question: ChatRequest, budget: Budget) -> Draft:
         return await self.chat.answer(question, Draft, budget)
 
 
-def _said(request: SearchRequest, sources: tuple[str, ...], now: float) -> JsonValue:
-    said: dict[str, JsonValue] = {
-        "request": _plain(str(request.query), MAX_REQUEST_CHARS),
-        "today": datetime.fromtimestamp(now, UTC).date().isoformat(),
-        "search_mode": request.search_mode.value,
-        "sources": list(sources),
-    }
-    if request.previous_strategies:
-        said["earlier_rounds"] = [_round(one) for one in request.previous_strategies[-MAX_SHOWN_ROUNDS:]]
-    if feedback := _plain(request.user_feedback, len(request.user_feedback)):
-        said["user_feedback"] = feedback
-    return said
-
-
-def _round(one: EarlierStrategy) -> JsonValue:
-    queries = [{"text": _plain(query.text), "boolean_query": _plain(query.boolean_query)} for query in one.queries]
-    told: dict[str, JsonValue] = {"queries": json.loads(json.dumps(queries))}
-    return {**told, "user_feedback": _plain(one.user_feedback)} if one.user_feedback else told
-
-
-def _plain(text: str, most: int = MAX_SHOWN_CHARS) -> str:
+def _to_plain_line(text: str, most: int = MAX_SHOWN_CHARS) -> str:
     return " ".join(without_control(text[:most]).split())

@@ -1,4 +1,4 @@
-"""Plans that a model made before: the same question within some minutes is not asked again. Nothing that rules made is kept."""
+"""Cache of the model's plans: the same question is not sent again within some minutes. Plans made by rules are not cached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.state.ports import TextCache
 from outrider.state.request import SearchRequest
 
 PATIENCE_S = 1.0
-"""A cache that takes longer is as good as none."""
+"""A slower cache is treated as a miss."""
 REQUEST_FIELDS = {"query", "search_mode", "user_feedback", "previous_strategies"}
 
 
@@ -27,36 +27,35 @@ class PlanCache:
     fresh_s: float
 
     async def get(self, key: str) -> tuple[Draft, float] | None:
-        """The draft and its age in seconds; None where there is none, it is too old or damaged, or the cache cannot be read."""
-        kept = await self.texts.get(key, PATIENCE_S)
-        if kept is None or kept.age_s >= self.fresh_s:
+        """The draft and its age in seconds; None if there is none, it is too old or damaged, or the cache cannot be read."""
+        cached = await self.texts.get(key, PATIENCE_S)
+        if cached is None or cached.age_s >= self.fresh_s:
             return None
         try:
-            draft = Draft.model_validate_json(kept.text)
+            draft = Draft.model_validate_json(cached.text)
         except ValidationError:
             return None
-        return (draft, kept.age_s) if sanitize_queries(draft) else None
+        return (draft, cached.age_s) if sanitize_queries(draft) else None
 
     async def put(self, key: str, draft: Draft) -> None:
-        """One without a query that can be searched leaves the plan to rules, and is not kept."""
+        """Store a draft with a query that can be searched; without one the rules plan."""
         if sanitize_queries(draft):
             await self.texts.put(key, draft.model_dump_json())
 
 
-def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, prompt: QueryPrompt, asked: ChatRequest) -> str:
-    """A hash of all that decides what the model says: request, mode, feedback, earlier rounds, sources, model, prompt, and the day."""
+def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, prompt: QueryPrompt, question: ChatRequest) -> str:
+    """Hash of all that decides the answer: request, mode, feedback, earlier rounds, sources, model, prompt, schema, and the day."""
     parts = [
         request.model_dump(mode="json", include=REQUEST_FIELDS),
         list(sources),
         model,
         dict(prompt.versions),
-        [asked.system, asked.user, asked.max_output_tokens],
-        _shape(),
+        [question.system, question.user, question.max_output_tokens],
+        _draft_schema(),  # another version of Outrider may ask for something else
     ]
     return hashlib.sha256(f"translation {json.dumps(parts, sort_keys=True)}".encode()).hexdigest()
 
 
 @cache
-def _shape() -> str:
-    """Another version of Outrider may ask for something else."""
+def _draft_schema() -> str:
     return json.dumps(Draft.model_json_schema(), sort_keys=True)

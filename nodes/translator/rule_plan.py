@@ -1,6 +1,7 @@
-"""Key phrases of a request by RAKE (Rose, Engel, Cramer and Cowley 2010, "Automatic keyword extraction from individual documents").
+"""Plan of a search by rules: intent, key phrases, constraints, and variations of queries that an earlier round ran.
 
-What a request means and how to search for it, by rules: no model, the same words always give the same plan.
+No model is involved, so the same words always give the same plan. Key phrases by RAKE (Rose, Engel, Cramer and Cowley 2010, "Automatic
+keyword extraction from individual documents").
 """
 
 from __future__ import annotations
@@ -21,60 +22,14 @@ from outrider.text.sanitize import without_control
 from outrider.text.words import STOP_WORDS, stems
 
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
-"""Words as they are written, `C++`, `F#` and `.NET` among them; any other sign by itself."""
+"""Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
 ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
-"""Words of the asking rather than of what is asked for; they end a phrase as stop words do."""
+"""Words of asking, not of the subject; they end a phrase as stop words do."""
 MAX_CONCEPTS = 8
 MAX_WORDS = 4
-"""A longer run of content words is a sentence without stop words rather than a concept; it is cut."""
-
-
-def extract_concepts(text: str) -> tuple[str, ...]:
-    """At most eight phrases, in the order of the text, chosen by RAKE's sum of deg(word) / freq(word).
-
-    A text of stop words only gives its words, so that "to be or not to be" can be searched.
-    """
-    phrases = _phrases(text)
-    if not phrases:
-        return tuple(dict.fromkeys(token for token in TOKEN.findall(text) if _is_word(token)))[:MAX_CONCEPTS]
-    frequency = Counter(word.lower() for phrase in phrases for word in phrase)
-    degree: Counter[str] = Counter()
-    for phrase in phrases:
-        degree.update({word.lower(): len(phrase) for word in phrase})
-    score = {" ".join(phrase): sum(degree[word.lower()] / frequency[word.lower()] for word in phrase) for phrase in phrases}
-    best = sorted(score, key=lambda phrase: (-score[phrase], phrase))[:MAX_CONCEPTS]
-    return tuple(phrase for phrase in score if phrase in best)
-
-
-def extract_keywords(phrases: Iterable[str]) -> tuple[str, ...]:
-    """The words of phrases as they are written, each once in any case of letters: for services that look for every word."""
-    known: dict[str, str] = {}
-    for word in " ".join(phrases).split():
-        known.setdefault(word.casefold(), word)
-    return tuple(known.values())
-
-
-def _is_word(token: str) -> bool:
-    """Rather than a sign by itself."""
-    return any(map(str.isalnum, token))
-
-
-def _phrases(text: str) -> list[list[str]]:
-    phrases: list[list[str]] = [[]]
-    seen: set[str] = set()
-    for token in TOKEN.findall(text):
-        if not _is_word(token) or token.lower() in STOP_WORDS | ASKING:
-            phrases.append([])
-        elif token.lower() not in seen:
-            seen.add(token.lower())
-            if len(phrases[-1]) == MAX_WORDS:
-                phrases.append([])
-            phrases[-1].append(token)
-    return [phrase for phrase in phrases if phrase]
-
-
+"""A longer run of content words is cut: it is a sentence without stop words, not a concept."""
 EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 3, SearchMode.EXPLORATORY: 8}
-"""Most terms that widen a search."""
+"""Most terms that are added to a search."""
 LEAST_EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 2, SearchMode.EXPLORATORY: 5}
 TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
     ("survey", frozenset({"survey", "surveys", "review", "reviews", "overview", "meta-analysis", "tutorial"})),
@@ -86,6 +41,45 @@ TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
     ),
     ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
 )
+MAX_VARIATIONS = 300
+"""Variations tried for one query: all subsets of eight concepts, and some more terms."""
+
+
+def extract_concepts(text: str) -> tuple[str, ...]:
+    """At most eight phrases, in the order of the text, chosen by RAKE's sum of deg(word) / freq(word).
+
+    A text of stop words only gives its words, so that "to be or not to be" can be searched.
+    """
+    tokens = TOKEN.findall(text)
+    is_word = {token: any(map(str.isalnum, token)) for token in tokens}
+    runs: list[list[str]] = [[]]
+    seen: set[str] = set()
+    for token in tokens:
+        if not is_word[token] or token.lower() in STOP_WORDS | ASKING:
+            runs.append([])
+        elif token.lower() not in seen:
+            seen.add(token.lower())
+            if len(runs[-1]) == MAX_WORDS:
+                runs.append([])
+            runs[-1].append(token)
+    phrases = [run for run in runs if run]
+    if not phrases:
+        return tuple(dict.fromkeys(token for token in tokens if is_word[token]))[:MAX_CONCEPTS]
+    frequency = Counter(word.lower() for phrase in phrases for word in phrase)
+    degree: Counter[str] = Counter()
+    for phrase in phrases:
+        degree.update({word.lower(): len(phrase) for word in phrase})
+    score = {" ".join(phrase): sum(degree[word.lower()] / frequency[word.lower()] for word in phrase) for phrase in phrases}
+    best = sorted(score, key=lambda phrase: (-score[phrase], phrase))[:MAX_CONCEPTS]
+    return tuple(phrase for phrase in score if phrase in best)
+
+
+def extract_keywords(phrases: Iterable[str]) -> tuple[str, ...]:
+    """The words of phrases as they are written, each once in any case: for services that require every word."""
+    words: dict[str, str] = {}
+    for word in " ".join(phrases).split():
+        words.setdefault(word.casefold(), word)
+    return tuple(words.values())
 
 
 def parse_intent(query: str, stars: StarsSettings, this_year: int) -> tuple[ParsedIntent, str]:
@@ -93,8 +87,9 @@ def parse_intent(query: str, stars: StarsSettings, this_year: int) -> tuple[Pars
     clean = " ".join(without_control(query).split())
     constraints, rest = read_constraints(clean, stars, this_year)
     rest = rest if searchable(rest) else clean  # "2022" alone is a search, not a constraint
-    intent = ParsedIntent(topic=rest, concepts=extract_concepts(rest), intent_type=_intent_type(rest), constraints=constraints)
-    return intent, rest
+    words = set(re.findall(r"[\w-]+", rest.lower()))
+    intent_type = next((name for name, marks in TYPE_WORDS if words & marks), "general")
+    return ParsedIntent(topic=rest, concepts=extract_concepts(rest), intent_type=intent_type, constraints=constraints), rest
 
 
 def plan_by_rules(
@@ -115,69 +110,59 @@ def plan_by_rules(
 
 
 def select_requested_sources(request: SearchRequest, configured: tuple[str, ...]) -> tuple[str, ...]:
-    """The configured sources, of which only the caller may leave some out; `NothingSearchable` where none is left."""
+    """The configured sources that the caller did not leave out; raises `NothingSearchable` if none is left."""
     sources = tuple(name for name in configured if request.sources is None or name in request.sources)
     if not sources:
-        asked = f"of the sources {', '.join(map(str, request.sources))} none" if request.sources else "no source"
-        raise NothingSearchable(
-            f"{asked} is asked here: `outrider config show` shows which are switched on, and offline only the library is"
-        )
+        none = f"none of the sources {', '.join(map(str, request.sources))}" if request.sources else "no source"
+        raise NothingSearchable(f"{none} is switched on: `outrider config show` lists the sources; offline only the library is searched")
     return sources
-
-
-def _intent_type(text: str) -> IntentType:
-    asked = set(re.findall(r"[\w-]+", text.lower()))
-    return next((name for name, marks in TYPE_WORDS if asked & marks), "general")
-
-
-MAX_VARIATIONS = 300
-"""Tried for one query: all of eight concepts, and some terms more."""
 
 
 def vary_repeated_queries(
     queries: Iterable[PlannedQuery], earlier: Sequence[EarlierStrategy], terms: Sequence[str] = ()
 ) -> tuple[PlannedQuery, ...]:
-    """The queries that are new, each once; one that an earlier round ran is varied, or dropped where every variation was run too."""
-    ran = [query for one in earlier for query in one.queries]
+    """The new queries, each once. A query that an earlier round ran is varied, or dropped if every variation was run too."""
+    ran = [query for strategy in earlier for query in strategy.queries]
     texts = {make_word_set(query.text) for query in ran}
     booleans = {make_boolean_sets(query.boolean_query) for query in ran if query.boolean_query}
-    kept: dict[frozenset[str], PlannedQuery] = {}
+    new: dict[frozenset[str], PlannedQuery] = {}
     for query in queries:
-        for one in (query, *islice(_variations(query, terms), MAX_VARIATIONS)) if ran else (query,):
-            mark = make_word_set(one.text)
-            if mark not in texts and make_boolean_sets(one.boolean_query) not in booleans:
-                kept.setdefault(mark, one)
+        for variation in (query, *islice(_make_variations(query, terms), MAX_VARIATIONS)) if ran else (query,):
+            key = make_word_set(variation.text)
+            if key not in texts and make_boolean_sets(variation.boolean_query) not in booleans:
+                new.setdefault(key, variation)
                 break
-    return tuple(kept.values())
+    return tuple(new.values())
 
 
 def make_word_set(text: str) -> frozenset[str]:
+    """The stems of a text, by which queries are compared."""
     return frozenset(stems(text[:MAX_EARLIER_CHARS]))
 
 
 def make_boolean_sets(query: str) -> tuple[frozenset[str], frozenset[str]]:
-    """What a Boolean query wants, and what it leaves out; AND or OR between the same words is no difference."""
-    wanted, left_out = split_negated(query[:MAX_EARLIER_CHARS])
-    return make_word_set(wanted), make_word_set(" ".join(left_out))
+    """The stems that a Boolean query includes and excludes; AND or OR between the same words makes no difference."""
+    included, excluded = split_negated(query[:MAX_EARLIER_CHARS])
+    return make_word_set(included), make_word_set(" ".join(excluded))
 
 
-def _variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQuery]:
-    """The same text with its Boolean query made anew; with one synonym or related term more; with fewer and fewer concepts.
+def _make_variations(query: PlannedQuery, terms: Sequence[str]) -> Iterator[PlannedQuery]:
+    """The same text with a new Boolean query; with one more synonym or related term; with fewer and fewer concepts.
 
-    What the query leaves out, each of them leaves out.
+    All keep the operands that the query excludes.
     """
-    units = extract_concepts(query.text[:MAX_EARLIER_CHARS])
-    yield _of(query, query.text, units)
-    said, left_out = make_word_set(query.text), make_boolean_sets(query.boolean_query)[1]
+
+    def vary(text: str, units: Sequence[str]) -> PlannedQuery:
+        boolean = conjunction(units, split_negated(query.boolean_query)[1])
+        return query.model_copy(update={"text": text, "keywords": extract_keywords(units), "boolean_query": boolean})
+
+    concepts = extract_concepts(query.text[:MAX_EARLIER_CHARS])
+    yield vary(query.text, concepts)
+    words, excluded = make_word_set(query.text), make_boolean_sets(query.boolean_query)[1]
     for term in (*query.synonyms, *terms):
-        if not make_word_set(term) <= said and not make_word_set(term) & left_out:
-            yield _of(query, f"{query.text} {term}", (*units, term))
-    parts = units if len(units) > 1 else extract_keywords(units)
-    for count in range(len(parts) - 1, 0, -1):
-        for fewer in combinations(parts, count):
-            yield _of(query, " ".join(fewer), fewer)
-
-
-def _of(query: PlannedQuery, text: str, units: Sequence[str]) -> PlannedQuery:
-    boolean = conjunction(units, split_negated(query.boolean_query)[1])
-    return query.model_copy(update={"text": text, "keywords": extract_keywords(units), "boolean_query": boolean})
+        if not make_word_set(term) <= words and not make_word_set(term) & excluded:
+            yield vary(f"{query.text} {term}", (*concepts, term))
+    units = concepts if len(concepts) > 1 else extract_keywords(concepts)
+    for count in range(len(units) - 1, 0, -1):
+        for fewer in combinations(units, count):
+            yield vary(" ".join(fewer), fewer)

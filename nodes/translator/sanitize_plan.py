@@ -1,4 +1,4 @@
-"""From a model's draft to an intent and queries that can be run: cut, cleaned, filled in, and never against the request's words."""
+"""Sanitizing a model's draft: cut, cleaned, completed, and never against the words of the request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARKS = str.maketrans(dict.fromkeys('"()[]{}', " "))
 
 
 def sanitize_intent(draft: Draft, by_rules: ParsedIntent, stars: StarsSettings, this_year: int) -> ParsedIntent:
-    """The model's intent where it says something, else the rules'."""
+    """The model's intent, and the rules' where the draft is empty or invalid."""
     topic = _clean(draft.topic, MAX_TEXT_CHARS)
     kind = draft.intent_type.strip().lower()
     return ParsedIntent(
@@ -42,121 +42,117 @@ def sanitize_intent(draft: Draft, by_rules: ParsedIntent, stars: StarsSettings, 
     )
 
 
-def sanitize_constraints(draft: Draft, said: Constraints, stars: StarsSettings, this_year: int) -> Constraints:
-    """What the words of the request say, by rules, stands as it is; the model adds years or stars only where they say none."""
-    years = said.years if said.years != NumberRange() else sanitize_years(draft.year_from, draft.year_to, this_year)
+def sanitize_constraints(draft: Draft, by_rules: Constraints, stars: StarsSettings, this_year: int) -> Constraints:
+    """The constraints that rules read from the request's words stay; the model adds years or stars only if the words name none."""
+    years = by_rules.years if by_rules.years != NumberRange() else sanitize_years(draft.year_from, draft.year_to, this_year)
     low, high = draft.stars_min or None, draft.stars_max or None  # a small model writes 0 where it means none
-    if said.stars_named or (low is None and high is None):
-        return said.model_copy(update={"years": years})
+    if by_rules.stars_named or (low is None and high is None):
+        return by_rules.model_copy(update={"years": years})
     return Constraints(years=years, stars=sanitize_stars(low, high, stars), stars_named=True)
 
 
 def sanitize_years(low: int | None, high: int | None, this_year: int) -> NumberRange:
-    """Swapped where reversed, kept within 1800 and next year; what has not four digits is no year.
+    """Swapped if reversed, limited to 1800 and next year; a number without four digits is no year.
 
-    A first year later than that, or a last one earlier, would leave out every work, and is dropped.
+    A first year after that, or a last year before it, would leave out every work, and is dropped.
     """
     last_year = this_year + 1
-    low, high = _ordered(*(year if year is not None and 1000 <= year <= 9999 else None for year in (low, high)))
+    low, high = _order(*(year if year is not None and 1000 <= year <= 9999 else None for year in (low, high)))
     low = None if low is not None and low > last_year else low
     high = None if high is not None and high < FIRST_YEAR else high
-    return NumberRange(min=_within(low, FIRST_YEAR, last_year), max=_within(high, FIRST_YEAR, last_year))
+    return NumberRange(min=_limit(low, FIRST_YEAR, last_year), max=_limit(high, FIRST_YEAR, last_year))
 
 
 def sanitize_stars(low: int | None, high: int | None, stars: StarsSettings) -> NumberRange:
-    """Never below the default minimum, or for projects said to be new or small (a most is given) below theirs."""
-    low, high = _ordered(_within(low, 0, MOST_STARS), _within(high, 0, MOST_STARS))
+    """At least the default minimum; with an upper bound, as for new or small projects, at least their minimum."""
+    low, high = _order(_limit(low, 0, MOST_STARS), _limit(high, 0, MOST_STARS))
     floor = stars.default_min if high is None else min(stars.default_min, stars.emerging_min)
     low = max(low or 0, floor)
     return NumberRange(min=low, max=None if high is None else max(low, high))
 
 
 def sanitize_repository_wishes(draft: Draft, today: date) -> RepositoryWishes:
+    """The creation date is a day, a month or a year between GitHub's first year and today; else none."""
     language = _clean(draft.language, MAX_TERM_CHARS)
     topics = (re.sub(r"[\s_]+", "-", topic.strip().lower()) for topic in draft.topics)
+    match = re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?(?:T.*)?", draft.created_after.strip())
+    try:
+        day = date(*(int(part or 1) for part in match.groups())) if match else None
+    except ValueError:
+        day = None
     return RepositoryWishes(
         language=language if searchable(language) else None,
         topics=tuple(dict.fromkeys(topic for topic in topics if TOPIC.fullmatch(topic)))[:MAX_TOPICS],
-        created_after=_date(draft.created_after, today),
+        created_after=day if day and FIRST_REPOSITORY <= day <= today else None,
     )
 
 
 def sanitize_queries(draft: Draft) -> tuple[PlannedQuery, ...]:
-    """Those that can be searched, at most four."""
-    return tuple(query for one in draft.queries if (query := _query(one)))[:MAX_QUERIES]
+    """The queries that can be searched, at most four."""
+    return tuple(query for drafted in draft.queries if (query := _sanitize_query(drafted)))[:MAX_QUERIES]
 
 
-def _query(draft: DraftQuery) -> PlannedQuery | None:
+def _sanitize_query(draft: DraftQuery) -> PlannedQuery | None:
     keywords = clean_terms(draft.keywords, MAX_KEYWORDS)
     text = _clean(draft.text, MAX_TEXT_CHARS)
-    wanted, left_out = split_negated(text)
-    text = wanted if left_out else text  # an engine that ranks would look for the word after NOT
+    included, excluded = split_negated(text)
+    text = included if excluded else text  # an engine that ranks would search for the word after NOT
     text = text if searchable(text) else " ".join(keywords)
     if not text:
         return None
     keywords = keywords or clean_terms(extract_concepts(text), MAX_KEYWORDS) or (text,)
     boolean = _clean(draft.boolean_query, len(draft.boolean_query))
-    boolean = boolean if parses(boolean) else conjunction(keywords, left_out)
+    boolean = boolean if parses(boolean) else conjunction(keywords, excluded)
     return PlannedQuery(text=text, keywords=keywords, boolean_query=boolean, synonyms=clean_terms(draft.synonyms, MAX_KEYWORDS))
 
 
-def sanitize_expanded_terms(draft: Draft, known: str, most: int) -> tuple[str, ...]:
-    """At most `most` terms that the words `known` do not hold already."""
-    return select_new_terms(clean_terms(draft.expanded_keywords, len(draft.expanded_keywords)), known)[:most]
+def sanitize_expanded_terms(draft: Draft, text: str, most: int) -> tuple[str, ...]:
+    """At most `most` of the draft's terms that say something new beside `text`."""
+    return select_new_terms(clean_terms(draft.expanded_keywords, len(draft.expanded_keywords)), text)[:most]
 
 
-def add_terms(named: tuple[str, ...], least: int, related: Iterable[str], draft: Draft, known: str) -> tuple[str, ...]:
-    """The terms that a model named, and where they are fewer than `least` the library's `related` ones, then its queries' synonyms.
+def add_terms(terms: tuple[str, ...], least: int, related: Iterable[str], draft: Draft, text: str) -> tuple[str, ...]:
+    """The model's terms, and if they are fewer than `least`, the library's `related` ones, then synonyms from the draft's queries.
 
-    What the queries leave out widens none.
+    Words that the queries exclude are not added.
     """
-    left_out = {stem for query in draft.queries for operand in split_negated(query.boolean_query)[1] for stem in stems(operand)}
+    excluded = {stem for query in draft.queries for operand in split_negated(query.boolean_query)[1] for stem in stems(operand)}
     synonyms = (synonym for query in draft.queries for synonym in clean_terms(query.synonyms, MAX_KEYWORDS))
-    for more, said in ((related, ""), (synonyms, known)):
-        kept = [term for term in more if not left_out & set(stems(term))]
-        named = (*named, *select_new_terms(kept, said, *named))[: max(least, len(named))]
-    return named
+    for more, known in ((related, ""), (synonyms, text)):
+        allowed = [term for term in more if not excluded & set(stems(term))]
+        terms = (*terms, *select_new_terms(allowed, known, *terms))[: max(least, len(terms))]
+    return terms
 
 
-def select_new_terms(given: Iterable[str], *known: str) -> tuple[str, ...]:
-    """The terms that say something the texts of `known`, and the terms before them, do not."""
-    seen = {stem for text in known for stem in stems(text)}
-    kept: list[str] = []
-    for term in given:
-        said = set(stems(term))
-        if not said <= seen:
-            seen |= said
-            kept.append(term)
-    return tuple(kept)
+def select_new_terms(terms: Iterable[str], *texts: str) -> tuple[str, ...]:
+    """The terms with a word that neither the texts nor the terms before them have."""
+    seen = {stem for text in texts for stem in stems(text)}
+    new: list[str] = []
+    for term in terms:
+        words = set(stems(term))
+        if not words <= seen:
+            seen |= words
+            new.append(term)
+    return tuple(new)
 
 
-def clean_terms(given: Iterable[str], most: int) -> tuple[str, ...]:
-    """Cleaned, those that can be searched, each once in any case of letters, at most `most`."""
-    kept: dict[str, str] = {}
-    for term in given:
+def clean_terms(terms: Iterable[str], most: int) -> tuple[str, ...]:
+    """At most `most` terms that can be searched, cleaned, each once in any case."""
+    unique: dict[str, str] = {}
+    for term in terms:
         clean = _clean(term.translate(MARKS), MAX_TERM_CHARS)
         if searchable(clean):
-            kept.setdefault(clean.casefold(), clean)
-    return tuple(kept.values())[:most]
+            unique.setdefault(clean.casefold(), clean)
+    return tuple(unique.values())[:most]
 
 
 def _clean(text: str, most: int) -> str:
     return " ".join(without_control(text).split())[:most].strip()
 
 
-def _ordered(low: int | None, high: int | None) -> tuple[int | None, int | None]:
+def _order(low: int | None, high: int | None) -> tuple[int | None, int | None]:
     return (high, low) if low is not None and high is not None and low > high else (low, high)
 
 
-def _within(value: int | None, least: int, most: int) -> int | None:
+def _limit(value: int | None, least: int, most: int) -> int | None:
     return None if value is None else min(max(value, least), most)
-
-
-def _date(text: str, today: date) -> date | None:
-    """A day, a month or a year that lies between GitHub's first year and today; else none."""
-    found = re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?(?:T.*)?", text.strip())
-    try:
-        day = date(*(int(part or 1) for part in found.groups())) if found else None
-    except ValueError:
-        return None
-    return day if day and FIRST_REPOSITORY <= day <= today else None

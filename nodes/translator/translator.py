@@ -1,4 +1,4 @@
-"""From a request to what it means (`ParsedIntent`) and the searches to run (`SearchStrategy`): by a model, or by rules."""
+"""The node that turns a request into an intent and a search strategy, by a model or by rules."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 MODEL = "translator.model"
-"""The model's part by itself: where it fails the search goes on, which a failure of `translator` would end."""
-MODEL_SHARE, SHELF_SHARE = 0.5, 0.25
-"""Of the time that a run has left, for the model and for the library's terms: searching needs the rest."""
+"""Node of the model's failures: the search continues, while a failure of `translator` itself would end it."""
+MODEL_SHARE, LIBRARY_SHARE = 0.5, 0.25
+"""Shares of the run's remaining time for the model and for the library's terms: searching needs the rest."""
 NO_MODEL = "no model is configured"
-AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, and no model is asked")
+AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, without a model")
 NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What a request means, the searches to run, and what was left out on the way."""
+    """The intent, the searches to run, and what was left out on the way."""
 
     intent: ParsedIntent
     strategy: SearchStrategy
@@ -58,12 +58,12 @@ class Translation:
     bypassed: tuple[Bypass, ...] = ()
     failures: tuple[Failure, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """What the models of the run have cost so far."""
+    """Cost of the run's models so far."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What is said of one translation while it is made."""
+    """Bypassed steps and failures of one translation."""
 
     bypassed: list[Bypass] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Notes:
 class Translator:
     """Reads the request; writes intent, strategy, bypassed, failures, usage, snapshot.
 
-    A model that fails costs only its own part: `Failure(node="translator.model")`, and rules stand in. A rejected key ends the run.
+    A failing model costs only its own part: `Failure(node="translator.model")`, and rules plan instead. A rejected key ends the run.
     """
 
     library: LibraryReader
@@ -95,37 +95,38 @@ class Translator:
             return {"bypassed": (*state.bypassed, AS_WRITTEN)}
         budget = run_budget(runtime, self.llm, state.usage)
         try:
-            made = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
+            translation = await self.translate(state, budget, time_left(runtime, self.run, self.clock, state))
         except KeyRejected as error:
             return end_rejected_run(state, "translator", error, budget.spent)
         return {
-            "intent": made.intent,
-            "strategy": made.strategy,
-            "snapshot": made.snapshot,
-            "bypassed": (*state.bypassed, *made.bypassed),
-            "failures": (*state.failures, *made.failures),
+            "intent": translation.intent,
+            "strategy": translation.strategy,
+            "snapshot": translation.snapshot,
+            "bypassed": (*state.bypassed, *translation.bypassed),
+            "failures": (*state.failures, *translation.failures),
             "usage": budget.spent,
         }
 
     async def translate(self, request: SearchRequest, budget: Budget, left_s: float) -> Translation:
         """The same without LangGraph. `left_s`: seconds of the run that are left, of which model and library may take their shares.
 
-        Raises `NothingSearchable`, and `KeyRejected` where the model's key is not accepted.
+        Raises `NothingSearchable`, and `KeyRejected` if the provider rejects the model's key.
         """
         now, notes = self.clock(), Notes()
         by_rules, text = parse_intent(str(request.query), self.stars, datetime.fromtimestamp(now, UTC).year)
         sources = select_requested_sources(request, self.configured)
         draft = await self._draft(request, sources, now, budget, left_s * MODEL_SHARE, notes)
-        snapshot, expanded = await self._widened(request.search_mode, text, draft, left_s * SHELF_SHARE, notes)
+        snapshot, expanded = await self._expand(request.search_mode, text, draft, left_s * LIBRARY_SHARE, notes)
         intent, strategy = by_rules, plan_by_rules(request, by_rules, text, self.configured, expanded)
         last_resort = strategy.queries
-        if draft is None:
-            _say_what_rules_leave_out(request, text, notes)
-        else:
-            intent, strategy = self._from_draft(draft, by_rules, strategy, now, notes)
-        queries = vary_repeated_queries(strategy.queries, strategy.earlier, expanded) or vary_repeated_queries(
-            last_resort, strategy.earlier, expanded
-        )
+        if draft is not None:
+            intent, strategy = self._apply_draft(draft, by_rules, strategy, now, notes)
+        elif len(set(words(text))) > MAX_QUERY_TERMS:
+            notes.skip("rest of the query", f"only its first {MAX_QUERY_TERMS:,} different words are searched")
+        if draft is None and request.user_feedback:
+            notes.skip("user_feedback", "only a model can read it; rules vary the words of the request")
+        earlier = strategy.earlier
+        queries = vary_repeated_queries(strategy.queries, earlier, expanded) or vary_repeated_queries(last_resort, earlier, expanded)
         if not queries:
             notes.bypassed.append(NOTHING_NEW)
         strategy = strategy.model_copy(update={"queries": queries or strategy.queries})
@@ -134,48 +135,54 @@ class Translator:
     async def _draft(
         self, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, timeout_s: float, notes: Notes
     ) -> Draft | None:
-        """None where there is no model, or it gave nothing that can be used; the notes say why."""
+        """The model's plan, or a recent one for the same question. None without a model or a usable answer; the notes say why."""
         if self.chat is None:
             notes.skip(MODEL, self.why_no_model)
             return None
         if len(str(request.query)) > MAX_REQUEST_CHARS:
             notes.skip("rest of the query", f"the model reads only its first {MAX_REQUEST_CHARS:,} characters")
+        name = self.chat.name
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
-                return await self._planned(self.chat, request, sources, now, budget, notes)
+                builder = QueryBuilder(self.chat, self.prompt, self.stars)
+                question = builder.question(request, sources, now)
+                key = make_cache_key(request, sources, name, self.prompt, question) if self.cache else ""
+                if self.cache and (cached := await self.cache.get(key)):
+                    draft, age_s = cached
+                    limit = f"is not asked again within {self.cache.fresh_s:g} s"
+                    notes.skip(MODEL, f"{name} planned this search {age_s:,.0f} s ago, and {limit}")
+                    return draft
+                draft = await builder.draft(question, budget)
+                if self.cache:
+                    await self.cache.put(key, draft)
+                return draft
         except KeyRejected:
             raise
         except (ChatError, TimeoutError) as error:
-            why = str(error) or f"{self.chat.name} gave no plan within the {timeout_s:.3g} s that it may take of this run"
+            why = str(error) or f"{name} gave no plan within the {timeout_s:.3g} s that it may take of this run"
             notes.failures.append(Failure(node=MODEL, error=type(error).__name__, message=why))
             notes.skip(MODEL, f"{why}; rules planned the search")
             return None
 
-    async def _planned(
-        self, chat: Chat, request: SearchRequest, sources: tuple[str, ...], now: float, budget: Budget, notes: Notes
-    ) -> Draft:
-        """What the model says, or said to the same question a while ago. Raises `ChatError`."""
-        builder = QueryBuilder(chat, self.prompt, self.stars)
-        question = builder.question(request, sources, now)
-        if self.cache is None:
-            return await builder.draft(question, budget)
-        key = make_cache_key(request, sources, chat.name, self.prompt, question)
-        if found := await self.cache.get(key):
-            draft, age_s = found
-            notes.skip(MODEL, f"{chat.name} planned this search {age_s:,.0f} s ago, and is not asked again within {self.cache.fresh_s:g} s")
-            return draft
-        draft = await builder.draft(question, budget)
-        await self.cache.put(key, draft)
-        return draft
-
-    async def _widened(
+    async def _expand(
         self, mode: SearchMode, text: str, draft: Draft | None, timeout_s: float, notes: Notes
     ) -> tuple[str | None, tuple[str, ...]]:
-        """The library's snapshot, and the terms that widen the search: the model's, filled up where they are too few."""
+        """The library's snapshot, and the terms that widen the search: the model's, and related ones if they are too few."""
         most, least = EXPANSION[mode], LEAST_EXPANSION[mode]
-        named = () if draft is None else sanitize_expanded_terms(draft, text, most)
-        snapshot, related, why = await self._shelf_says(text, most if draft is None or len(named) < least else 0, timeout_s)
-        expanded = related[:most] if draft is None else add_terms(named, least, related, draft, text)
+        by_model = () if draft is None else sanitize_expanded_terms(draft, text, most)
+        limit = most if draft is None or len(by_model) < least else 0
+        snapshot: str | None = None
+        related: tuple[str, ...] = ()
+        why = ""
+        try:
+            async with asyncio.timeout(max(timeout_s, 0.0)):
+                snapshot = await self.library.snapshot()
+                related = await self.library.related_terms(text, limit) if limit else ()
+        except SearchError as error:  # the scout reports what it means for the search itself
+            why = str(error)
+        except TimeoutError:
+            why = f"the library did not answer within the {timeout_s:.3g} s that it may take of this run"
+        expanded = related[:most] if draft is None else add_terms(by_model, least, related, draft, text)
         if not why and len(expanded) < least:
             who = "the library names" if draft is None else "model and library name"
             why = f"{who} {len(expanded)} of the {least} terms or more that the search mode {mode.value} adds"
@@ -183,38 +190,20 @@ class Translator:
             notes.skip("rest of the expansion" if expanded else "expansion", why)
         return snapshot, expanded
 
-    async def _shelf_says(self, text: str, limit: int, timeout_s: float) -> tuple[str | None, tuple[str, ...], str]:
-        """Its snapshot, at most `limit` related terms, and why one of them is missing. Slow or broken, it stops no search here."""
-        snapshot: str | None = None
-        related: tuple[str, ...] = ()
-        try:
-            async with asyncio.timeout(max(timeout_s, 0.0)):
-                snapshot = await self.library.snapshot()
-                related = await self.library.related_terms(text, limit) if limit else ()
-        except SearchError as error:  # the scout will say what it means for the search itself
-            return snapshot, related, str(error)
-        except TimeoutError:
-            return snapshot, related, f"the library did not answer within the {timeout_s:.3g} s that it may take of this run"
-        return snapshot, related, ""
-
-    def _from_draft(
+    def _apply_draft(
         self, draft: Draft, by_rules: ParsedIntent, strategy: SearchStrategy, now: float, notes: Notes
     ) -> tuple[ParsedIntent, SearchStrategy]:
-        """The rules' strategy with the model's queries in it. Sources stay the caller's: a model never narrows them."""
+        """The rules' strategy with the model's queries. The sources stay the caller's: a model never narrows them."""
         today = datetime.fromtimestamp(now, UTC).date()
         intent = sanitize_intent(draft, by_rules, self.stars, today.year)
-        planned: dict[str, object] = {"constraints": intent.constraints, "repositories": sanitize_repository_wishes(draft, today)}
+        changes: dict[str, object] = {
+            "constraints": intent.constraints,
+            "repositories": sanitize_repository_wishes(draft, today),
+        }
         if queries := sanitize_queries(draft):
-            planned |= {"queries": queries, "made_by": "model"}
+            changes |= {"queries": queries, "made_by": "model"}
         else:
             notes.skip(MODEL, "it planned no query that can be searched; rules planned one over its concepts")
             own = strategy.queries[0].model_copy(update={"boolean_query": conjunction(intent.concepts)})
-            planned["queries"] = (own,)
-        return intent, strategy.model_copy(update=planned)
-
-
-def _say_what_rules_leave_out(request: SearchRequest, text: str, notes: Notes) -> None:
-    if len(set(words(text))) > MAX_QUERY_TERMS:
-        notes.skip("rest of the query", f"only its first {MAX_QUERY_TERMS:,} different words are searched")
-    if request.user_feedback:
-        notes.skip("user_feedback", "only a model can read it; rules vary the words of the request")
+            changes["queries"] = (own,)
+        return intent, strategy.model_copy(update=changes)
