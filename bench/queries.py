@@ -39,8 +39,8 @@ from outrider.models.chat.cost import PRICES
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings
-from outrider.sources.web.browser import why_off
-from outrider.sources.web.search import Web
+from outrider.sources.web.browser import unavailable_reason
+from outrider.sources.web.search import WebSearch
 from outrider.state.response import SearchResponse
 
 LATENCY_S = {
@@ -162,7 +162,7 @@ async def _asked(server: Server, request: Request, at: int, folder: Path) -> Run
 async def _browser_started(services: Services, url: str) -> None:
     """It takes as long as a search; a program that stays has it running."""
     for source in services.sources:
-        if isinstance(source, Web):
+        if isinstance(source, WebSearch):
             await source.browser.opened(url, 60.0)
 
 
@@ -225,7 +225,7 @@ def _notes(runs: Mapping[Request, Sequence[Run]]) -> list[str]:
     ]
     notes += [f"not all came: {', '.join(odd)} (rows of {sum(statuses.values())})"] if odd else []
     notes += [f"failures: {', '.join(f'{node} {error} {count}' for (node, error), count in sorted(failed.items()))}"] if failed else []
-    notes += [f"web was left out: {why_off()}"] if why_off() else []
+    notes += [f"web was left out: {unavailable_reason()}"] if unavailable_reason() else []
     return notes
 
 

@@ -26,7 +26,7 @@ from bench.world import KEYED, SERVICES, WEB, World, engine_at, quickest, settin
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
-from outrider.sources.web.browser import why_off
+from outrider.sources.web.browser import unavailable_reason
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse, SourceReport
 
@@ -85,7 +85,7 @@ def run() -> Report:
         f"Each service answers after {ANSWER_S:g} s in all, with {WORKS} works ({WORKS_AT_ONCE} where {AT_ONCE} ask).",
         f"The scout's own time; where all answer, of {ROUNDS} searches after one that starts clients and browser.",
     ]
-    if why := why_off():
+    if why := unavailable_reason():
         notes.append(f"web was left out: {why}")
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_report(Path(folder), notes))
@@ -95,7 +95,9 @@ async def _report(folder: Path, notes: list[str]) -> Report:
     (await library_of(_shelf(), folder / "library")).close()
     with served(world()) as server:
         alone = await _in_turn(server, "alone", folder, ROUNDS + 1, **RAISED, web=False)
-        browsing = None if why_off() else await _in_turn(server, "browsing", folder, ROUNDS + 1, pause_s=PAUSE_S, **RAISED, gap_s=0.0)
+        browsing = (
+            None if unavailable_reason() else await _in_turn(server, "browsing", folder, ROUNDS + 1, pause_s=PAUSE_S, **RAISED, gap_s=0.0)
+        )
     with served(world(count=WORKS_AT_ONCE)) as server:
         usual = returned(await _in_turn(server, "lone", folder, 1))
         raised = await _at_once(server, "raised", folder, **RAISED, web=False, timeout_s=PATIENT_S)

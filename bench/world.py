@@ -25,7 +25,7 @@ from bench.answers import Project, Work
 from bench.served import SITES, Asked, Said, Server
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
-from outrider.sources.web.browser import why_off
+from outrider.sources.web.browser import unavailable_reason
 from outrider.sources.web.result_pages import DUCKDUCKGO, ENGINES
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
@@ -144,7 +144,7 @@ def settings(
     base_url = f"{server.base_url}/{room}"
     sections = {name: section(name, base_url, keys=keys, **limits) for name in SERVICES}
     hosts = ",".join(f"{host}:{server.port}" for host in ("127.0.0.1", *server.sites))
-    web = WebSettings(gap_s=gap_s, enabled=not why_off(), timeout_s=limits.get("timeout_s", 10.0))
+    web = WebSettings(gap_s=gap_s, enabled=not unavailable_reason(), timeout_s=limits.get("timeout_s", 10.0))
     asked = SourcesSettings(web=web, allowed_hosts=hosts, contact=contact, **sections)  # type: ignore[arg-type] # each of its own
     return Settings(sources=asked, cache=CacheSettings(folder=str(folder / "answers" / room), fresh_s=0.0))
 

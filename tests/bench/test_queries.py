@@ -71,7 +71,7 @@ def test_bounds_that_do_not_hold_are_said() -> None:
 
 async def test_a_request_goes_through_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls are counted by stage, its cost by the price, and projects that answer come first."""
-    monkeypatch.setattr(world, "why_off", lambda: "not here")
+    monkeypatch.setattr(world, "unavailable_reason", lambda: "not here")
     request = REQUESTS[0]
     made, answering = projects(request, time.time())
     works = [Work(number, f"Cartoons, part {number}", "Of drawn animation.", doi=f"10.1145/{number}") for number in range(1, 9)]

@@ -12,7 +12,7 @@ from live.shapes import shape_of
 
 from outrider.services import Services, sources
 from outrider.settings.model import Settings
-from outrider.sources.http.cache import put_all
+from outrider.sources.http.cache import flush_cache
 from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 
@@ -71,5 +71,5 @@ def source_of(name: str, settings: Settings) -> Iterator[tuple[Source | None, He
 async def asked(source: Source, heard: Heard, words: tuple[str, ...], identifier: tuple[str, str] | None) -> Said:
     answer = await source.search(SourceQuery(" ".join(words), source.strategies[0], None, 10, keywords=words, within_s=WITHIN_S))
     record = await source.get(*identifier, WITHIN_S) if identifier else None
-    await asyncio.to_thread(put_all)
+    await asyncio.to_thread(flush_cache)
     return Said(answer, record, heard.shape)

@@ -13,7 +13,7 @@ from outrider.nodes.translator.translator import MODEL, Translation
 from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings
-from outrider.sources.http.cache import put_all
+from outrider.sources.http.cache import flush_cache
 from outrider.state.errors import KeyRejected
 from support.chat_client import KEY, chat_over, llm_settings
 from support.chat_server import ChatServer, Reply
@@ -29,7 +29,7 @@ async def twice(server: ChatServer, cache: CacheSettings, **by_hand: Any) -> lis
         settings = Settings(llm=llm_settings(server), cache=cache, sources=OFFLINE)
         services = Services(settings, shelf=Shelf(), **by_hand)
         made.append(await outrider.translate("liver injury", services=services))
-        await asyncio.to_thread(put_all)
+        await asyncio.to_thread(flush_cache)
     return made
 
 
@@ -64,6 +64,6 @@ async def test_a_model_that_was_given_by_hand_is_asked_each_time(tmp_path: Path)
 async def test_where_the_key_is_rejected_nothing_is_written(tmp_path: Path) -> None:
     with ChatServer(lambda asked: Reply(f"bad key {KEY}", status=401)) as server, pytest.raises(KeyRejected):
         await twice(server, CacheSettings(folder=str(tmp_path)))
-    await asyncio.to_thread(put_all)
+    await asyncio.to_thread(flush_cache)
     assert b"queries" not in written(tmp_path)
     assert KEY.encode() not in written(tmp_path)

@@ -26,7 +26,7 @@ from outrider.settings.load import load
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
 from outrider.settings.redact import redact
 from outrider.settings.sources import CacheSettings, SourcesSettings
-from outrider.sources.adapter import Off
+from outrider.sources.adapter import DisabledSource
 from outrider.sources.http.client import Caller
 from outrider.state.errors import BadRequest, Malformed, SearchError, SettingsError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
@@ -166,7 +166,7 @@ class Good:
 async def test_a_package_that_gives_no_source_is_a_line_that_says_why(install: Install, code: str, why: str) -> None:
     install("acme = acme_papers:source", code)
     (source,) = made(acme={"api_key": "s3cret-of-acme"}).values()
-    assert (type(source), source.name) == (Off, "acme")
+    assert (type(source), source.name) == (DisabledSource, "acme")
     with pytest.raises(SearchError) as caught:
         await source.search(QUERY)
     said = str(caught.value)
@@ -180,7 +180,7 @@ async def test_a_package_that_gives_no_source_is_a_line_that_says_why(install: I
 def test_a_name_that_no_setting_could_have_is_told(install: Install, name: str) -> None:
     install(f"{name} = acme_papers:source", GOOD + "source = lambda *_: Good()")
     (source,) = made().values()
-    assert isinstance(source, Off)
+    assert isinstance(source, DisabledSource)
     assert "must be of a-z" in source.why
 
 
@@ -189,7 +189,7 @@ def test_names_that_are_taken_are_told_and_shadow_nobody(install: Install) -> No
     install("acme = other_papers:source", GOOD + "source = lambda *_: Good()", "other_papers", "other-papers")
     found = made()
     assert {name: type(source) for name, source in found.items()} == {
-        "acme": PluginSource, "acme of other-papers 1.0": Off, "github of acme-papers 1.0": Off,
+        "acme": PluginSource, "acme of other-papers 1.0": DisabledSource, "github of acme-papers 1.0": DisabledSource,
     }  # fmt: skip
     assert "Outrider's own" in found["github of acme-papers 1.0"].why  # type: ignore[attr-defined]
     assert not any("github" in name for name in made(github={"enabled": False}))
@@ -197,13 +197,13 @@ def test_names_that_are_taken_are_told_and_shadow_nobody(install: Install) -> No
 
 def test_settings_of_nobody_are_told() -> None:
     (source,) = made(acme={"base_url": "https://acme.example"}, other={"enabled": False}).values()
-    assert isinstance(source, Off)
+    assert isinstance(source, DisabledSource)
     assert "no installed package" in source.why
 
 
 def test_enabled_takes_a_flag(install: Install) -> None:
     install("acme = acme_papers:source", GOOD + "source = lambda *_: Good()")
-    assert isinstance(made(acme={"enabled": "yes"})["acme"], Off)
+    assert isinstance(made(acme={"enabled": "yes"})["acme"], DisabledSource)
     assert isinstance(made(acme={"enabled": True})["acme"], PluginSource)
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.settings.sources import ArxivSettings
-from outrider.sources.arxiv import NAME, Arxiv, answer_of, matching, page_of, submitted, terms_of
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.arxiv import NAME, Arxiv, build_query, build_search_answer, format_date_range, parse_page, select_terms
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
 from outrider.state.errors import Malformed, SearchError, SourceError
@@ -77,7 +77,7 @@ def reply(body: str | bytes, status: int = 200) -> Reply:
 
 def read(body: str | bytes, status: int = 200, limit: int = 100) -> SourceAnswer:
     answered = reply(body, status)
-    return answer_of(page_of(answered), answered, limit)
+    return build_search_answer(parse_page(answered), answered, limit)
 
 
 def source(base_url: str, caller: Caller | None = None) -> Arxiv:
@@ -357,7 +357,7 @@ async def test_words_of_the_text_stand_in_for_keywords():
     ],
 )
 def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tuple[str, ...]):
-    assert terms_of(keywords) == terms
+    assert select_terms(keywords) == terms
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tup
     ],
 )
 def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], asked: str):
-    assert matching(terms) == asked
+    assert build_query(terms) == asked
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], ask
     ],
 )
 def test_years_are_those_of_the_first_version(low: int | None, high: int | None, asked: str | None):
-    assert submitted(NumberRange(min=low, max=high)) == asked
+    assert format_date_range(NumberRange(min=low, max=high)) == asked
 
 
 async def test_an_old_identifier_is_asked_for_without_its_subject_class():
@@ -447,7 +447,7 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
         return as_feed(ENTRY) if up[0] else refusal(503, headers={"Retry-After": "60"})
 
     async with serving(handler) as server:
-        asked = source(server.base_url, Caller(DiskAnswers(tmp_path, clock=lambda: now[0])))
+        asked = source(server.base_url, Caller(DiskCache(tmp_path, clock=lambda: now[0])))
         assert (await asked.search(query("ice"))).status == ""
         now[0] += 600
         cached = await asked.search(query("ice"))

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.settings.sources import CrossrefSettings
 from outrider.sources import crossref as crossref_records
-from outrider.sources.crossref import FIELDS, Crossref, date_of, paper_of, work_of, works_of
+from outrider.sources.crossref import FIELDS, Crossref, list_works, parse_date, parse_paper, parse_work
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
@@ -91,7 +91,7 @@ def query(text: str = "ecology of otters", **said: Any) -> SourceQuery:
 
 
 def test_a_work_becomes_a_paper() -> None:
-    paper = paper_of(WORK)
+    paper = parse_paper(WORK)
     assert paper is not None
     assert (paper.doc_id, paper.source, paper.title) == ("crossref:10.1000/abc", "crossref", "On Otters, H2O & mud")
     assert paper.abstract == "Aim\nOtters (Lutra) swim, p < 0.05.\nOften."
@@ -109,12 +109,12 @@ def test_a_work_becomes_a_paper() -> None:
 
 
 def test_what_is_missing_is_missing() -> None:
-    assert paper_of({"DOI": "10.1000/x"}) == Paper(doc_id="crossref:10.1000/x", source="crossref", identifiers={"doi": "10.1000/x"})
+    assert parse_paper({"DOI": "10.1000/x"}) == Paper(doc_id="crossref:10.1000/x", source="crossref", identifiers={"doi": "10.1000/x"})
 
 
 @pytest.mark.parametrize("said", [None, [], "10.1000/x", {}, {"DOI": None}, {"DOI": "x"}, {"DOI": ["10.1000/x"]}])
 def test_what_has_no_doi_is_no_paper(said: Any) -> None:
-    assert paper_of(said) is None
+    assert parse_paper(said) is None
 
 
 @pytest.mark.parametrize(
@@ -138,24 +138,26 @@ def test_what_has_no_doi_is_no_paper(said: Any) -> None:
     ],
 )
 def test_dates_in_odd_forms(said: Any, date: tuple[int, ...]) -> None:
-    assert date_of(said) == date
+    assert parse_date(said) == date
 
 
 def test_the_year_is_of_publication_not_of_registration() -> None:
     work = {"DOI": "10.1000/x", "issued": {"date-parts": [[None]]}, "created": {"date-parts": [[2019]]}}
     posted = {**work, "posted": {"date-parts": [[2018, 2]]}}
-    assert [paper.year for said in (work, posted) if (paper := paper_of(said))] == [None, 2018]
+    assert [paper.year for said in (work, posted) if (paper := parse_paper(said))] == [None, 2018]
 
 
 def test_an_isbn_names_a_book_and_not_its_chapters() -> None:
-    book, chapter = paper_of({**WORK, "type": "book"}), paper_of({**WORK, "type": "book-chapter"})
+    book, chapter = parse_paper({**WORK, "type": "book"}), parse_paper({**WORK, "type": "book-chapter"})
     assert book is not None
     assert chapter is not None
     assert (book.identifiers.isbn, chapter.identifiers.isbn) == ("9780306406157", None)
 
 
 def test_a_preprint_stands_on_its_server() -> None:
-    paper = paper_of({"DOI": "10.1101/2020.01.01.1", "type": "posted-content", "subtype": "preprint", "institution": [{"name": "bioRxiv"}]})
+    paper = parse_paper(
+        {"DOI": "10.1101/2020.01.01.1", "type": "posted-content", "subtype": "preprint", "institution": [{"name": "bioRxiv"}]}
+    )
     assert paper is not None
     assert (paper.venue, paper.metadata["subtype"]) == ("bioRxiv", "preprint")
 
@@ -176,7 +178,7 @@ def test_a_preprint_stands_on_its_server() -> None:
     ],
 )
 def test_titles_in_odd_forms(said: Any, title: str) -> None:
-    paper = paper_of({"DOI": "10.1000/x", "title": said})
+    paper = parse_paper({"DOI": "10.1000/x", "title": said})
     assert paper is not None
     assert paper.title == title
 
@@ -186,9 +188,9 @@ def test_titles_in_odd_forms(said: Any, title: str) -> None:
 )
 def test_another_shape_is_malformed(said: Any) -> None:
     with pytest.raises(Malformed):
-        works_of(said)
+        list_works(said)
     with pytest.raises(Malformed):
-        work_of(said)
+        parse_work(said)
 
 
 def test_only_fields_that_the_route_accepts_are_selected() -> None:
@@ -246,15 +248,15 @@ def test_every_recorded_answer_is_read() -> None:
         said = read(exchange.body)
         kind = said.get("message-type") if isinstance(said, dict) else None
         if kind == "work-list":
-            works, total = works_of(said)
+            works, total = list_works(said)
             lists += 1
             assert total == said["message"]["total-results"]
             assert len(works) == len(said["message"]["items"])
         elif kind == "work":
-            assert work_of(said).identifiers.doi == said["message"]["DOI"].lower()
+            assert parse_work(said).identifiers.doi == said["message"]["DOI"].lower()
         else:  # members, journals, refusals, redirects, BibTeX, HTML
             with pytest.raises(Malformed):
-                work_of(said)
+                parse_work(said)
     assert lists > 20
 
 
@@ -263,7 +265,7 @@ def test_every_recorded_work_is_read() -> None:
     works = [one for exchange in recordings() for one in works_in(read(exchange.body))]
     assert len(works) > 450
     for said in works:
-        paper = paper_of(said)
+        paper = parse_paper(said)
         assert paper is not None
         assert bool(paper.title) == bool(said.get("title"))
         assert bool(paper.abstract) == bool(said.get("abstract"))
@@ -279,7 +281,7 @@ def test_every_recorded_work_is_read() -> None:
 @recorded_only
 def test_recorded_values() -> None:
     papers = {
-        paper.identifiers.doi: paper for exchange in recordings() for said in works_in(read(exchange.body)) if (paper := paper_of(said))
+        paper.identifiers.doi: paper for exchange in recordings() for said in works_in(read(exchange.body)) if (paper := parse_paper(said))
     }
     assert papers["10.1371/journal.pone.0033693"].metadata["updated_by"] == [
         {
@@ -327,11 +329,11 @@ def assert_only_said(paper: Paper, said: Any) -> None:
 @given(st.data())
 def test_property_no_damage_crashes_and_nothing_is_made_up(data: st.DataObject) -> None:
     said = damaged({**WORK, "type": data.draw(st.sampled_from(["book", "journal-article"]))}, data.draw, data.draw(st.integers(0, 12)))
-    if (paper := paper_of(said)) is not None:
+    if (paper := parse_paper(said)) is not None:
         assert_only_said(paper, said)
         assert RECORD.validate_json(RECORD.dump_json(paper)).doc_id == paper.doc_id
         assert paper.content_hash()
-    crossref_records.score_of(said)
+    crossref_records.parse_score(said)
 
 
 # What it is asked
@@ -402,7 +404,7 @@ async def test_a_total_that_disagrees_with_the_rows_is_said(total: int, held: in
     with serving(lambda _: as_json(listed(*(work(number) for number in range(held)), total=total))) as server:
         answer = await crossref(server.base_url).search(query())
     assert (len(answer.results), answer.total, answer.status) == (min(held, 10), total, status)
-    assert f"says that it has {total} works and gave {held}" in answer.message
+    assert f"reports {total} works and returned {held}" in answer.message
 
 
 async def test_an_empty_answer_is_empty() -> None:

@@ -17,9 +17,9 @@ from pydantic import SecretStr
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import OpenalexSettings
 from outrider.sources import openalex as openalex_records
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
-from outrider.sources.openalex import FIELDS, Openalex, abstract_of, paper_of, search_words, works_of
+from outrider.sources.openalex import FIELDS, Openalex, list_works, parse_abstract, parse_paper, search_words
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -87,7 +87,7 @@ def query(text: str = "otter ecology", **said: Any) -> SourceQuery:
 
 
 def test_a_work_becomes_a_paper() -> None:
-    paper = paper_of(WORK)
+    paper = parse_paper(WORK)
     assert paper is not None
     assert (paper.doc_id, paper.source, paper.title) == ("openalex:W7", "openalex", "On Otters & H2O")
     assert paper.abstract == "Otters swim <3 Otters often."
@@ -104,13 +104,13 @@ def test_a_work_becomes_a_paper() -> None:
 
 
 def test_what_is_missing_is_missing() -> None:
-    paper = paper_of({"id": "https://openalex.org/W1"})
+    paper = parse_paper({"id": "https://openalex.org/W1"})
     assert paper == Paper(doc_id="openalex:W1", source="openalex", url="https://openalex.org/W1", identifiers={"openalex": "W1"})
 
 
 @pytest.mark.parametrize("said", [None, [], "W1", {}, {"id": None}, {"id": "https://openalex.org/A5"}, {"id": 7}])
 def test_what_is_no_work_is_no_paper(said: Any) -> None:
-    assert paper_of(said) is None
+    assert parse_paper(said) is None
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_what_is_no_work_is_no_paper(said: Any) -> None:
     ],
 )
 def test_the_text_of_an_inverted_index(index: Any, text: str) -> None:
-    assert abstract_of(index) == text
+    assert parse_abstract(index) == text
 
 
 def test_an_arxiv_doi_is_an_arxiv_number() -> None:
-    paper = paper_of({**WORK, "doi": "https://doi.org/10.48550/arxiv.2108.04680", "locations": None})
+    paper = parse_paper({**WORK, "doi": "https://doi.org/10.48550/arxiv.2108.04680", "locations": None})
     assert paper is not None
     assert paper.identifiers.arxiv == "2108.04680"
 
@@ -139,7 +139,7 @@ def test_an_arxiv_doi_is_an_arxiv_number() -> None:
 @pytest.mark.parametrize("said", [[], None, "x", {"results": {}}, {"meta": {"count": 0}}, {"error": "Invalid", "message": "no"}])
 def test_another_shape_is_malformed(said: Any) -> None:
     with pytest.raises(Malformed):
-        works_of(said)
+        list_works(said)
 
 
 # The recorded answers
@@ -160,7 +160,7 @@ def works_in(said: Any) -> Iterator[Any]:
 @recorded_only
 def test_every_recorded_answer_is_read() -> None:
     works = [one for _, said in recordings() for one in works_in(said)]
-    papers = [paper_of(one) for one in works]
+    papers = [parse_paper(one) for one in works]
     assert len(works) > 100
     assert all(papers)
     for one, paper in zip(works, papers, strict=True):
@@ -179,13 +179,13 @@ def test_every_other_recorded_answer_gives_no_paper_and_no_crash() -> None:
     assert len(others) > 20
     for path, said in others:
         works = said.get("results") if isinstance(said.get("results"), list) else [said]
-        papers = [paper_of(one) for one in works or []]
+        papers = [parse_paper(one) for one in works or []]
         assert all(paper is None or "autocomplete" in path for paper in papers), path
 
 
 @recorded_only
 def test_recorded_values() -> None:
-    papers = {paper.identifiers.openalex: paper for _, said in recordings() for one in works_in(said) if (paper := paper_of(one))}
+    papers = {paper.identifiers.openalex: paper for _, said in recordings() for one in works_in(said) if (paper := parse_paper(one))}
     lowry, vgg, peerj = papers["W1775749144"], papers["W1686810756"], papers["W2741809807"]
     assert (lowry.title, lowry.year, lowry.pages) == ("PROTEIN MEASUREMENT WITH THE FOLIN PHENOL REAGENT", 1951, "265-275")
     assert (lowry.identifiers.doi, lowry.identifiers.pmid) == ("10.1016/s0021-9258(19)52451-6", "14907713")
@@ -230,18 +230,18 @@ def assert_only_said(paper: Paper, said: Any) -> None:
 @given(st.data())
 def test_property_no_damage_crashes_and_nothing_is_made_up(data: st.DataObject) -> None:
     said = damaged(WORK, data.draw, data.draw(st.integers(0, 12)))
-    if (paper := paper_of(said)) is not None:
+    if (paper := parse_paper(said)) is not None:
         assert_only_said(paper, said)
         assert RECORD.validate_json(RECORD.dump_json(paper)).doc_id == paper.doc_id
         assert paper.content_hash()
-    openalex_records.score_of(said)
+    openalex_records.parse_score(said)
 
 
 @recorded_only
 def test_property_recorded_works_say_their_links_and_identifiers() -> None:
     for _, said in recordings():
         for one in works_in(said):
-            paper = paper_of(one)
+            paper = parse_paper(one)
             assert paper is not None
             assert_only_said(paper, one)
 
@@ -378,7 +378,7 @@ async def test_a_total_that_disagrees_with_the_pages_is_said(total: int, held: i
     with serving(lambda asked: as_json({**json.loads(works(asked).body), "meta": {"count": total}})) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
     assert (len(answer.results), answer.total, answer.status) == (held, total, status)
-    assert f"says that it has {total} works and gave {held}" in answer.message
+    assert f"reports {total} works and returned {held}" in answer.message
 
 
 async def test_a_work_without_a_title_is_left_out_and_counted() -> None:
@@ -403,7 +403,7 @@ async def test_a_low_budget_is_said() -> None:
 
 async def test_an_answer_of_before_says_its_age(tmp_path: Path) -> None:
     now = [1_000_000.0]
-    caller = Caller(DiskAnswers(tmp_path, clock=lambda: now[0]))
+    caller = Caller(DiskCache(tmp_path, clock=lambda: now[0]))
     replies = [as_json(listed(work(1))), FAULTS["429, Retry-After"]]
     with serving(lambda _: replies.pop(0)) as server:
         source = openalex(server.base_url, caller=caller)
@@ -414,7 +414,7 @@ async def test_an_answer_of_before_says_its_age(tmp_path: Path) -> None:
         stale = await source.search(query())
     assert (cached.status, cached.message) == ("cached", "from the cache, 10 min old")
     assert (stale.status, len(stale.results)) == ("stale", 1)
-    assert stale.message.endswith("could not be asked; this is its answer of 2 h ago")
+    assert stale.message.endswith("is unavailable; this is its response of 2 h ago")
 
 
 # One work
@@ -517,7 +517,7 @@ async def test_a_refusal_with_status_200_says_why_without_the_key_and_is_not_kep
     refused = as_json({"error": "Invalid query parameters error.", "message": "api_key=k3y-of-mine: wildcards require exact search"})
     replies = [refused, as_json(listed(work(1)))]
     with serving(lambda _: replies.pop(0)) as server:
-        source = openalex(server.base_url, "k3y-of-mine", Caller(DiskAnswers(tmp_path)))
+        source = openalex(server.base_url, "k3y-of-mine", Caller(DiskCache(tmp_path)))
         with pytest.raises(Malformed, match="wildcards require exact search") as caught:
             await source.search(query())
         assert len((await source.search(query())).results) == 1

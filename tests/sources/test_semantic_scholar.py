@@ -18,9 +18,9 @@ from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.settings.sources import SemanticScholarSettings
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
-from outrider.sources.semantic_scholar import MOST, NAME, SemanticScholar, page_of, paper_id, paper_of, searched_words, year_range
+from outrider.sources.semantic_scholar import MOST, NAME, SemanticScholar, paper_id, parse_page, parse_paper, search_words, year_range
 from outrider.state.errors import Malformed, RateLimited, SearchError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -85,7 +85,7 @@ def shelf(held: int, asked: Asked) -> Answer:
 
 
 def test_a_paper_becomes_a_record_of_what_was_said():
-    paper = paper_of(PAPER)
+    paper = parse_paper(PAPER)
     assert paper == Paper(
         doc_id=f"{NAME}:{SHA}",
         source=NAME,
@@ -111,21 +111,21 @@ def test_a_paper_becomes_a_record_of_what_was_said():
 
 
 def test_what_was_not_said_stays_empty():
-    paper = paper_of({"paperId": SHA})
+    paper = parse_paper({"paperId": SHA})
     assert paper == Paper(doc_id=f"{NAME}:{SHA}", source=NAME, identifiers={"s2": SHA})
 
 
 def test_a_paper_with_a_number_only_is_named_by_it_and_one_without_any_is_none():
-    numbered = paper_of({"paperId": None, "title": "T", "externalIds": {"CorpusId": 12}})
+    numbered = parse_paper({"paperId": None, "title": "T", "externalIds": {"CorpusId": 12}})
     assert numbered is not None
     assert (numbered.doc_id, numbered.identifiers.s2) == (f"{NAME}:CorpusId:12", "CorpusId:12")
-    assert paper_of({"paperId": None, "title": "T", "externalIds": {"DOI": "10.1000/x"}}) is None
-    assert paper_of(None) is None
-    assert paper_of([PAPER]) is None
+    assert parse_paper({"paperId": None, "title": "T", "externalIds": {"DOI": "10.1000/x"}}) is None
+    assert parse_paper(None) is None
+    assert parse_paper([PAPER]) is None
 
 
 def test_a_number_on_arxiv_is_no_volume():
-    paper = paper_of({**PAPER, "journal": {"name": "ArXiv", "volume": "abs/2101.00001"}})
+    paper = parse_paper({**PAPER, "journal": {"name": "ArXiv", "volume": "abs/2101.00001"}})
     assert paper is not None
     assert paper.volume is None
 
@@ -133,12 +133,12 @@ def test_a_number_on_arxiv_is_no_volume():
 @pytest.mark.parametrize("answer", [None, [], "x", 3, {}, {"message": "Internal error"}, {"data": {}}, {"data": "x", "total": 1}])
 def test_another_shape_is_malformed(answer: Any):
     with pytest.raises(Malformed):
-        page_of(answer)
+        parse_page(answer)
 
 
 @pytest.mark.parametrize("answer", [{"total": 0, "offset": 0}, {"offset": 0, "data": None}, {"total": 0, "token": None, "data": []}])
 def test_an_empty_list_is_no_failure(answer: Any):
-    assert page_of(answer).papers == ()
+    assert parse_page(answer).papers == ()
 
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -213,7 +213,7 @@ def links_and_identifiers(paper: Paper) -> set[str]:
 @given(damaged())
 def test_every_link_and_identifier_stands_in_the_answer_it_came_from(answer: Any):
     try:
-        found = page_of(answer).papers
+        found = parse_page(answer).papers
     except Malformed:
         return
     for paper in found:
@@ -255,11 +255,11 @@ def test_every_recorded_answer_can_be_read():
         path = urlsplit(address).path
         if status == 200 and method == "GET" and path.endswith(("/search", "/bulk", "/references", "/citations")) and "/paper/" in path:
             within = {"references": "citedPaper", "citations": "citingPaper"}.get(path.rsplit("/")[-1], "")
-            page = page_of(answer, within)
+            page = parse_page(answer, within)
             assert page.seen == len(answer.get("data", [])), path
             assert len(page.papers) == sum(bool((one[within] if within else one)["paperId"]) for one in answer.get("data", [])), path
         for one in objects(answer):  # also authors, errors and snippets: no shape is too odd
-            paper = paper_of(one)
+            paper = parse_paper(one)
             if paper:
                 made += 1
                 assert links_and_identifiers(paper) <= named_in(one)
@@ -268,7 +268,7 @@ def test_every_recorded_answer_can_be_read():
 
 @recorded
 def test_a_recorded_paper_has_its_real_values():
-    turing = paper_of(cassettes()["Paper"][0][3])
+    turing = parse_paper(cassettes()["Paper"][0][3])
     assert turing is not None
     assert turing.title == "Computing Machinery and Intelligence"
     assert turing.identifiers.pairs() == (("doi", "10.1093/mind/lix.236.433"), ("s2", "2d5673caa9e6af3a7b82a43f19ee920992db07ad"))
@@ -285,10 +285,10 @@ def test_a_recorded_paper_has_its_real_values():
 
 @recorded
 def test_a_recorded_paper_of_nulls_keeps_its_id_and_a_snippet_has_none():
-    nulls = paper_of(cassettes()["PaperWithNullValues"][0][3])
+    nulls = parse_paper(cassettes()["PaperWithNullValues"][0][3])
     assert nulls is not None
     assert nulls.authors == ()
-    assert page_of({"data": cassettes()["test_search_snippet"][0][3]["data"]}).papers == ()
+    assert parse_page({"data": cassettes()["test_search_snippet"][0][3]["data"]}).papers == ()
 
 
 def replay(name: str) -> serving:
@@ -430,7 +430,7 @@ async def test_without_a_word_nobody_is_asked():
     ],
 )
 def test_few_content_words_are_searched_without_hyphens(text: str, asked: str):
-    assert searched_words(query(text)) == asked
+    assert search_words(query(text)) == asked
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ async def test_a_paper_is_got_by_an_identifier_that_cannot_leave_its_place_in_th
         asked = source(server.base_url)
         found = await asked.get("doi", "10.1000/a/../../b?c=d#e", 5.0)
         assert await asked.get("isbn", "9780306406157", 5.0) is None
-    assert found == paper_of(PAPER)
+    assert found == parse_paper(PAPER)
     assert [one.target.split("?")[0] for one in server.requests] == ["/graph/v1/paper/DOI%3A10.1000%2Fa%2F..%2F..%2Fb%3Fc%3Dd%23e"]
 
 
@@ -574,7 +574,7 @@ async def test_the_pool_of_all_anonymous_users_being_used_up_is_a_rate_limit():
 
 async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
     now = [1_000_000.0]
-    caller = Caller(DiskAnswers(tmp_path, clock=lambda: now[0]))
+    caller = Caller(DiskCache(tmp_path, clock=lambda: now[0]))
     up = [True]
     async with serving(lambda asked: shelf(2, asked) if up[0] else refusal(429)) as server:
         asked = source(server.base_url, caller=caller)

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from outrider.settings.sources import SerpapiSettings
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
-from outrider.sources.serpapi import PageSaid, SerpapiGoogle, SerpapiScholar, authors_of, page_of, paper_of, web_page_of, year_of
+from outrider.sources.serpapi import (
+    ResultsPage,
+    SerpapiGoogle,
+    SerpapiScholar,
+    parse_authors,
+    parse_page,
+    parse_paper,
+    parse_web_page,
+    parse_year,
+)
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -183,14 +192,14 @@ async def test_nothing_found_is_empty() -> None:
 )
 def test_failures_that_come_with_status_200(said: Any, error: type[SourceError]) -> None:
     with pytest.raises(error):
-        page_of(replied(said), paper_of)
+        parse_page(replied(said), parse_paper)
     assert not at("http://x").service.keeps(replied(said))
     assert at("http://x").service.keeps(replied(NOTHING))
 
 
 @pytest.mark.parametrize("said", [{"search_information": {"organic_results_state": "Fully empty"}}, results(total=0), NOTHING])
 def test_answers_without_results(said: Any) -> None:
-    assert page_of(replied(said), web_page_of)[:2] == ((), 0)
+    assert parse_page(replied(said), parse_web_page)[:2] == ((), 0)
 
 
 async def test_results_without_a_title_are_counted() -> None:
@@ -203,7 +212,7 @@ async def test_results_without_a_title_are_counted() -> None:
 
 def test_a_work() -> None:
     """Its snippet is no abstract, and a venue that Google has cut is no venue."""
-    found = paper_of(WORK)
+    found = parse_paper(WORK)
     assert found == Paper(
         doc_id="serpapi_scholar:aBc_-1AJ",
         source="serpapi_scholar",
@@ -223,7 +232,7 @@ def test_a_work() -> None:
 
 
 def test_a_work_that_is_only_cited_has_no_address() -> None:
-    found = paper_of({"title": "Old book", "result_id": "zAJ", "type": "Citation"})
+    found = parse_paper({"title": "Old book", "result_id": "zAJ", "type": "Citation"})
     assert found is not None
     assert (found.url, found.year, found.authors, found.citations, found.metadata) == (None, None, (), None, {"type": "Citation"})
 
@@ -242,7 +251,7 @@ def test_a_work_that_is_only_cited_has_no_address() -> None:
     ],
 )
 def test_a_year_counts_where_it_stands_in_its_own_place(summary: str, year: int | None) -> None:
-    assert year_of(summary) == year
+    assert parse_year(summary) == year
 
 
 @pytest.mark.parametrize(
@@ -256,11 +265,11 @@ def test_a_year_counts_where_it_stands_in_its_own_place(summary: str, year: int 
 )
 def test_authors_are_told_where_profiles_confirm_them(profiled: list[Any], summary: str, authors: tuple[str, ...]) -> None:
     said = {"authors": [{"name": one} if isinstance(one, str) else one for one in profiled]}
-    assert authors_of(said, summary) == authors
+    assert parse_authors(said, summary) == authors
 
 
 def test_a_page_of_the_web() -> None:
-    assert web_page_of(PAGE) == Page(
+    assert parse_web_page(PAGE) == Page(
         doc_id="serpapi_google:https://example.org/phages",
         source="serpapi_google",
         title="Phages",
@@ -270,13 +279,13 @@ def test_a_page_of_the_web() -> None:
     )
 
 
-def read(name: str, record_of: Callable[..., Any]) -> PageSaid:
-    return page_of(replied((SAVED / name).read_bytes()), record_of)
+def read(name: str, record_of: Callable[..., Any]) -> ResultsPage:
+    return parse_page(replied((SAVED / name).read_bytes()), record_of)
 
 
 @recorded
 def test_recorded_works() -> None:
-    asthma = read("serpapi_scholar/asthma_children_num5.transcribed.json", paper_of)
+    asthma = read("serpapi_scholar/asthma_children_num5.transcribed.json", parse_paper)
     assert (asthma.seen, len(asthma.records), asthma.total) == (5, 5, 1820000)
     found = {record.doc_id.partition(":")[2]: record for record in asthma.records}
     assert [record.identifiers.doi for record in asthma.records] == [
@@ -286,7 +295,7 @@ def test_recorded_works() -> None:
     assert [record.year for record in asthma.records] == [2005, 2018, 1992, 2010, 2015]
     assert [record.citations for record in asthma.records] == [418, 47, 160, 114, 171]
     assert found["MPCuZ4FR_iAJ"].metadata["pdf_url"] == "https://erj.ersjournals.com/content/erj/45/4/906.full.pdf"
-    bananas = read("serpapi_scholar/mock_1.json", paper_of)
+    bananas = read("serpapi_scholar/mock_1.json", parse_paper)
     assert [(record.title, record.year, record.authors) for record in bananas.records] == [
         ("Bananas and plantains", 2010, ()), ("The evolution of the bananas.", 1962, ()),
     ]  # fmt: skip
@@ -303,19 +312,19 @@ def test_recorded_pages() -> None:
         "keywordRanking/results.json": (10, None),
     }
     for name, (seen, total) in counts.items():
-        page = read(f"serpapi_google/{name}", web_page_of)
+        page = read(f"serpapi_google/{name}", parse_web_page)
         assert (page.seen, len(page.records), page.total) == (seen, seen, total)
         assert all(record.url and record.title for record in page.records)
-    first = read("serpapi_google/javascript_google_search_v2/data.json", web_page_of).records[0]
+    first = read("serpapi_google/javascript_google_search_v2/data.json", parse_web_page).records[0]
     assert (first.title, first.url, first.metadata["source"]) == ("Matcha", "https://en.wikipedia.org/wiki/Matcha", "Wikipedia")
     assert first.description.startswith("Matcha /ˈmætʃə, ˈmɑːtʃə/ (抹茶) is a finely ground powder")
     with pytest.raises(RateLimited, match="credit is too low"):
-        read("serpapi_google/error_sample.json", web_page_of)
+        read("serpapi_google/error_sample.json", parse_web_page)
     others = {path for path in folder.rglob("*") if path.is_file()} - {folder / name for name in (*counts, "error_sample.json")}
     assert others
     for path in sorted(others):
         with pytest.raises(Malformed):
-            page_of(replied(path.read_bytes()), web_page_of)
+            parse_page(replied(path.read_bytes()), parse_web_page)
 
 
 @recorded
@@ -354,7 +363,7 @@ def texts(said: Any) -> Iterator[str]:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(ANSWERS), st.sampled_from([paper_of, web_page_of]), st.data())
+@given(st.sampled_from(ANSWERS), st.sampled_from([parse_paper, parse_web_page]), st.data())
 def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, data: st.DataObject) -> None:
     """Also where fields are missing or hold something else; what is kept can be stored."""
     said = copy.deepcopy(whole)
@@ -370,7 +379,7 @@ def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, d
         else:
             parent[path[-1]] = copy.deepcopy(data.draw(ODD))
     try:
-        page = page_of(replied(said), record_of)
+        page = parse_page(replied(said), record_of)
     except SourceError:
         return
     links = {*texts(said)}

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources.adapter import content_words, parted_words, said_by, telling
-from outrider.sources.arxiv import terms_of
-from outrider.sources.github.search import question
-from outrider.sources.openalex import search_words
-from outrider.sources.pubmed.search import words_of
-from outrider.sources.semantic_scholar import searched_words
+from outrider.sources import openalex, semantic_scholar
+from outrider.sources.adapter import content_words, drop_stop_words, query_terms, split_words
+from outrider.sources.arxiv import select_terms
+from outrider.sources.github.search import build_query
+from outrider.sources.pubmed import search as pubmed
 from outrider.state.ports import SourceQuery
 from outrider.text.words import STOP_WORDS, WORD
 
@@ -23,8 +22,8 @@ def query(text: str, *keywords: str) -> SourceQuery:
 
 
 def test_keywords_go_before_the_text() -> None:
-    assert said_by(query("find me a parser", "parser")) == ("parser",)
-    assert said_by(query("parser")) == ("parser",)
+    assert query_terms(query("find me a parser", "parser")) == ("parser",)
+    assert query_terms(query("parser")) == ("parser",)
 
 
 @pytest.mark.parametrize(
@@ -38,19 +37,19 @@ def test_keywords_go_before_the_text() -> None:
     ],
 )
 def test_stop_words_tell_only_where_nothing_else_is_left(terms: list[str], kept: list[str]) -> None:
-    assert telling(terms) == kept
+    assert drop_stop_words(terms) == kept
 
 
 @pytest.mark.parametrize("word", ["C++", "C#", "F#"])
 def test_where_a_service_takes_signs_a_name_keeps_them(word: str) -> None:
     said = query(f"a {word} parser", word, "parser")
-    assert searched_words(said) == f"{word} parser"
-    assert question(said).startswith(f"{word} parser ")
+    assert semantic_scholar.search_words(said) == f"{word} parser"
+    assert build_query(said).startswith(f"{word} parser ")
 
 
 @given(st.lists(st.text(max_size=30), max_size=5), st.sampled_from([WORD, re.compile(r"\S+"), re.compile(r"[^-\s]+")]), st.booleans())
 def test_every_word_stands_in_the_text_once_and_holds_a_letter_or_digit(texts: list[str], part: re.Pattern[str], lower: bool) -> None:
-    made = parted_words(texts, part, ".,", lower=lower)
+    made = split_words(texts, part, ".,", lower=lower)
     folded = [word.casefold() for word in made]
     assert len(folded) == len(set(folded))
     assert all(WORD.search(word) for word in made)
@@ -63,6 +62,11 @@ def test_every_word_stands_in_the_text_once_and_holds_a_letter_or_digit(texts: l
 @given(st.text(max_size=60))
 def test_no_adapter_asks_for_stop_words_beside_a_telling_word(text: str) -> None:
     said = query(f"the liver of {text}")
-    for words in (search_words(said), words_of(said), searched_words(said).split(), terms_of(said.text.split())):
+    for words in (
+        openalex.search_words(said),
+        pubmed.search_words(said),
+        semantic_scholar.search_words(said).split(),
+        select_terms(said.text.split()),
+    ):
         assert "liver" in [word.lower() for word in words]
         assert not STOP_WORDS & {word.lower() for word in words}

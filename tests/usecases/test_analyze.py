@@ -14,7 +14,7 @@ from outrider.services import Services
 from outrider.services.nodes import parse_analysis_target
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings
-from outrider.sources.http.cache import put_all
+from outrider.sources.http.cache import flush_cache
 from outrider.state.analysis import Analysis
 from outrider.state.pipeline import RunContext
 from outrider.usecases.analyze import aanalyze
@@ -164,7 +164,7 @@ async def test_an_analysis_of_late_is_given_again_unless_fresh(tmp_path: Path) -
     with serving(handler) as server:
         services = made(server.base_url, tmp_path, fresh_s=3_600.0)
         first = await aanalyze("liver/dose", services=services)
-        await asyncio.to_thread(put_all)
+        await asyncio.to_thread(flush_cache)
         asked = len(server.requests)
         again = await aanalyze("liver/dose", services=services)
         assert len(server.requests) == asked

@@ -19,7 +19,7 @@ from outrider.interfaces.cli import run
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.web.fetch import Pages
+from outrider.sources.web.fetch import PageFetcher
 from outrider.state.errors import BadRequest
 from outrider.state.records import Paper, Record, Repository
 from outrider.usecases.ingest import ingest_targets
@@ -88,7 +88,7 @@ class World:
         made = settings(self.server.base_url, self.folder / "answers", timeout_s=self.timeout_s)
         asked = made.sources.model_copy(update={"offline": self.offline})
         own = {"library": LibrarySettings(uri=str(self.folder / "library")), "sources": asked}
-        self.pages = Pages(Guard(frozenset({host})), per_s=0.001)
+        self.pages = PageFetcher(Guard(frozenset({host})), per_s=0.001)
         self.services = Services(made.model_copy(update=own), embedder=self.embedder, pages=self.pages)
         return self
 

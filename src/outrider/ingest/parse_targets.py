@@ -13,7 +13,7 @@ from pathlib import Path
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.sources.github.parse import normal_name
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import BadRequest
 from outrider.state.records import Identifiers
 from outrider.text.sanitize import without_password
@@ -78,13 +78,13 @@ def parse_target(text: str) -> Target | None:
     """None for text without a known scheme that is not a link. Raises `BadRequest` for a known scheme with an invalid value."""
     text = text.strip()
     if LINK.match(text):
-        return choose_target(identifiers_of(text)) or Target(PAGE, text.partition("#")[0])
+        return choose_target(find_identifiers(text)) or Target(PAGE, text.partition("#")[0])
     name, colon, value = text.partition(":")
     scheme = name.strip().lower()
     if not colon or scheme not in FORMS:
         return None
     value = value.strip()
-    linked = getattr(identifiers_of(value), scheme) if LINK.match(value) else None
+    linked = getattr(find_identifiers(value), scheme) if LINK.match(value) else None
     normal = linked or FORMS[scheme].normal(value)
     if normal is None:
         raise BadRequest(f"{text!r} is not a {scheme}; write for example {FORMS[scheme].example}")

@@ -22,9 +22,9 @@ from outrider.services.sources import find_detailers, open_answer_cache
 from outrider.sources.github.parse import normal_name
 from outrider.sources.github.repository import GithubDependencies
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache import Texts
+from outrider.sources.http.cache import AnswerTextCache
 from outrider.sources.semantic_scholar import SemanticScholar
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def make_analysis_cache(services: Services) -> AnalysisCache | None:
         settings.distiller.model_dump(mode="json"),
         list(services.source_names),
     ]
-    return AnalysisCache(Texts(open_answer_cache(cache), settings.llm.api_key.get_secret_value()), cache.fresh_s, json.dumps(parts))
+    return AnalysisCache(
+        AnswerTextCache(open_answer_cache(cache), settings.llm.api_key.get_secret_value()), cache.fresh_s, json.dumps(parts)
+    )
 
 
 def make_translator(services: Services, *, plans_kept: bool = True) -> Translator:
@@ -106,7 +108,7 @@ def make_plan_cache(services: Services) -> PlanCache | None:
     cache = services.settings.cache
     if not services.chat_is_of_settings or not cache.translations_s:
         return None
-    return PlanCache(Texts(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
+    return PlanCache(AnswerTextCache(open_answer_cache(cache), services.settings.llm.api_key.get_secret_value()), cache.translations_s)
 
 
 def make_dedup(services: Services) -> Dedup:
@@ -136,7 +138,7 @@ def make_enrich(services: Services) -> Enrich:
         services.sources,
         find_detailers(services.sources),
         services.pages,
-        identifiers_of,
+        find_identifiers,
         services.keeper,
         settings.enrich,
         settings.coarse_filter,

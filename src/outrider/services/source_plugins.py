@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from outrider.runtime.background_loop import run_isolated
 from outrider.settings.section import is_secret
-from outrider.sources.adapter import Off, spared
+from outrider.sources.adapter import DisabledSource, usable_seconds
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable
 from outrider.state.hits import Scored
@@ -49,20 +49,22 @@ def load_plugins(extra: Mapping[str, Settings], caller: Caller) -> Iterator[Sour
         if entry.name in names:
             owner = "Outrider's own" if entry.name in KNOWN_SOURCES else "another package's"
             why = f"its name is {owner}; sources.extra.{entry.name}.enabled: false hides this"
-            yield Off(f"{entry.name} of {describe_package(entry)}", STRATEGIES, why)
+            yield DisabledSource(f"{entry.name} of {describe_package(entry)}", STRATEGIES, why)
         else:
             yield _load_plugin(entry, settings, caller)
         names.add(entry.name)
     for name in sorted(extra.keys() - {entry.name for entry in entries}):
         if extra[name].get("enabled", True) is not False:
-            yield Off(name, STRATEGIES, f"sources.extra.{name} is set, but no installed package adds a source of that name")
+            yield DisabledSource(name, STRATEGIES, f"sources.extra.{name} is set, but no installed package adds a source of that name")
 
 
 def _load_plugin(entry: EntryPoint, settings: Settings, caller: Caller) -> Source:
     secrets = tuple(str(value) for name, value in settings.items() if is_secret(name) and value)
 
-    def off(why: str) -> Off:
-        return Off(entry.name, STRATEGIES, f"{why} ({describe_package(entry)}); sources.extra.{entry.name}.enabled: false switches it off")
+    def off(why: str) -> DisabledSource:
+        return DisabledSource(
+            entry.name, STRATEGIES, f"{why} ({describe_package(entry)}); sources.extra.{entry.name}.enabled: false switches it off"
+        )
 
     if not NAME.fullmatch(entry.name):
         return off("its name must be of a-z, 0-9 and single _")
@@ -141,7 +143,7 @@ class PluginSource:
     async def _call(self, work: Callable[[], Awaitable[Result]], within_s: float) -> Result:
         name = f"{self.name} ({self.package})"
         try:
-            done = await run_isolated(self.name, work, spared(within_s))
+            done = await run_isolated(self.name, work, usable_seconds(within_s))
         except TimeoutError as error:
             raise SourceTimeout(f"{name} {error}") from error
         problem = done.exception()

@@ -12,23 +12,23 @@ import platformdirs
 from outrider.services.source_plugins import load_plugins
 from outrider.settings.model import Settings
 from outrider.settings.sources import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
-from outrider.sources.adapter import Off
+from outrider.sources.adapter import DisabledSource
 from outrider.sources.arxiv import Arxiv
 from outrider.sources.crossref import Crossref
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache import Answers
-from outrider.sources.http.cache_backends import DiskAnswers, RedisAnswers
-from outrider.sources.http.client import Caller, agent_of
+from outrider.sources.http.cache import AnswerCache
+from outrider.sources.http.cache_backends import DiskCache, RedisCache
+from outrider.sources.http.client import Caller, user_agent
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.openalex import Openalex
 from outrider.sources.pubmed.search import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.sources.serpapi import SerpapiGoogle, SerpapiScholar
-from outrider.sources.web.browser import Chromium, why_off
-from outrider.sources.web.fetch import Pages
+from outrider.sources.web.browser import Chromium, unavailable_reason
+from outrider.sources.web.fetch import PageFetcher
 from outrider.sources.web.result_pages import ENGINES
 from outrider.sources.web.search import NAME as WEB
-from outrider.sources.web.search import Web
+from outrider.sources.web.search import WebSearch
 from outrider.state.ports import Detailer, PageReader, Source
 
 OPEN_CACHES = 4
@@ -41,7 +41,7 @@ def make_sources(settings: Settings, library: Source) -> tuple[Source, ...]:
 
 def find_browser(settings: SourcesSettings) -> Chromium | None:
     """Loads result pages and pages built by scripts. None if no browser is installed or `web` is switched off."""
-    return _open_browser(settings.allowed_hosts, settings.web.tabs) if settings.web.enabled and not why_off() else None
+    return _open_browser(settings.allowed_hosts, settings.web.tabs) if settings.web.enabled and not unavailable_reason() else None
 
 
 def make_page_reader(settings: SourcesSettings) -> PageReader | None:
@@ -60,9 +60,9 @@ def _open_browser(allowed_hosts: str, tabs: int) -> Chromium:
 
 
 @cache
-def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> Pages:
+def _open_pages(allowed_hosts: str, contact: str, tabs: int) -> PageFetcher:
     """All searches of a process take turns at a host and share its robots.txt. 0 tabs: without a browser."""
-    return Pages(_make_guard(allowed_hosts), agent_of(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
+    return PageFetcher(_make_guard(allowed_hosts), user_agent(contact), _open_browser(allowed_hosts, tabs) if tabs else None)
 
 
 @cache
@@ -94,18 +94,18 @@ def _make_services(settings: Settings) -> Iterator[Source]:
     if (web := sources.web).enabled:
         browser, engine = find_browser(sources), ENGINES[web.engine]
         if browser is None:
-            yield Off(WEB, (engine.name,), why_off())
+            yield DisabledSource(WEB, (engine.name,), unavailable_reason())
         else:
-            yield Web(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
+            yield WebSearch(browser, (engine,), web.gap_s, web.pause_s, web.timeout_s, caller.answers, caller.fresh_s)
     yield from load_plugins(sources.extra, caller)
 
 
 @lru_cache(maxsize=OPEN_CACHES)
-def open_answer_cache(settings: CacheSettings) -> Answers:
+def open_answer_cache(settings: CacheSettings) -> AnswerCache:
     """The cache of answers, one for a process; it opens nothing before its first use."""
     if settings.url:
-        return RedisAnswers(settings.url)
+        return RedisCache(settings.url)
     folder = (
         Path(settings.folder).expanduser() if settings.folder else platformdirs.user_cache_path("outrider", appauthor=False) / "answers"
     )
-    return DiskAnswers(folder)
+    return DiskCache(folder)

@@ -1,9 +1,4 @@
-"""The words of a request as a service takes them. Each service parts and counts them in its own way; which words tell is one rule.
-
-Base of the adapters of HTTP services: their common fields, and answers with scores, gaps and age.
-
-A source that is configured and cannot be asked here: its line in the answer says why.
-"""
+"""Common parts of the source adapters: fields, search words, time, and answers with scores and notes"""
 
 from __future__ import annotations
 
@@ -11,47 +6,20 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Malformed, SourceError, SourceOff
 from outrider.state.hits import Scored
 from outrider.state.intent import Constraints
-from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
+from outrider.state.ports import AnswerStatus, Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS, WORD
 
-
-def said_by(query: SourceQuery) -> tuple[str, ...]:
-    """What a service that looks for every word is asked for: the keywords, else the text."""
-    return query.keywords or (query.text,)
-
-
-def content_words(texts: Iterable[str], part: re.Pattern[str] = WORD, around: str = "", *, lower: bool = True) -> list[str]:
-    """The telling words among `parted_words`."""
-    return telling(parted_words(texts, part, around, lower=lower))
-
-
-def parted_words(texts: Iterable[str], part: re.Pattern[str] = WORD, around: str = "", *, lower: bool = True) -> list[str]:
-    """What `part` finds, without the signs `around` it, each once in any case of letters, in order; in lower case, or as it is written."""
-    known: dict[str, str] = {}
-    for text in texts:
-        for found in part.findall(text):
-            word = found.strip(around)
-            if WORD.search(word):
-                known.setdefault(word.casefold(), word.lower() if lower else word)
-    return list(known.values())
-
-
-def telling(terms: Sequence[str]) -> list[str]:
-    """Words and phrases that are more than stop words; all of them where nothing else is left ("to be or not to be")."""
-    return [term for term in terms if not STOP_WORDS.issuperset(WORD.findall(term.lower()))] or list(terms)
-
-
-Status = Literal["", "partial", "cached", "stale"]
 SPARE = 0.03
-"""Part of a search's time that is kept for handing over what came: who asks stops listening when the time is up."""
+"""Part of a search's time that is reserved for returning the results: the caller stops waiting when the time is up."""
+NO_CAPABILITIES = Capabilities(frozenset(), most=0, queries=1)
 UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -67,6 +35,23 @@ class ServiceSource:
     strategies: tuple[str, ...] = ("relevance",)
 
 
+@dataclass(frozen=True, slots=True)
+class DisabledSource:
+    """A `Source` that is configured and cannot be searched here. `why` says how to enable it."""
+
+    name: str
+    strategies: tuple[str, ...]
+    why: str
+    capabilities: Capabilities = NO_CAPABILITIES
+    timeout_s: float = 1.0
+
+    async def search(self, query: SourceQuery) -> SourceAnswer:
+        raise SourceOff(f"{self.name}: {self.why}")
+
+    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
+        return None
+
+
 class WorkFormat(NamedTuple):
     """Functions that parse the works of one service."""
 
@@ -79,15 +64,44 @@ class WorkFormat(NamedTuple):
     parse_score: Callable[[Any], float | None]
 
 
-def read_works(said: Any, works_format: WorkFormat, service: Service) -> tuple[list[Any], int | None]:
-    """The works of an answer, and how many there are in all. Raises `Malformed` for a refusal."""
-    if why := works_format.find_refusal(said):
-        raise Malformed(f"{works_format.name} refused the search: {service.shown(why)}")
-    return works_format.list_works(said)
+def query_terms(query: SourceQuery) -> tuple[str, ...]:
+    """Texts for a service that matches every word: the keywords, else the whole text."""
+    return query.keywords or (query.text,)
+
+
+def content_words(texts: Iterable[str], part: re.Pattern[str] = WORD, around: str = "", *, lower: bool = True) -> list[str]:
+    """The result of `split_words` without stop words."""
+    return drop_stop_words(split_words(texts, part, around, lower=lower))
+
+
+def split_words(texts: Iterable[str], part: re.Pattern[str] = WORD, around: str = "", *, lower: bool = True) -> list[str]:
+    """Matches of `part` without the characters `around` them, in order, each once regardless of case; in lower case, or as written."""
+    words: dict[str, str] = {}
+    for text in texts:
+        for match in part.findall(text):
+            word = match.strip(around)
+            if WORD.search(word):
+                words.setdefault(word.casefold(), word.lower() if lower else word)
+    return list(words.values())
+
+
+def drop_stop_words(terms: Sequence[str]) -> list[str]:
+    """Words and phrases that are more than stop words; all of them if nothing else is left ("to be or not to be")."""
+    return [term for term in terms if not STOP_WORDS.issuperset(WORD.findall(term.lower()))] or list(terms)
+
+
+def usable_seconds(within_s: float) -> float:
+    """The part of a search's time that requests may use."""
+    return within_s * (1 - SPARE)
+
+
+def deadline_after(within_s: float) -> float:
+    """When requests must end, by `time.monotonic`."""
+    return time.monotonic() + usable_seconds(within_s)
 
 
 def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:
-    """Filters `name:date` for the years asked for; `first` and `last` name the filters of the two ends."""
+    """Filters `name:date` for the requested years; `first` and `last` name the filters of the two ends."""
     years = constraints.years
     return [
         f"{name}:{year:04d}-{day}"
@@ -96,7 +110,14 @@ def year_filters(constraints: Constraints, first: str, last: str) -> list[str]:
     ]
 
 
-def answer_with_works(
+def read_works(payload: Any, works_format: WorkFormat, service: Service) -> tuple[list[Any], int | None]:
+    """The works of a response, and how many there are in all. Raises `Malformed` for a refusal."""
+    if why := works_format.find_refusal(payload):
+        raise Malformed(f"{works_format.name} refused the search: {service.redact(why)}")
+    return works_format.list_works(payload)
+
+
+def build_works_answer(
     works: Sequence[Any],
     works_format: WorkFormat,
     total: int | None,
@@ -105,42 +126,35 @@ def answer_with_works(
     notes: Sequence[str] = (),
     failed: Sequence[SourceError] = (),
 ) -> SourceAnswer:
-    """The papers among the first works; an answer with other than the announced number of works says so.
+    """The papers among the first works. A number of works other than the announced one is reported.
 
-    `failed` are the errors of pages that did not come.
+    `failed` are the errors of pages that did not arrive.
     """
     missing = f"{len(failed)} of {len(replies) + len(failed)} pages did not come: {failed[0]}" if failed else ""
     retry_at = next((error.retry_at for error in failed if error.retry_at is not None), None)
     papers = [(works_format.parse_paper(work), works_format.parse_score(work)) for work in works[:limit]]
     titled = [(paper, score) for paper, score in papers if paper is not None and paper.title]
     if not missing and total is not None and len(works) != (expected := min(total, limit)):
-        mismatch = f"{works_format.name} says that it has {total:,} works and gave {len(works):,}"
+        mismatch = f"{works_format.name} reports {total:,} works and returned {len(works):,}"
         missing, notes = (mismatch, notes) if len(works) < expected else ("", [*notes, mismatch])
-    return answered(scored(titled), total, replies, len(papers) - len(titled), notes, missing, retry_at)
+    return build_answer(score_results(titled), total, replies, len(papers) - len(titled), notes, missing, retry_at)
 
 
-def spared(within_s: float) -> float:
-    """What of a search's time may be used for asking."""
-    return within_s * (1 - SPARE)
+def score_results(results: Sequence[tuple[Record, float | None]]) -> tuple[Scored, ...]:
+    """Results in the service's order, each record once, with the service's scores if every result has one, else 1/rank.
+
+    The two kinds of score do not mix.
+    """
+    by_id: dict[str, tuple[Record, float | None]] = {}
+    for record, score in results:
+        by_id.setdefault(record.doc_id, (record, score))
+    unique = list(by_id.values())
+    own = [score for _, score in unique if score is not None]
+    scores = own if len(own) == len(unique) else [1 / rank for rank in range(1, len(unique) + 1)]
+    return tuple(Scored(record, score) for (record, _), score in zip(unique, scores, strict=True))
 
 
-def ends_at(within_s: float) -> float:
-    """When asking must be over, by `time.monotonic`."""
-    return time.monotonic() + spared(within_s)
-
-
-def scored(found: Sequence[tuple[Record, float | None]]) -> tuple[Scored, ...]:
-    """In the service's own order, with its own scores if it gave one to each, else 1/rank: the two do not mix. A record comes once."""
-    kept: dict[str, tuple[Record, float | None]] = {}
-    for record, score in found:
-        kept.setdefault(record.doc_id, (record, score))
-    once = list(kept.values())
-    own = [score for _, score in once if score is not None]
-    scores = own if len(own) == len(once) else [1 / rank for rank in range(1, len(once) + 1)]
-    return tuple(Scored(record, score) for (record, _), score in zip(once, scores, strict=True))
-
-
-def answered(
+def build_answer(
     results: tuple[Scored, ...],
     total: int | None,
     replies: Sequence[Reply],
@@ -149,47 +163,27 @@ def answered(
     missing: str = "",
     retry_at: float | None = None,
 ) -> SourceAnswer:
-    """`missing` says what was asked for and did not come, `untitled` counts what nobody could judge.
+    """`missing` names results that did not arrive, `untitled` counts those that cannot be judged.
 
-    An answer that is stale says why, and when a newer one may be had.
+    A stale answer says why, and when to retry.
     """
     oldest = max(replies, key=lambda reply: reply.age_s)
     stale, cached = any(reply.stale for reply in replies), oldest.age_s > 0
     why = [reply.why for reply in replies if reply.why]
-    known = [at for at in (retry_at, *(error.retry_at for error in why)) if at is not None]
-    said = [
+    times = [at for at in (retry_at, *(error.retry_at for error in why)) if at is not None]
+    parts = [
         missing,
         str(why[0]) if why else "",
-        f"{oldest.url.split('/')[2]} could not be asked; this is its answer of {shown_age(oldest.age_s)} ago" if stale else "",
-        f"from the cache, {shown_age(oldest.age_s)} old" if cached and not stale else "",
+        f"{oldest.url.split('/')[2]} is unavailable; this is its response of {format_age(oldest.age_s)} ago" if stale else "",
+        f"from the cache, {format_age(oldest.age_s)} old" if cached and not stale else "",
         f"{untitled} without a title" if untitled else "",
         *notes,
     ]
-    status: Status = "partial" if missing else "stale" if stale else "cached" if cached else ""
-    return SourceAnswer(results, total, "; ".join(filter(None, said)), status=status, retry_at=max(known, default=None))
+    status: AnswerStatus = "partial" if missing else "stale" if stale else "cached" if cached else ""
+    return SourceAnswer(results, total, "; ".join(filter(None, parts)), status=status, retry_at=max(times, default=None))
 
 
-def shown_age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     unit, size = next(((unit, size) for unit, size in UNITS if seconds >= size), UNITS[-1])
     count = int(seconds // size)
     return f"{count} {unit}{'s' if unit == 'day' and count != 1 else ''}"
-
-
-CAPABILITIES = Capabilities(frozenset(), most=0, queries=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Off:
-    """A `Source`. `why` says what to do to switch it on."""
-
-    name: str
-    strategies: tuple[str, ...]
-    why: str
-    capabilities: Capabilities = CAPABILITIES
-    timeout_s: float = 1.0
-
-    async def search(self, query: SourceQuery) -> SourceAnswer:
-        raise SourceOff(f"{self.name}: {self.why}")
-
-    async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        return None

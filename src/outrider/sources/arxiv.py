@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.sources import json_fields as said
-from outrider.sources.adapter import ServiceSource, answered, scored, spared, telling
+from outrider.sources.adapter import ServiceSource, build_answer, drop_stop_words, score_results, usable_seconds
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Malformed
 from outrider.state.intent import NumberRange
@@ -75,7 +75,7 @@ class Arxiv(ServiceSource):
         return cls(caller, Service.of(NAME, settings), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        words, years = matching(terms_of(query.keywords or query.text.split())), submitted(query.constraints.years)
+        words, years = build_query(select_terms(query.keywords or query.text.split())), format_date_range(query.constraints.years)
         if not words:
             return SourceAnswer(())
         if years is None:
@@ -87,39 +87,39 @@ class Arxiv(ServiceSource):
             "start": 0,
             "max_results": min(query.limit, MOST),
         }
-        reply = await self._asked(params, query.within_s)
-        return answer_of(page_of(reply), reply, min(query.limit, MOST))
+        reply = await self._fetch(params, query.within_s)
+        return build_search_answer(parse_page(reply), reply, min(query.limit, MOST))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         arxiv = normal_arxiv(value) if scheme == "arxiv" else None
         if arxiv is None:
             return None
-        reply = await self._asked({"id_list": SUBJECT_CLASS.sub("", arxiv), "max_results": 1}, within_s)
+        reply = await self._fetch({"id_list": SUBJECT_CLASS.sub("", arxiv), "max_results": 1}, within_s)
         try:
-            page = page_of(reply)
-        except WrongId:
+            page = parse_page(reply)
+        except InvalidId:
             return None
         return next((paper for paper in page.papers if paper), None)
 
-    async def _asked(self, params: dict[str, str | int], within_s: float) -> Reply:
+    async def _fetch(self, params: dict[str, str | int], within_s: float) -> Reply:
         """Also with status 400: the feed says what was wrong."""
-        return await self.caller.get(self.service, QUERY, params, within_s=spared(within_s), accept=frozenset({200, 400}))
+        return await self.caller.get(self.service, QUERY, params, within_s=usable_seconds(within_s), accept=frozenset({200, 400}))
 
 
-class WrongId(Malformed):
+class InvalidId(Malformed):
     """It says that what was asked for is no identifier of its own."""
 
 
-def terms_of(keywords: Iterable[str]) -> tuple[str, ...]:
+def select_terms(keywords: Iterable[str]) -> tuple[str, ...]:
     """Lower-case words, and phrases in quotes; nothing that the query language could take for its own.
 
     The first few only: more are found together nowhere.
     """
     phrases = dict.fromkeys(filter(None, (" ".join(WORD.findall(keyword.lower())) for keyword in keywords)))
-    return tuple(f'"{phrase}"' if " " in phrase else phrase for phrase in telling(list(phrases)))[:MOST_TERMS]
+    return tuple(f'"{phrase}"' if " " in phrase else phrase for phrase in drop_stop_words(list(phrases)))[:MOST_TERMS]
 
 
-def matching(terms: tuple[str, ...]) -> str:
+def build_query(terms: tuple[str, ...]) -> str:
     """Up to three terms must all be found, of more at least two: all of many are found nowhere, and one of many is found everywhere.
 
     A paper with more of the terms fits more of the pairs, so that the order by relevance puts it before others.
@@ -130,7 +130,7 @@ def matching(terms: tuple[str, ...]) -> str:
     return " OR ".join(f"({one} AND {other})" for one, other in combinations(asked, 2))
 
 
-def submitted(years: NumberRange) -> str | None:
+def format_date_range(years: NumberRange) -> str | None:
     """The years of the first version; empty where any year will do, None where arXiv can have nothing."""
     if years.min is None and years.max is None:
         return ""
@@ -139,23 +139,23 @@ def submitted(years: NumberRange) -> str | None:
     return f"submittedDate:[{low}01010000 TO {high}12312359]" if low <= high else None
 
 
-def page_of(reply: Reply) -> Page:
+def parse_page(reply: Reply) -> Page:
     """Raises `Malformed` for what is no Atom feed, and for one that reports an error."""
-    feed = parts_of(feed_of(reply))
-    entries = list(map(parts_of, feed["entry"]))
+    feed = group_children(parse_feed(reply))
+    entries = list(map(group_children, feed["entry"]))
     for entry in entries:
-        name = text_in(entry, "id")
+        name = read_text(entry, "id")
         if ERROR in name:
-            kind = WrongId if WRONG_ID in name else Malformed
-            raise kind(f"{reply.url} was answered with an error: {redact(text_in(entry, 'summary') or name, '')}")
+            kind = InvalidId if WRONG_ID in name else Malformed
+            raise kind(f"{reply.url} was answered with an error: {redact(read_text(entry, 'summary') or name, '')}")
     if reply.status != 200:
         raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
-    count = text_in(feed, "totalResults")
+    count = read_text(feed, "totalResults")
     total = said.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
-    return Page(list(map(paper_of, entries)), total)
+    return Page(list(map(parse_paper, entries)), total)
 
 
-def feed_of(reply: Reply) -> Element:
+def parse_feed(reply: Reply) -> Element:
     """Raises `Malformed` for anything but an Atom feed."""
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import fromstring
@@ -169,15 +169,15 @@ def feed_of(reply: Reply) -> Element:
     return feed
 
 
-def answer_of(page: Page, reply: Reply, limit: int) -> SourceAnswer:
+def build_search_answer(page: Page, reply: Reply, limit: int) -> SourceAnswer:
     found, total = page
     short = total is not None and len(found) < min(total, limit)
     missing = f"it says that there are {total} and gave {len(found)}" if short else ""
-    results = scored([(paper, None) for paper in found if paper])[:limit]
-    return answered(results, total, [reply], found.count(None), missing=missing)
+    results = score_results([(paper, None) for paper in found if paper])[:limit]
+    return build_answer(results, total, [reply], found.count(None), missing=missing)
 
 
-def parts_of(element: Element) -> Parts:
+def group_children(element: Element) -> Parts:
     """What stands in it, by name without namespace, in one pass."""
     parts: Parts = defaultdict(list)
     for part in element:
@@ -185,43 +185,43 @@ def parts_of(element: Element) -> Parts:
     return parts
 
 
-def paper_of(entry: Parts) -> Paper | None:
+def parse_paper(entry: Parts) -> Paper | None:
     """None for an entry without an arXiv identifier, which is the service's own id."""
-    named = text_in(entry, "id")
+    named = read_text(entry, "id")
     arxiv = normal_arxiv(named)
     if arxiv is None:
         return None
     links = entry["link"]
-    published, version = text_in(entry, "published"), VERSION.search(named)
+    published, version = read_text(entry, "published"), VERSION.search(named)
     primary = next((one.get("term", "") for one in entry["primary_category"]), "")
     year = YEAR.match(published)
     metadata: dict[str, JsonValue] = {
         "published": published,
-        "updated": text_in(entry, "updated"),
+        "updated": read_text(entry, "updated"),
         "version": int(version.group(1)) if version else None,
         "primary_category": primary,
-        "comment": text_in(entry, "comment"),
-        "journal_ref": text_in(entry, "journal_ref"),
-        "pdf_url": link_in(links, "title", "pdf"),
+        "comment": read_text(entry, "comment"),
+        "journal_ref": read_text(entry, "journal_ref"),
+        "pdf_url": find_link(links, "title", "pdf"),
     }
     return Paper(
         doc_id=f"{NAME}:{arxiv}",
         source=NAME,
-        title=text_in(entry, "title"),
-        abstract=text_in(entry, "summary"),
-        url=link_in(links, "rel", "alternate") or said.link(named),
-        identifiers=Identifiers(arxiv=arxiv, doi=normal_doi(text_in(entry, "doi"))),
-        authors=tuple(name for author in entry["author"] if (name := text_in(parts_of(author), "name"))),
+        title=read_text(entry, "title"),
+        abstract=read_text(entry, "summary"),
+        url=find_link(links, "rel", "alternate") or said.link(named),
+        identifiers=Identifiers(arxiv=arxiv, doi=normal_doi(read_text(entry, "doi"))),
+        authors=tuple(name for author in entry["author"] if (name := read_text(group_children(author), "name"))),
         year=said.year(int(year.group(1))) if year else None,
         tags=tuple(dict.fromkeys(term for one in entry["category"] if (term := one.get("term", "").strip()))),
         metadata={name: value for name, value in metadata.items() if value},
     )
 
 
-def text_in(parts: Parts, name: str) -> str:
+def read_text(parts: Parts, name: str) -> str:
     """On one line; of the first of several, empty where there is none."""
     return next((said.text("".join(part.itertext())) for part in parts[name]), "")
 
 
-def link_in(links: list[Element], attribute: str, value: str) -> str | None:
+def find_link(links: list[Element], attribute: str, value: str) -> str | None:
     return next(filter(None, (said.link(link.get("href")) for link in links if link.get(attribute) == value)), None)

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn
 from outrider.settings.sources import CrossrefSettings
-from outrider.sources.adapter import ServiceSource, WorkFormat, answer_with_works, ends_at, read_works, spared, year_filters
+from outrider.sources.adapter import ServiceSource, WorkFormat, build_works_answer, deadline_after, read_works, usable_seconds, year_filters
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import MOVED, Service
 from outrider.sources.json_fields import code, first, items, link, mapping, number, plain, text, title, whole
@@ -67,14 +67,14 @@ class Crossref(ServiceSource):
         words, limit = " ".join(query.text.split())[:MOST_CHARS], min(query.limit, self.capabilities.most)
         if not words or limit < 1:
             return SourceAnswer(())
-        params = params_of(words, query.constraints, limit)
-        reply = await self.caller.get(self.service, "/works", params, within_s=spared(query.within_s))
+        params = search_params(words, query.constraints, limit)
+        reply = await self.caller.get(self.service, "/works", params, within_s=usable_seconds(query.within_s))
         works, total = read_works(reply.json(), WORKS, self.service)
-        return answer_with_works(works, WORKS, total, limit, [reply])
+        return build_works_answer(works, WORKS, total, limit, [reply])
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A DOI that is only another name of a work is followed to the work's own."""
-        until = ends_at(within_s)
+        until = deadline_after(within_s)
         doi = normal_doi(value) if scheme == "doi" else None
         if doi is None:
             return None
@@ -82,14 +82,14 @@ class Crossref(ServiceSource):
             path = f"/works/{quote(doi, safe='')}"
             reply = await self.caller.get(self.service, path, within_s=until - time.monotonic(), accept=MOVED | {200, 404})
             if reply.status not in MOVED:
-                return None if reply.status == 404 else work_of(reply.json())
+                return None if reply.status == 404 else parse_work(reply.json())
             doi = normal_doi(reply.headers.get("location", ""))
             if doi is None:
                 break
         raise Malformed(f"{NAME} sends from one address to the next and gives no work: {reply.url}")
 
 
-def params_of(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
+def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
     filters = year_filters(constraints, "from-pub-date", "until-pub-date")
     return {
         "query.bibliographic": words,
@@ -101,7 +101,7 @@ def params_of(words: str, constraints: Constraints, rows: int) -> Mapping[str, s
     }
 
 
-def works_of(said: Any) -> tuple[list[Any], int | None]:
+def list_works(said: Any) -> tuple[list[Any], int | None]:
     """Works and how many there are, of `{"message-type": "work-list", "message": {"total-results": ..., "items": [...]}}`."""
     message = mapping(mapping(said).get("message"))
     if not isinstance(message.get("items"), list):
@@ -109,21 +109,21 @@ def works_of(said: Any) -> tuple[list[Any], int | None]:
     return message["items"], whole(message.get("total-results"))
 
 
-def work_of(said: Any) -> Paper:
+def parse_work(said: Any) -> Paper:
     """Of `{"message-type": "work", "message": {...}}`."""
     whole_answer = mapping(said)
-    paper = paper_of(whole_answer.get("message")) if whole_answer.get("message-type") == "work" else None
+    paper = parse_paper(whole_answer.get("message")) if whole_answer.get("message-type") == "work" else None
     if paper is None:
         raise Malformed(f"{NAME} answered with something else than a work")
     return paper
 
 
-def refusal_of(said: Any) -> str:
+def find_refusal(said: Any) -> str:
     """What `{"status": "failed", "message": [{"message": ...}]}` says; empty for an answer."""
     return "; ".join(filter(None, (text(mapping(one).get("message")) for one in items(mapping(said).get("message")))))
 
 
-def paper_of(said: Any) -> Paper | None:
+def parse_paper(said: Any) -> Paper | None:
     """None for what has no DOI."""
     work = mapping(said)
     doi, kind = normal_doi(code(work.get("DOI"))), text(work.get("type"))
@@ -132,56 +132,56 @@ def paper_of(said: Any) -> Paper | None:
     return Paper(
         doc_id=f"{NAME}:{doi}",
         title=title(first(work.get("title"))) or title(first(work.get("original-title"))),
-        abstract=abstract_of(work.get("abstract")),
+        abstract=parse_abstract(work.get("abstract")),
         url=link(work.get("URL")),
-        identifiers=Identifiers(doi=doi, isbn=isbn_of(work) if kind in BOOKS else None),
-        authors=tuple(filter(None, map(author_of, items(work.get("author"))))),
-        year=next((date[0] for date in dates_of(work)), None),
-        venue=venue_of(work),
+        identifiers=Identifiers(doi=doi, isbn=find_isbn(work) if kind in BOOKS else None),
+        authors=tuple(filter(None, map(parse_author, items(work.get("author"))))),
+        year=next((date[0] for date in publication_dates(work)), None),
+        venue=find_venue(work),
         citations=whole(work.get("is-referenced-by-count")),
         language=text(work.get("language")) or None,
         tags=tuple(dict.fromkeys(filter(None, map(title, items(work.get("subject"))))))[:MOST_TAGS],
         source=NAME,
-        metadata=metadata_of(work),
+        metadata=collect_metadata(work),
         volume=text(work.get("volume")) or None,
         issue=text(work.get("issue")) or None,
         pages=text(work.get("page")) or text(work.get("article-number")) or None,
     )
 
 
-def score_of(said: Any) -> float | None:
+def parse_score(said: Any) -> float | None:
     return number(mapping(said).get("score"))
 
 
-def abstract_of(said: Any) -> str:
+def parse_abstract(said: Any) -> str:
     """Without the heading that says that it is one."""
     words = plain(said)
     heading, _, rest = words.partition("\n")
     return rest if rest and heading.casefold().rstrip(":.") in {"abstract", "summary"} else words
 
 
-def author_of(said: Any) -> str:
+def parse_author(said: Any) -> str:
     """A person's names in their order, or a group's."""
     names = (text(mapping(said).get(part)) for part in ("given", "family"))
     return title(" ".join(filter(None, names)) or mapping(said).get("name"))
 
 
-def venue_of(work: Mapping[str, Any]) -> str | None:
+def find_venue(work: Mapping[str, Any]) -> str | None:
     """A preprint stands in no container but on a server, which single works call an institution."""
     server = next((title(mapping(one).get("name")) for one in items(work.get("institution"))), "")
     return title(first(work.get("container-title"))) or (server if text(work.get("type")) == "posted-content" else "") or None
 
 
-def isbn_of(work: Mapping[str, Any]) -> str | None:
+def find_isbn(work: Mapping[str, Any]) -> str | None:
     return next(filter(None, (normal_isbn(code(one)) for one in items(work.get("ISBN")))), None)
 
 
-def dates_of(work: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
+def publication_dates(work: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
     """Of publication, the earliest first; not when it was registered."""
-    return filter(None, (date_of(work.get(name)) for name in ("issued", "published", "posted")))
+    return filter(None, (parse_date(work.get(name)) for name in ("issued", "published", "posted")))
 
 
-def date_of(said: Any) -> tuple[int, ...]:
+def parse_date(said: Any) -> tuple[int, ...]:
     """Year, month and day as far as known, of `{"date-parts": [[2020, 1, 31]]}`; `[[null]]` says that none is."""
     parts = items(mapping(said).get("date-parts"))
     parts = items(parts[0]) if parts and isinstance(parts[0], list) else parts
@@ -194,37 +194,37 @@ def date_of(said: Any) -> tuple[int, ...]:
     return tuple(known)
 
 
-def shown_date(date: tuple[int, ...]) -> str:
+def format_date(date: tuple[int, ...]) -> str:
     """ISO 8601, as far as known."""
     return "-".join(f"{part:0{width}d}" for part, width in zip(date, (4, 2, 2), strict=False))
 
 
-def metadata_of(work: Mapping[str, Any]) -> dict[str, JsonValue]:
+def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
     licences = (link(mapping(one).get("URL")) for one in items(work.get("license")))
     said: dict[str, JsonValue] = {
         "type": text(work.get("type")),
         "subtype": text(work.get("subtype")),
         "subtitle": title(first(work.get("subtitle"))),
-        "published": shown_date(next(dates_of(work), ())),
+        "published": format_date(next(publication_dates(work), ())),
         "publisher": title(work.get("publisher")),
         "group": title(work.get("group-title")),
         "licence": next(filter(None, licences), ""),
-        "update_to": updates_of(work.get("update-to")),
-        "updated_by": updates_of(work.get("updated-by")),
+        "update_to": parse_updates(work.get("update-to")),
+        "updated_by": parse_updates(work.get("updated-by")),
     }
     return {name: value for name, value in said.items() if value}
 
 
-def updates_of(said: Any) -> list[JsonValue]:
+def parse_updates(said: Any) -> list[JsonValue]:
     """Those that say of what kind they are and which work they speak of."""
-    every = (update_of(mapping(one)) for one in items(said))
+    every = (parse_update(mapping(one)) for one in items(said))
     return [update for update in every if update["type"] and update["doi"]]
 
 
-def update_of(said: Mapping[str, Any]) -> dict[str, JsonValue]:
+def parse_update(said: Mapping[str, Any]) -> dict[str, JsonValue]:
     update: dict[str, JsonValue] = {"type": text(said.get("type")) or text(said.get("label")), "doi": normal_doi(code(said.get("DOI")))}
-    known = {"date": shown_date(date_of(said.get("updated"))), "source": text(said.get("source"))}
+    known = {"date": format_date(parse_date(said.get("updated"))), "source": text(said.get("source"))}
     return {**update, **{name: value for name, value in known.items() if value}}
 
 
-WORKS = WorkFormat(NAME, refusal_of, works_of, paper_of, score_of)
+WORKS = WorkFormat(NAME, find_refusal, list_works, parse_paper, parse_score)

@@ -1,4 +1,4 @@
-"""The user's own library as one source among others, searched by the retrievers that it has."""
+"""The user's own library as a source, searched by its retrievers"""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from outrider.state.records import LIBRARY, Record
 from outrider.state.request import RetrieverType
 
 BY_IDENTIFIER = frozenset({"doi", "pmid", "arxiv"})
-"""What has a column."""
+"""Schemes that have a column."""
 CAPABILITIES = Capabilities(frozenset({"paper", "repository", "page", "document"}), BY_IDENTIFIER, most=10_000, filters=True)
 
 
-class Engine(Protocol):
-    """What an opened library offers for searching."""
+class SearchableLibrary(Protocol):
+    """An open library."""
 
     async def search(self, query: SourceQuery) -> SourceAnswer: ...
 
@@ -34,34 +34,34 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
-    """A `Source` and the pipeline's `Shelf`. The library is opened at first use; a missing one is a status, not a crash."""
+    """A `Source` and the pipeline's `Shelf`. The library is opened at first use; a missing one is a status, not an error."""
 
-    opened: Callable[[], Awaitable[Engine]]
+    open_library: Callable[[], Awaitable[SearchableLibrary]]
     name: str = LIBRARY
     strategies: tuple[str, ...] = tuple(RetrieverType)
     capabilities: Capabilities = CAPABILITIES
     timeout_s: float = math.inf
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        return await (await self.opened()).search(query)
+        return await (await self.open_library()).search(query)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        return await (await self.opened()).first(Compare(scheme, "$eq", value)) if scheme in BY_IDENTIFIER else None
+        return await (await self.open_library()).first(Compare(scheme, "$eq", value)) if scheme in BY_IDENTIFIER else None
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         try:
-            return await (await self.opened()).whole(records)
+            return await (await self.open_library()).whole(records)
         except LibraryMissing:
             return list(records)
 
     async def snapshot(self) -> str | None:
         try:
-            return await (await self.opened()).snapshot()
+            return await (await self.open_library()).snapshot()
         except LibraryMissing:
             return None
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
         try:
-            return await (await self.opened()).related_terms(text, limit)
+            return await (await self.open_library()).related_terms(text, limit)
         except LibraryMissing:
             return ()

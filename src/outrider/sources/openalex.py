@@ -23,9 +23,18 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.settings.sources import OpenalexSettings
-from outrider.sources.adapter import ServiceSource, WorkFormat, answer_with_works, content_words, ends_at, read_works, said_by, year_filters
+from outrider.sources.adapter import (
+    ServiceSource,
+    WorkFormat,
+    build_works_answer,
+    content_words,
+    deadline_after,
+    query_terms,
+    read_works,
+    year_filters,
+)
 from outrider.sources.http.client import Caller
-from outrider.sources.http.service import MOVED, Reply, Service, is_whole
+from outrider.sources.http.service import MOVED, Reply, Service, is_complete
 from outrider.sources.json_fields import code, items, link, mapping, number, plain, text, title, whole, year
 from outrider.state.errors import Malformed, SourceError
 from outrider.state.intent import Constraints
@@ -60,7 +69,7 @@ LITTLE = 0.1
 """Part of the day's budget, below which the answer says so."""
 
 
-class Page(NamedTuple):
+class WorksPage(NamedTuple):
     works: Sequence[Any]
     total: int | None
     reply: Reply
@@ -76,29 +85,29 @@ class Openalex(ServiceSource):
     @classmethod
     def of(cls, settings: OpenalexSettings, caller: Caller) -> Self:
         key = settings.api_key.get_secret_value()
-        service = Service.of(NAME, settings, params={"api_key": key} if key else {}, keeps=is_no_refusal)
+        service = Service.of(NAME, settings, params={"api_key": key} if key else {}, keeps=is_cacheable)
         return cls(caller, service, settings.timeout_s, CAPABILITIES if key else WITHOUT_KEY)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        until = ends_at(query.within_s)
+        until = deadline_after(query.within_s)
         words = search_words(query)
         limit = min(query.limit, self.capabilities.most)
         if not words or limit < 1:
             return SourceAnswer(())
         count = -(-limit // PER_PAGE)
-        asked = params_of(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
-        first = await self._page(asked, 1, until)
+        asked = search_params(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
+        first = await self._fetch_page(asked, 1, until)
         if first.total is not None:
             count = min(count, -(-first.total // asked["per_page"]))
         more = range(2, count + 1) if len(first.works) >= asked["per_page"] else ()
-        rest = await asyncio.gather(*(self._tried(asked, number, until) for number in more))
+        rest = await asyncio.gather(*(self._try_page(asked, number, until) for number in more))
         notes = [] if len(words) <= MOST_WORDS else [f"asked for the first {MOST_WORDS} of {len(words)} words, as each must occur"]
-        return answer_of([first, *rest], limit, notes)
+        return build_search_answer([first, *rest], limit, notes)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         """A record may come back under another identifier than the one asked for, where the service has merged two."""
-        until = ends_at(within_s)
-        place = place_of(scheme, value)
+        until = deadline_after(within_s)
+        place = lookup_path(scheme, value)
         if place is None:
             return None
         for _ in range(2):
@@ -110,7 +119,7 @@ class Openalex(ServiceSource):
                 accept=MOVED | {200, 404},
             )
             if reply.status not in MOVED:
-                return None if reply.status == 404 else work_of(reply)
+                return None if reply.status == 404 else parse_work(reply)
             moved = MOVED_TO.search(reply.headers.get("location", ""))
             if moved is None:
                 break
@@ -119,7 +128,7 @@ class Openalex(ServiceSource):
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
         """One page of a filter: a ten-thousandth of a dollar, where each work by itself would cost nothing but a turn."""
-        named = {value: own for value in values if (own := filtered_by(scheme, value))}
+        named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
         scheme = "doi" if scheme == "arxiv" else scheme
@@ -128,33 +137,33 @@ class Openalex(ServiceSource):
             "per_page": PER_PAGE,
             "select": FIELDS,
         }
-        page = await self._page(params, 1, ends_at(within_s))
-        papers = [paper for work in page.works if (paper := paper_of(work)) is not None]
+        page = await self._fetch_page(params, 1, deadline_after(within_s))
+        papers = [paper for work in page.works if (paper := parse_paper(work)) is not None]
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
-    async def _page(self, asked: Mapping[str, str | int], number: int, until: float) -> Page:
+    async def _fetch_page(self, asked: Mapping[str, str | int], number: int, until: float) -> WorksPage:
         reply = await self.caller.get(self.service, "/works", {**asked, "page": number}, within_s=until - time.monotonic())
         works, total = read_works(reply.json(), WORKS, self.service)
-        return Page(works, total, reply)
+        return WorksPage(works, total, reply)
 
-    async def _tried(self, asked: Mapping[str, str | int], number: int, until: float) -> Page | SourceError:
+    async def _try_page(self, asked: Mapping[str, str | int], number: int, until: float) -> WorksPage | SourceError:
         try:
-            return await self._page(asked, number, until)
+            return await self._fetch_page(asked, number, until)
         except SourceError as error:
             return error
 
 
-def is_no_refusal(reply: Reply) -> bool:
-    return is_whole(reply) and not refusal_of(reply.json())
+def is_cacheable(reply: Reply) -> bool:
+    return is_complete(reply) and not find_refusal(reply.json())
 
 
 def search_words(query: SourceQuery) -> list[str]:
     """In lower case, so that none is an operator (AND, OR, NOT)."""
-    return content_words(said_by(query), WORD, AROUND)
+    return content_words(query_terms(query), WORD, AROUND)
 
 
-def params_of(words: Sequence[str], constraints: Constraints, per_page: int) -> dict[str, Any]:
+def search_params(words: Sequence[str], constraints: Constraints, per_page: int) -> dict[str, Any]:
     filters = year_filters(constraints, "from_publication_date", "to_publication_date")
     return {
         "search": " ".join(words),
@@ -165,15 +174,15 @@ def params_of(words: Sequence[str], constraints: Constraints, per_page: int) -> 
     }
 
 
-def place_of(scheme: str, value: str) -> str | None:
+def lookup_path(scheme: str, value: str) -> str | None:
     """Where a work is got by one of its identifiers."""
-    named = named_by(scheme, value)
+    named = normalize_identifier(scheme, value)
     if scheme == "openalex" or named is None:
         return named
     return f"{'pmid' if scheme == 'pmid' else 'doi'}:{quote(named, safe='')}"
 
 
-def named_by(scheme: str, value: str) -> str | None:
+def normalize_identifier(scheme: str, value: str) -> str | None:
     """An identifier in the form that records have; of an arXiv number it is the DOI that arXiv gives it."""
     value = code(value)
     if scheme == "arxiv":
@@ -183,29 +192,29 @@ def named_by(scheme: str, value: str) -> str | None:
     return normal(value) if normal else None
 
 
-def filtered_by(scheme: str, value: str) -> str | None:
+def filter_value(scheme: str, value: str) -> str | None:
     """None also for one with a sign that a filter reads as its own."""
-    named = named_by(scheme, value)
+    named = normalize_identifier(scheme, value)
     return named if named and not FILTERS_OWN.search(named) else None
 
 
-def work_of(reply: Reply) -> Paper:
-    paper = paper_of(reply.json())
+def parse_work(reply: Reply) -> Paper:
+    paper = parse_paper(reply.json())
     if paper is None:
         raise Malformed(f"{NAME} answered {reply.url} with something else than a work")
     return paper
 
 
-def answer_of(pages: Sequence[Page | SourceError], limit: int, notes: Sequence[str]) -> SourceAnswer:
+def build_search_answer(pages: Sequence[WorksPage | SourceError], limit: int, notes: Sequence[str]) -> SourceAnswer:
     """Of the first page and those after it, some of which may have failed."""
-    came = [page for page in pages if isinstance(page, Page)]
+    came = [page for page in pages if isinstance(page, WorksPage)]
     failed = [page for page in pages if isinstance(page, SourceError)]
     works = [work for page in came for work in page.works][:limit]
     replies = [page.reply for page in came]
-    return answer_with_works(works, WORKS, came[0].total, limit, replies, [*notes, *little_left(replies[-1])], failed)
+    return build_works_answer(works, WORKS, came[0].total, limit, replies, [*notes, *budget_notes(replies[-1])], failed)
 
 
-def little_left(reply: Reply) -> list[str]:
+def budget_notes(reply: Reply) -> list[str]:
     """A word on the day's budget once it runs low."""
     try:
         left, limit = (float(reply.headers[f"x-ratelimit-{name}-usd"]) for name in ("remaining", "limit"))
@@ -214,7 +223,7 @@ def little_left(reply: Reply) -> list[str]:
     return [f"{left:.4f} USD of the day's {limit:g} USD are left at {NAME}"] if left < LITTLE * limit else []
 
 
-def works_of(said: Any) -> tuple[list[Any], int | None]:
+def list_works(said: Any) -> tuple[list[Any], int | None]:
     """Works and how many there are, of a list: `{"meta": {"count": ...}, "results": [...]}`."""
     works = mapping(said).get("results")
     if not isinstance(works, list):
@@ -222,53 +231,53 @@ def works_of(said: Any) -> tuple[list[Any], int | None]:
     return works, whole(mapping(mapping(said).get("meta")).get("count"))
 
 
-def refusal_of(said: Any) -> str:
+def find_refusal(said: Any) -> str:
     """What `{"error": ..., "message": ...}` says, which may come with status 200; empty for an answer."""
     refusal = mapping(said)
     return " ".join(filter(None, (text(refusal.get("error")), text(refusal.get("message")))))
 
 
-def paper_of(said: Any) -> Paper | None:
+def parse_paper(said: Any) -> Paper | None:
     """None for what has no id of the service."""
     work = mapping(said)
-    identifiers = identifiers_of(work)
+    identifiers = parse_identifiers(work)
     if identifiers.openalex is None:
         return None
     place, biblio = mapping(work.get("primary_location")), mapping(work.get("biblio"))
     return Paper(
         doc_id=f"{NAME}:{identifiers.openalex}",
         title=title(work.get("title")) or title(work.get("display_name")),
-        abstract=abstract_of(work.get("abstract_inverted_index")),
+        abstract=parse_abstract(work.get("abstract_inverted_index")),
         url=link(place.get("landing_page_url")) or link(work.get("doi")) or link(work.get("id")),
         identifiers=identifiers,
-        authors=tuple(filter(None, map(author_of, items(work.get("authorships"))))),
+        authors=tuple(filter(None, map(parse_author, items(work.get("authorships"))))),
         year=year(work.get("publication_year")),
         venue=title(mapping(place.get("source")).get("display_name")) or title(place.get("raw_source_name")) or None,
         citations=whole(work.get("cited_by_count")),
         language=text(work.get("language")) or None,
-        tags=tags_of(work),
+        tags=collect_tags(work),
         source=NAME,
-        metadata=metadata_of(work),
+        metadata=collect_metadata(work),
         volume=text(biblio.get("volume")) or None,
         issue=text(biblio.get("issue")) or None,
-        pages=pages_of(biblio),
-        mesh=named(work.get("mesh"), "descriptor_name"),
+        pages=format_pages(biblio),
+        mesh=list_names(work.get("mesh"), "descriptor_name"),
     )
 
 
-def score_of(said: Any) -> float | None:
+def parse_score(said: Any) -> float | None:
     return number(mapping(said).get("relevance_score"))
 
 
-def identifiers_of(work: Mapping[str, Any]) -> Identifiers:
+def parse_identifiers(work: Mapping[str, Any]) -> Identifiers:
     ids = mapping(work.get("ids"))
     doi = normal_doi(code(work.get("doi"))) or normal_doi(code(ids.get("doi")))
     return Identifiers(
         openalex=work_id(code(work.get("id"))) or work_id(code(ids.get("openalex"))),
         doi=doi,
         pmid=normal_pmid(code(ids.get("pmid"))),
-        pmcid=pmcid_of(code(ids.get("pmcid"))),
-        arxiv=arxiv_of(work, doi),
+        pmcid=parse_pmcid(code(ids.get("pmcid"))),
+        arxiv=find_arxiv(work, doi),
     )
 
 
@@ -278,13 +287,13 @@ def work_id(value: str) -> str | None:
     return found[1].upper() if found else None
 
 
-def pmcid_of(address: str) -> str | None:
+def parse_pmcid(address: str) -> str | None:
     """OpenAlex writes PubMed Central's address with the number alone."""
     bare = PMC_NUMBER.search(address)
     return normal_pmcid(f"PMC{bare[1]}" if bare else address)
 
 
-def arxiv_of(work: Mapping[str, Any], doi: str | None) -> str | None:
+def find_arxiv(work: Mapping[str, Any], doi: str | None) -> str | None:
     """From arXiv's own DOI, else from the places where the work lies."""
     if doi and doi.startswith(ARXIV_DOI):
         return normal_arxiv(doi.removeprefix(ARXIV_DOI))
@@ -293,35 +302,35 @@ def arxiv_of(work: Mapping[str, Any], doi: str | None) -> str | None:
     return next(filter(None, (normal_arxiv(one) for one in links if "arxiv.org/" in one)), None)
 
 
-def author_of(said: Any) -> str:
+def parse_author(said: Any) -> str:
     return text(mapping(mapping(said).get("author")).get("display_name")) or text(mapping(said).get("raw_author_name"))
 
 
-def abstract_of(said: Any) -> str:
+def parse_abstract(said: Any) -> str:
     """The text of an inverted index: each word with its places."""
     places = [(place, word) for word, at in mapping(said).items() for place in map(whole, items(at)) if place is not None]
     return plain(" ".join(word for _, word in sorted(places)[:MOST_POSITIONS]))
 
 
-def tags_of(work: Mapping[str, Any]) -> tuple[str, ...]:
+def collect_tags(work: Mapping[str, Any]) -> tuple[str, ...]:
     """Keywords, then topics: both are OpenAlex's own, made from the text, best first."""
-    every = (*named(work.get("keywords"), "display_name"), *named(work.get("topics"), "display_name"))
+    every = (*list_names(work.get("keywords"), "display_name"), *list_names(work.get("topics"), "display_name"))
     spelt: dict[str, str] = {}
     for tag in every:
         spelt.setdefault(tag.casefold(), tag)
     return tuple(spelt.values())[:MOST_TAGS]
 
 
-def named(said: Any, name: str) -> tuple[str, ...]:
+def list_names(said: Any, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (text(mapping(one).get(name)) for one in items(said)))))
 
 
-def pages_of(biblio: Mapping[str, Any]) -> str | None:
+def format_pages(biblio: Mapping[str, Any]) -> str | None:
     ends = dict.fromkeys(filter(None, (text(biblio.get("first_page")), text(biblio.get("last_page")))))
     return "-".join(ends) or None
 
 
-def metadata_of(work: Mapping[str, Any]) -> dict[str, JsonValue]:
+def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
     access, retracted = mapping(work.get("open_access")), work.get("is_retracted")
     said: dict[str, JsonValue] = {
         "type": text(work.get("type")),
@@ -337,4 +346,4 @@ def metadata_of(work: Mapping[str, Any]) -> dict[str, JsonValue]:
 NORMAL: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"doi": normal_doi, "pmid": normal_pmid, "openalex": work_id})
 
 
-WORKS = WorkFormat(NAME, refusal_of, works_of, paper_of, score_of)
+WORKS = WorkFormat(NAME, find_refusal, list_works, parse_paper, parse_score)

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
 from outrider.sources import json_fields as said
-from outrider.sources.adapter import ServiceSource, answered, content_words, ends_at, said_by, scored
+from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
 from outrider.state.intent import NumberRange
@@ -53,10 +53,10 @@ WORD = re.compile(r"[^\s\u2010-\u2015-]+")
 """The documentation: "hyphenated query terms yield no matches (replace it with space to find matches)"."""
 AROUND = ".,;:!?()[]{}'\"\u2018\u2019\u201c\u201d"
 OWN_ID = re.compile(r"[0-9a-f]{40}|corpusid:\d{1,18}", re.IGNORECASE)
-ASKED_BY: Mapping[str, tuple[str, Callable[[str], str | None]]] = MappingProxyType(
+ID_PREFIXES: Mapping[str, tuple[str, Callable[[str], str | None]]] = MappingProxyType(
     {"doi": ("DOI:", normal_doi), "arxiv": ("ARXIV:", normal_arxiv), "pmid": ("PMID:", normal_pmid), "pmcid": ("PMCID:", normal_pmcid)}
 )
-SCHEMES = frozenset({*ASKED_BY, "s2"})
+SCHEMES = frozenset({*ID_PREFIXES, "s2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +73,24 @@ class SemanticScholar(ServiceSource):
         return cls(caller, service, settings.timeout_s, Capabilities(frozenset({"paper"}), SCHEMES, MOST, queries, batch=BATCH))
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        words = searched_words(query)
+        words = search_words(query)
         if not words:
             return SourceAnswer(())
         params = {"query": words, "fields": f"{FIELDS},tldr", **year_range(query.constraints.years)}
-        return await self._pages(_List(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), query.within_s)
+        return await self._pages(_ListRequest(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), query.within_s)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         asked = paper_id(scheme, value)
         if asked is None:
             return None
         path = f"{PAPERS}/{quote(asked, safe='')}"
-        reply = await self._got(path, {"fields": f"{FIELDS},tldr"}, within_s, frozenset({200, 404}))
+        reply = await self._get(path, {"fields": f"{FIELDS},tldr"}, within_s, frozenset({200, 404}))
         if reply.status == 404:
             return None
         said = reply.json()
         if not isinstance(said, dict):
             raise Malformed(f"{reply.url} answered with something else than a paper")
-        return paper_of(said)
+        return parse_paper(said)
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
         papers = await self.batch([(scheme, value) for value in values], within_s)
@@ -98,17 +98,17 @@ class SemanticScholar(ServiceSource):
 
     async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
         """The papers with these (scheme, value), in their order; None for what the service does not know."""
-        until = ends_at(within_s)
+        until = deadline_after(within_s)
         asked = [paper_id(scheme, value) for scheme, value in ids]
         wanted = list(dict.fromkeys(one for one in asked if one))
         known: dict[str, Paper | None] = {}
         for at in range(0, len(wanted), BATCH):
             part = wanted[at : at + BATCH]
-            reply = await self._posted(f"{PAPERS}/batch", {"ids": part}, {"fields": f"{FIELDS},tldr"}, _left_s(until))
+            reply = await self._post(f"{PAPERS}/batch", {"ids": part}, {"fields": f"{FIELDS},tldr"}, _left_s(until))
             said = reply.json()
             if not isinstance(said, list) or len(said) != len(part):
                 raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
-            known |= zip(part, map(paper_of, said), strict=True)
+            known |= zip(part, map(parse_paper, said), strict=True)
         return tuple(known[one] if one else None for one in asked)
 
     async def references(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
@@ -119,31 +119,31 @@ class SemanticScholar(ServiceSource):
         """What cites the paper, in the service's order."""
         return await self._links("citations", "citingPaper", paper_id(scheme, value), limit, within_s)
 
-    async def bulk(self, expression: str, within_s: float, token: str = "", years: NumberRange | None = None) -> PageSaid:
+    async def bulk(self, expression: str, within_s: float, token: str = "", years: NumberRange | None = None) -> PapersPage:
         """One page of everything that matches, by the service's own id. The next one is asked for with the page's `token`.
 
         The expression is the service's: `+` and, `|` or, `-` not, `"phrase"`, `prefix*`, `word~2`, parentheses. `total` is an estimate.
         """
         params = {"query": expression, "fields": FIELDS, "sort": "paperId:asc", **year_range(years or NumberRange())}
-        reply = await self._got(f"{PAPERS}/search/bulk", {**params, "token": token} if token else params, within_s)
-        return page_of(reply.json())
+        reply = await self._get(f"{PAPERS}/search/bulk", {**params, "token": token} if token else params, within_s)
+        return parse_page(reply.json())
 
     async def _links(self, kind: str, within: str, asked: str | None, limit: int, within_s: float) -> SourceAnswer:
         if asked is None:
             return SourceAnswer(())
         path = f"{PAPERS}/{quote(asked, safe='')}/{kind}"
-        links = _List(path, {"fields": FIELDS}, LINKS_PAGE, min(limit, MOST_LINKS), within, frozenset({200, 404}))
+        links = _ListRequest(path, {"fields": FIELDS}, LINKS_PAGE, min(limit, MOST_LINKS), within, frozenset({200, 404}))
         return await self._pages(links, within_s)
 
-    async def _pages(self, listed: _List, within_s: float) -> SourceAnswer:
+    async def _pages(self, listed: _ListRequest, within_s: float) -> SourceAnswer:
         """In turn: the limit of the service allows no two at a time. What came before a page failed is kept."""
-        until = ends_at(within_s)
-        found, offset = _Found(listed.limit), 0
+        until = deadline_after(within_s)
+        found, offset = _Results(listed.limit), 0
         while offset < listed.limit:
             window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
             try:
-                reply = await self._got(listed.path, {**listed.params, **window}, _left_s(until), listed.accept)
-                page = page_of(reply.json(), listed.within) if reply.status == 200 else PageSaid((), 0, 0, None, "")
+                reply = await self._get(listed.path, {**listed.params, **window}, _left_s(until), listed.accept)
+                page = parse_page(reply.json(), listed.within) if reply.status == 200 else PapersPage((), 0, 0, None, "")
             except SourceError as error:
                 if not found.papers:
                     raise
@@ -154,13 +154,13 @@ class SemanticScholar(ServiceSource):
             offset = page.following
         return found.answer()
 
-    async def _got(self, path: str, params: Params, within_s: float, accept: frozenset[int] = frozenset({200})) -> Reply:
+    async def _get(self, path: str, params: Params, within_s: float, accept: frozenset[int] = frozenset({200})) -> Reply:
         try:
             return await self.caller.get(self.service, path, params, within_s=within_s, accept=accept)
         except Forbidden as error:
             raise self._refused(error) from error
 
-    async def _posted(self, path: str, body: Mapping[str, Sequence[str]], params: Params, within_s: float) -> Reply:
+    async def _post(self, path: str, body: Mapping[str, Sequence[str]], params: Params, within_s: float) -> Reply:
         try:
             return await self.caller.post(self.service, path, body, params, within_s=within_s)
         except Forbidden as error:
@@ -172,7 +172,7 @@ class SemanticScholar(ServiceSource):
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class _ListRequest:
     """A list that is read page by page."""
 
     path: str
@@ -185,7 +185,7 @@ class _List:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Results:
     """What came so far."""
 
     limit: int
@@ -194,7 +194,7 @@ class _Found:
     seen: int = 0
     total: int | None = None
 
-    def take(self, reply: Reply, page: PageSaid) -> None:
+    def take(self, reply: Reply, page: PapersPage) -> None:
         self.papers += page.papers
         self.replies.append(reply)
         self.seen += page.seen
@@ -208,12 +208,12 @@ class _Found:
             missing, retry_at = f"only the first {self.seen} came: {failed}", failed.retry_at
         elif self.total is not None and self.seen < min(self.total, self.limit):
             missing = f"it says that there are {self.total} and gave {self.seen}"
-        results = scored([(paper, None) for paper in self.papers])[: self.limit]
-        return answered(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
+        results = score_results([(paper, None) for paper in self.papers])[: self.limit]
+        return build_answer(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
 
 
 @dataclass(frozen=True, slots=True)
-class PageSaid:
+class PapersPage:
     """One page of a list. `seen` counts what it held, `papers` is what can be used of it."""
 
     papers: tuple[Paper, ...]
@@ -232,9 +232,9 @@ def _left_s(until: float) -> float:
     return left_s
 
 
-def searched_words(query: SourceQuery) -> str:
+def search_words(query: SourceQuery) -> str:
     """The first content words as they are written, hyphens opened."""
-    return " ".join(content_words(said_by(query), WORD, AROUND, lower=False)[:MOST_WORDS])
+    return " ".join(content_words(query_terms(query), WORD, AROUND, lower=False)[:MOST_WORDS])
 
 
 def year_range(years: NumberRange) -> dict[str, str]:
@@ -249,12 +249,12 @@ def paper_id(scheme: str, value: str) -> str | None:
     """As the service writes an identifier of somebody else: `DOI:10.1/x`, `PMCID:123`; None for what is none that it knows."""
     if scheme == "s2":
         return value if OWN_ID.fullmatch(value) else None
-    prefix, normal = ASKED_BY.get(scheme, ("", str))
+    prefix, normal = ID_PREFIXES.get(scheme, ("", str))
     plain = normal(value) if prefix else None
     return f"{prefix}{plain.removeprefix('PMC')}" if plain else None
 
 
-def page_of(answer: Any, within: str = "") -> PageSaid:
+def parse_page(answer: Any, within: str = "") -> PapersPage:
     """`{"total", "offset", "next" or "token", "data": [...]}`; each paper may stand under a key of its own, such as `citedPaper`.
 
     `data` is absent where `total` is 0, and null where a publisher keeps a list back.
@@ -264,15 +264,15 @@ def page_of(answer: Any, within: str = "") -> PageSaid:
         listed = []
     if not isinstance(listed, list):
         raise Malformed(f"{NAME} answered with something else than a list of papers: {redact(answer, '')}")
-    papers = [paper_of(said.mapping(one).get(within) if within else one) for one in listed]
+    papers = [parse_paper(said.mapping(one).get(within) if within else one) for one in listed]
     total, following = said.whole(answer.get("total")), said.whole(answer.get("next"))
-    return PageSaid(tuple(paper for paper in papers if paper), len(listed), total, following, said.text(answer.get("token")))
+    return PapersPage(tuple(paper for paper in papers if paper), len(listed), total, following, said.text(answer.get("token")))
 
 
-def paper_of(answer: Any) -> Paper | None:
+def parse_paper(answer: Any) -> Paper | None:
     """None for what has no id of the service: it could not be asked for again, nor told from others."""
     paper = said.mapping(answer)
-    identifiers, journal = identifiers_of(paper), said.mapping(paper.get("journal"))
+    identifiers, journal = parse_identifiers(paper), said.mapping(paper.get("journal"))
     if identifiers.s2 is None:
         return None
     volume = said.text(journal.get("volume"))
@@ -284,46 +284,46 @@ def paper_of(answer: Any) -> Paper | None:
         abstract=said.plain(paper.get("abstract")),
         url=said.link(paper.get("url")),
         identifiers=identifiers,
-        authors=texts(said.mapping(one).get("name") for one in said.items(paper.get("authors"))),
+        authors=clean_texts(said.mapping(one).get("name") for one in said.items(paper.get("authors"))),
         year=said.year(paper.get("year")),
         venue=next(filter(None, map(said.title, venues)), None),
         citations=said.whole(paper.get("citationCount")),
-        tags=tuple(dict.fromkeys(texts(said.items(paper.get("fieldsOfStudy"))))),
+        tags=tuple(dict.fromkeys(clean_texts(said.items(paper.get("fieldsOfStudy"))))),
         volume=None if volume.startswith("abs/") else volume or None,  # of what lies on arXiv: its number there, no volume
         pages=said.text(journal.get("pages")) or None,
-        metadata=metadata_of(paper),
+        metadata=collect_metadata(paper),
     )
 
 
-def identifiers_of(paper: Mapping[str, Any]) -> Identifiers:
+def parse_identifiers(paper: Mapping[str, Any]) -> Identifiers:
     names = said.mapping(paper.get("externalIds"))
-    own, corpus_id = said.text(paper.get("paperId")), digits(names.get("CorpusId"))
+    own, corpus_id = said.text(paper.get("paperId")), parse_digits(names.get("CorpusId"))
     return Identifiers(
         doi=normal_doi(said.text(names.get("DOI"))),
         arxiv=normal_arxiv(said.text(names.get("ArXiv"))),
-        pmid=normal_pmid(digits(names.get("PubMed"))),
-        pmcid=normal_pmcid("PMC" + digits(names.get("PubMedCentral"))),
+        pmid=normal_pmid(parse_digits(names.get("PubMed"))),
+        pmcid=normal_pmcid("PMC" + parse_digits(names.get("PubMedCentral"))),
         s2=own if ID.fullmatch(own) else f"CorpusId:{corpus_id}" if corpus_id else None,
     )
 
 
-def metadata_of(paper: Mapping[str, Any]) -> dict[str, JsonValue]:
+def collect_metadata(paper: Mapping[str, Any]) -> dict[str, JsonValue]:
     published = said.text(paper.get("publicationDate"))
     known: dict[str, JsonValue] = {
         "published": published if DATE.fullmatch(published) else None,
         "tldr": said.plain(said.mapping(paper.get("tldr")).get("text")),
         "pdf_url": said.link(said.mapping(paper.get("openAccessPdf")).get("url")),
-        "publication_types": list(texts(said.items(paper.get("publicationTypes")))),
-        "corpus_id": digits(said.mapping(paper.get("externalIds")).get("CorpusId")),
+        "publication_types": list(clean_texts(said.items(paper.get("publicationTypes")))),
+        "corpus_id": parse_digits(said.mapping(paper.get("externalIds")).get("CorpusId")),
     }
     return {name: value for name, value in known.items() if value}
 
 
-def texts(values: Iterable[Any]) -> tuple[str, ...]:
+def clean_texts(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(filter(None, map(said.text, values)))
 
 
-def digits(value: Any) -> str:
+def parse_digits(value: Any) -> str:
     """A number, which stands there as a number, as text, or as text after `PMC`; empty for anything else."""
     text = str(said.whole(value) or "") or said.text(value).upper().removeprefix("PMC")
     return text if text.isascii() and text.isdigit() and len(text) < 16 else ""

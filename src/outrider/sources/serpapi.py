@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, Self
 from pydantic import JsonValue
 
 from outrider.settings.sources import SerpapiSettings
-from outrider.sources.adapter import ServiceSource, answered, ends_at, scored
+from outrider.sources.adapter import ServiceSource, build_answer, deadline_after, score_results
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import items, link, mapping, text, whole
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Page, Paper, Record
@@ -39,7 +39,7 @@ YEAR_LAST = re.compile(r"(?:.*, )?((?:1[5-9]|20)\d\d)")
 """`Thorax, 2005` or `2005`: the middle part of a summary."""
 
 
-class PageSaid(NamedTuple):
+class ResultsPage(NamedTuple):
     """One page of results; `seen` counts what it held."""
 
     records: tuple[Record, ...]
@@ -52,24 +52,24 @@ class PageSaid(NamedTuple):
 class _Engine(ServiceSource):
     """Searches of both engines."""
 
-    async def asked(self, query: SourceQuery, params: Mapping[str, str | int], page: int, record_of: ToRecord) -> SourceAnswer:
+    async def fetch_pages(self, query: SourceQuery, params: Mapping[str, str | int], page: int, record_of: ToRecord) -> SourceAnswer:
         """As many pages as the limit asks for, at once; where one fails, what came of the others."""
         words = " ".join(query.text.split()[:MOST_WORDS])
         if not words:
             return SourceAnswer(())
-        until = ends_at(query.within_s)
+        until = deadline_after(query.within_s)
         starts = range(0, min(query.limit, page * MOST_PAGES), page)
-        outcomes = await asyncio.gather(*(self._tried({**params, "q": words, "start": start}, record_of, until) for start in starts))
+        outcomes = await asyncio.gather(*(self._try_page({**params, "q": words, "start": start}, record_of, until) for start in starts))
         failed = [one for one in outcomes if isinstance(one, SourceError)]
         came = [one for one in outcomes if not isinstance(one, SourceError)]
         if not came:
             raise failed[0]
-        return answer_of(came, failed, query.limit)
+        return build_search_answer(came, failed, query.limit)
 
-    async def _tried(self, params: Mapping[str, str | int], record_of: ToRecord, until: float) -> PageSaid | SourceError:
+    async def _try_page(self, params: Mapping[str, str | int], record_of: ToRecord, until: float) -> ResultsPage | SourceError:
         try:
             reply = await self.caller.get(self.service, "/search.json", params, within_s=until - time.monotonic())
-            return page_of(reply, record_of)
+            return parse_page(reply, record_of)
         except SourceError as error:
             return error
 
@@ -84,13 +84,13 @@ class SerpapiScholar(_Engine):
 
     @classmethod
     def of(cls, settings: SerpapiSettings, caller: Caller) -> Self:
-        return cls(caller, service_of(settings, SCHOLAR), settings.timeout_s)
+        return cls(caller, build_service(settings, SCHOLAR), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         years = query.constraints.years
         bounds: dict[str, str | int] = {name: year for name, year in (("as_ylo", years.min), ("as_yhi", years.max)) if year is not None}
         params: dict[str, str | int] = {"engine": "google_scholar", "num": min(query.limit, SCHOLAR_PAGE), **bounds}
-        return await self.asked(query, params, SCHOLAR_PAGE, paper_of)
+        return await self.fetch_pages(query, params, SCHOLAR_PAGE, parse_paper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,45 +100,45 @@ class SerpapiGoogle(_Engine):
 
     @classmethod
     def of(cls, settings: SerpapiSettings, caller: Caller) -> Self:
-        return cls(caller, service_of(settings, GOOGLE), settings.timeout_s)
+        return cls(caller, build_service(settings, GOOGLE), settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        return await self.asked(query, {"engine": "google"}, GOOGLE_PAGE, web_page_of)
+        return await self.fetch_pages(query, {"engine": "google"}, GOOGLE_PAGE, parse_web_page)
 
 
-def service_of(settings: SerpapiSettings, name: str) -> Service:
+def build_service(settings: SerpapiSettings, name: str) -> Service:
     """Under one name for both, so that they share the limit of their account. `SettingsError` without a key."""
     key = settings.api_key.get_secret_value()
     if not key:
         raise SettingsError(f"{name} needs a key; set sources.{name}.api_key or SERPAPI_API_KEY, or sources.{name}.enabled to false")
-    return Service.of("serpapi", settings, params={"api_key": key}, keeps=worth_keeping)
+    return Service.of("serpapi", settings, params={"api_key": key}, keeps=is_cacheable)
 
 
-def worth_keeping(reply: Reply) -> bool:
+def is_cacheable(reply: Reply) -> bool:
     """No failure that comes with status 200."""
     try:
-        page_of(reply, paper_of)
+        parse_page(reply, parse_paper)
     except SourceError:
         return False
     return True
 
 
-def page_of(reply: Reply, record_of: ToRecord) -> PageSaid:
+def parse_page(reply: Reply, record_of: ToRecord) -> ResultsPage:
     """`{"search_metadata": {"status"}, "search_information": {"total_results"}, "organic_results": [...], "error"}`."""
     said = mapping(reply.json())
     found, problem = said.get("organic_results"), text(said.get("error"))
     if problem and not items(found) and NOTHING not in problem:
-        raise refusal_of(problem)
+        raise classify_refusal(problem)
     state = text(mapping(said.get("search_metadata")).get("status"))
     if state in ("Processing", "Queued", "Error"):
         raise SourceUnavailable(f"serpapi has not searched: its status is {state}")
     if not isinstance(found, list) and not (problem or "search_information" in said):
         raise Malformed(f"serpapi answered without results: {redact(text(reply.body[:100].decode(errors='replace')), '')}")
     records = tuple(record for one in items(found) if (record := record_of(mapping(one))))
-    return PageSaid(records, len(items(found)), whole(mapping(said.get("search_information")).get("total_results")), reply)
+    return ResultsPage(records, len(items(found)), whole(mapping(said.get("search_information")).get("total_results")), reply)
 
 
-def refusal_of(problem: str) -> SourceError:
+def classify_refusal(problem: str) -> SourceError:
     """By its words, where the status of the answer said nothing."""
     words, what = problem.lower(), f"serpapi answered: {redact(problem, '')}"
     if "api key" in words:
@@ -148,11 +148,11 @@ def refusal_of(problem: str) -> SourceError:
     return SourceUnavailable(what)
 
 
-def answer_of(pages: Sequence[PageSaid], failed: Sequence[SourceError], limit: int) -> SourceAnswer:
+def build_search_answer(pages: Sequence[ResultsPage], failed: Sequence[SourceError], limit: int) -> SourceAnswer:
     """Pages follow one another; what stands on two of them counts once."""
     total = next((page.total for page in pages if page.total is not None), None)
-    return answered(
-        scored([(record, None) for page in pages for record in page.records])[:limit],
+    return build_answer(
+        score_results([(record, None) for page in pages for record in page.records])[:limit],
         total,
         [page.reply for page in pages],
         sum(page.seen - len(page.records) for page in pages),
@@ -162,7 +162,7 @@ def answer_of(pages: Sequence[PageSaid], failed: Sequence[SourceError], limit: i
     )
 
 
-def paper_of(said: Mapping[str, Any]) -> Paper | None:
+def parse_paper(said: Mapping[str, Any]) -> Paper | None:
     """A result of Google Scholar; None without a title or an id."""
     title, address = text(said.get("title")), link(said.get("link"))
     own = text(said.get("result_id")) or address
@@ -183,28 +183,28 @@ def paper_of(said: Mapping[str, Any]) -> Paper | None:
         title=title,
         description=text(said.get("snippet")),
         url=address,
-        identifiers=identifiers_of(address or ""),
-        authors=authors_of(published, summary),
-        year=year_of(summary),
+        identifiers=find_identifiers(address or ""),
+        authors=parse_authors(published, summary),
+        year=parse_year(summary),
         citations=whole(mapping(inline.get("cited_by")).get("total")),
         metadata={name: value for name, value in metadata.items() if value},
     )
 
 
-def authors_of(published: Mapping[str, Any], summary: str) -> tuple[str, ...]:
+def parse_authors(published: Mapping[str, Any], summary: str) -> tuple[str, ...]:
     """Those with a profile are told apart; the summary begins with all of them, where it names those among its first part."""
     profiled = tuple(filter(None, (text(mapping(one).get("name")) for one in items(published.get("authors")))))
     every = tuple(name for part in summary.partition(" - ")[0].split(", ") if (name := part.strip("… ")))
     return every if profiled and set(profiled) <= set(every) else profiled
 
 
-def year_of(summary: str) -> int | None:
+def parse_year(summary: str) -> int | None:
     """Where the summary states one in its own place: `GL Larsen - New England Journal of Medicine, 1992 - Mass Medical Soc`."""
     years = [found.group(1) for part in summary.split(" - ")[1:] if (found := YEAR_LAST.fullmatch(part.strip()))]
     return int(years[0]) if len(years) == 1 else None
 
 
-def web_page_of(said: Mapping[str, Any]) -> Page | None:
+def parse_web_page(said: Mapping[str, Any]) -> Page | None:
     """A result of Google; its address is its id. None without a title or an address."""
     title, address = text(said.get("title")), link(said.get("link"))
     if not title or not address:
@@ -216,7 +216,7 @@ def web_page_of(said: Mapping[str, Any]) -> Page | None:
         title=title,
         description=text(said.get("snippet")),
         url=address,
-        identifiers=identifiers_of(address),
+        identifiers=find_identifiers(address),
         metadata=metadata,
     )
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from outrider.library.library import Library
-from outrider.sources.web.browser import found_chromium, why_off
+from outrider.sources.web.browser import find_chromium, unavailable_reason
 from support.chat_server import ChatServer
 from support.http_app import running
 from support.http_server import serving
@@ -49,12 +49,12 @@ def site(page_world: tuple[str, ChatServer, Path]) -> Iterator[str]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    if why := why_off():
+    if why := unavailable_reason():
         pytest.skip(why)
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=found_chromium(), chromium_sandbox=os.geteuid() != 0)
+        made = await playwright.chromium.launch(executable_path=find_chromium(), chromium_sandbox=os.geteuid() != 0)
         yield made
         await made.close()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from outrider.nodes.enrich.enrich import ORIGIN, Enrich
 from outrider.nodes.enrich.identifier_lookup import plan_lookups
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, RunSettings
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import (
     Forbidden,
     LibraryBusy,
@@ -133,7 +133,7 @@ NOBODY = Service("openalex", schemes=frozenset())
 
 
 def page(url: str, title: str = TITLE, **fields: Any) -> Candidate:
-    record = Page(doc_id=f"web:{url}", title=title, url=url, source="web", identifiers=identifiers_of(url), **fields)
+    record = Page(doc_id=f"web:{url}", title=title, url=url, source="web", identifiers=find_identifiers(url), **fields)
     return candidate(record, found_by=(found(source="web", strategy="duckduckgo"),))
 
 
@@ -161,7 +161,7 @@ def prepared(
         everybody,
         {one.name: one for one in detailers},
         reader or Reader(),
-        identifiers_of,
+        find_identifiers,
         keeper,
         EnrichSettings(**budgets),
         CoarseFilterSettings(),

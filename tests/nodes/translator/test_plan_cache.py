@@ -16,8 +16,8 @@ from outrider.nodes.translator.plan_cache import PlanCache, make_cache_key
 from outrider.nodes.translator.translator import MODEL, Translation, Translator
 from outrider.prompts import Prompt
 from outrider.settings.model import StarsSettings
-from outrider.sources.http.cache import Texts, put_all
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache import AnswerTextCache, flush_cache
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer, ChatUnavailable, KeyRejected
 from outrider.state.ports import CachedText
@@ -183,14 +183,14 @@ async def test_on_disk_no_key_is_kept_and_a_broken_folder_costs_no_search(tmp_pa
     replies = {"": Reply(said), "newer": Reply(SAID)}
     with ChatServer(lambda asked: replies[asked.data.get("user_feedback", "")]) as server:
         chat = chat_over(server)
-        texts = Texts(DiskAnswers(tmp_path / "answers"), KEY)
+        texts = AnswerTextCache(DiskCache(tmp_path / "answers"), KEY)
         for feedback in replies:
             await translated(chat, texts, user_feedback=feedback)
-        await asyncio.to_thread(put_all)
+        await asyncio.to_thread(flush_cache)
         told = await translated(chat, texts, user_feedback="newer")
         assert (told.usage.calls, (await translated(chat, texts)).usage.calls) == (0, 1)
         assert b"hepatic injury" in written(tmp_path)
         assert KEY.encode() not in written(tmp_path)
         (tmp_path / "file").write_text("no folder")
-        broken = await translated(chat, Texts(DiskAnswers(tmp_path / "file" / "answers"), KEY), user_feedback="newer")
+        broken = await translated(chat, AnswerTextCache(DiskCache(tmp_path / "file" / "answers"), KEY), user_feedback="newer")
         assert (broken.strategy, broken.failures, broken.usage.calls) == (told.strategy, (), 1)

@@ -22,8 +22,8 @@ from outrider.settings.sources import GithubSettings
 from outrider.sources.github import details as github_details
 from outrider.sources.github.detail_requests import MOST_README
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache import put_all
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache import flush_cache
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.state.ports import Detailed, Detailer
 from outrider.state.records import Identifiers, Repository
@@ -113,9 +113,9 @@ def parts_asked(server: serving) -> Counter[str]:
 def cached(tmp_path: Path) -> Iterator[tuple[Caller, list[float]]]:
     """A caller that keeps answers, and the time that it believes in: an hour after midnight, since activity is asked for by the day."""
     now = [NOW + 3_600]
-    answers = DiskAnswers(tmp_path, clock=lambda: now[0])
+    answers = DiskCache(tmp_path, clock=lambda: now[0])
     yield Caller(answers, clock=lambda: now[0]), now
-    put_all()
+    flush_cache()
     answers.close()
 
 
@@ -292,7 +292,7 @@ async def test_a_second_search_of_the_same_repositories_asks_nobody(cached: tupl
     caller, now = cached
     async with serving(told) as server:
         first = await github(server, caller=caller).details(repositories(6, is_fork=True), 20.0)
-        put_all()
+        flush_cache()
         now[0] += 300
         again = await github(server, caller=caller).details(repositories(6, is_fork=True), 20.0)
     assert len(server.requests) == 6 * 9
@@ -306,7 +306,7 @@ async def test_what_is_kept_comes_whatever_is_left_of_the_limit(cached: tuple[Ca
         source = github(server, "", caller, requests=1)  # six an hour
         for _ in range(4):
             found = await source.details(repositories(6), 10.0)
-            put_all()
+            flush_cache()
             now[0] += 1
     assert len(server.requests) == 3 + 1 + 1
     assert [bool(record.text) for record in found.records] == [True] * 5 + [False]
@@ -319,7 +319,7 @@ async def test_older_answers_stand_in_where_github_fails(cached: tuple[Caller, l
     async with serving(lambda asked: failing[0] if failing else told(asked)) as server:
         source = github(server, caller=caller)
         first = await source.details(repositories(3), 10.0)
-        put_all()
+        flush_cache()
         now[0] += 7_200
         failing.append(refusal(403, "You have exceeded a secondary rate limit", {"Retry-After": "60"}))
         again = await source.details(repositories(3), 10.0)
@@ -335,7 +335,7 @@ async def test_a_readme_that_was_taken_away_is_not_kept(cached: tuple[Caller, li
     async with serving(lambda asked: gone[0] if gone and part_of(asked) == README else told(asked)) as server:
         source = github(server, caller=caller)
         assert (await source.details(repositories(1), 5.0)).records[0].text
-        put_all()
+        flush_cache()
         now[0] += 7_200
         gone.append(refusal(404))
         again = await source.details(repositories(1), 5.0)
@@ -348,7 +348,7 @@ async def test_an_older_answer_does_not_say_that_a_repository_is_still_there(cac
     async with serving(lambda asked: (refusal(404) if part_of(asked) == README else failing[0]) if failing else told(asked)) as server:
         source = github(server, caller=caller)
         await source.details(repositories(1), 5.0)
-        put_all()
+        flush_cache()
         now[0] += 7_200
         failing.append(refusal(500))
         again = await source.details(repositories(1), 5.0)

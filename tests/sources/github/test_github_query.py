@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources.github.search import question
+from outrider.sources.github.search import build_query
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes
 from outrider.state.ports import EXPANDED, SourceQuery
 
@@ -25,12 +25,12 @@ def stars(low: int | None = None, high: int | None = None) -> Constraints:
 
 
 def test_words_and_wishes() -> None:
-    asked = question(query(*WORDS, repositories=WISHES, constraints=stars(50)))
+    asked = build_query(query(*WORDS, repositories=WISHES, constraints=stars(50)))
     assert asked == "React animation library language:C++ topic:react stars:>=50 created:>=2024-01-31 archived:false"
 
 
 def test_asking_for_less_drops_wishes_and_words_but_no_rule() -> None:
-    asked = question(query(*WORDS, "springs", repositories=WISHES, constraints=stars(50)), plain=True)
+    asked = build_query(query(*WORDS, "springs", repositories=WISHES, constraints=stars(50)), plain=True)
     assert asked == "React animation library stars:>=50 created:>=2024-01-31 archived:false"
 
 
@@ -39,35 +39,35 @@ def test_asking_for_less_drops_wishes_and_words_but_no_rule() -> None:
     [(stars(), ""), (stars(10), "stars:>=10 "), (stars(None, 500), "stars:<=500 "), (stars(10, 500), "stars:10..500 ")],
 )
 def test_stars(constraints: Constraints, said: str) -> None:
-    assert question(query("crm", constraints=constraints)) == f"crm {said}archived:false"
+    assert build_query(query("crm", constraints=constraints)) == f"crm {said}archived:false"
 
 
 def test_widening_terms_stand_beside_the_words_as_alternatives() -> None:
-    asked = question(query(*WORDS, strategy=EXPANDED, widened=("motion", "state transition", "React", "tween"), repositories=WISHES))
+    asked = build_query(query(*WORDS, strategy=EXPANDED, widened=("motion", "state transition", "React", "tween"), repositories=WISHES))
     assert asked == 'React animation library OR motion OR "state transition" OR tween language:C++ created:>=2024-01-31 archived:false'
 
 
 def test_a_language_of_two_words_is_quoted() -> None:
     wishes = RepositoryWishes(language='Jupyter "Notebook" user:x')
-    assert question(query("plots", repositories=wishes)) == 'plots language:"Jupyter Notebook user x" archived:false'
+    assert build_query(query("plots", repositories=wishes)) == 'plots language:"Jupyter Notebook user x" archived:false'
 
 
 def test_words_that_say_nothing_are_left_out_unless_there_are_no_others() -> None:
-    assert question(query("a", "CLI", "tool", "for", "developers")) == "CLI tool developers archived:false"
-    assert question(query("to", "be", "or", "not")) == "to be or not archived:false"
+    assert build_query(query("a", "CLI", "tool", "for", "developers")) == "CLI tool developers archived:false"
+    assert build_query(query("to", "be", "or", "not")) == "to be or not archived:false"
 
 
 def test_of_many_words_the_first_are_asked_for() -> None:
-    assert question(query("one two", "three", "Three", "four", "five", "six")) == "two three four five archived:false"
+    assert build_query(query("one two", "three", "Three", "four", "five", "six")) == "two three four five archived:false"
 
 
 def test_the_text_stands_in_for_missing_keywords() -> None:
-    assert question(query(text="C++ web framework")) == "C++ web framework archived:false"
+    assert build_query(query(text="C++ web framework")) == "C++ web framework archived:false"
 
 
 @pytest.mark.parametrize("keywords", [(), ("",), ('"', "::", "(-)")])
 def test_without_words_nothing_is_asked(keywords: tuple[str, ...]) -> None:
-    assert question(query(*keywords, repositories=WISHES, constraints=stars(50))) == ""
+    assert build_query(query(*keywords, repositories=WISHES, constraints=stars(50))) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_without_words_nothing_is_asked(keywords: tuple[str, ...]) -> None:
     ],
 )
 def test_a_word_is_no_syntax(word: str, said: str) -> None:
-    assert question(query(word)) == f"{said} archived:false"
+    assert build_query(query(word)) == f"{said} archived:false"
 
 
 TERMS = st.lists(st.text(max_size=80) | st.sampled_from(["AND", "x OR y", "-user:me", "org:x", '"', "is:private"]), max_size=12).map(tuple)
@@ -93,7 +93,7 @@ TERMS = st.lists(st.text(max_size=80) | st.sampled_from(["AND", "x OR y", "-user
 @given(TERMS, TERMS, st.sampled_from(["stars", "updated", EXPANDED]), st.booleans())
 def test_no_words_break_githubs_rules(keywords: tuple[str, ...], widened: tuple[str, ...], strategy: str, plain: bool) -> None:
     """256 characters of words, five operators, no qualifier but ours, quotation marks in pairs."""
-    asked = question(query(*keywords, strategy=strategy, widened=widened), plain=plain)
+    asked = build_query(query(*keywords, strategy=strategy, widened=widened), plain=plain)
     assert not asked or asked.endswith(" archived:false")
     words = asked.removesuffix("archived:false")
     assert ":" not in words

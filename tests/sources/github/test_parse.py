@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 from outrider.nodes.fine_scorer.dimensions import PARTS
 from outrider.nodes.fine_scorer.repositories import SHOWN_METADATA
 from outrider.sources.github.parse import (
-    Found,
-    budget_in,
-    closed_since,
-    counted,
-    found_in,
-    listed,
-    names_in,
+    SearchPage,
+    count_closed_since,
+    find_refusal,
+    median_response_days,
     normal_name,
-    readme_in,
-    refusal_in,
-    releases_in,
-    repository_of,
-    response_days,
+    parse_budget,
+    parse_count,
+    parse_list,
+    parse_readme,
+    parse_releases,
+    parse_repository,
+    parse_search_page,
+    parse_tree,
 )
 from outrider.sources.http.service import Reply
 from outrider.state.errors import Malformed
@@ -38,7 +38,7 @@ from support.shared_data import DATA
 
 RECORDED = DATA / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded answers at {RECORDED}")
-READERS = (found_in, readme_in, names_in, releases_in, listed, counted, refusal_in)
+READERS = (parse_search_page, parse_readme, parse_tree, parse_releases, parse_list, parse_count, find_refusal)
 MOTION: dict[str, Any] = {
     "id": 17,
     "full_name": "Dancers/Motion",
@@ -114,7 +114,7 @@ def test_every_recorded_answer_is_read_or_called_malformed() -> None:
         with suppress(Malformed):
             said = one.reply.json()
             for item in said if isinstance(said, list) else [said]:
-                if record := repository_of(item):
+                if record := parse_repository(item):
                     assert RECORD.validate_json(record.model_dump_json()) == record
     assert len(exchanges()) > 100
     assert read > 100
@@ -122,7 +122,7 @@ def test_every_recorded_answer_is_read_or_called_malformed() -> None:
 
 @recorded
 def test_a_recorded_search_by_stars_gives_every_repository_in_its_order() -> None:
-    first, second = (found_in(page) for page in of("Search.testSearchRepos.txt"))
+    first, second = (parse_search_page(page) for page in of("Search.testSearchRepos.txt"))
     assert first.total == second.total == 2723
     assert (len(first.records), first.nameless, first.incomplete) == (30, 0, False)
     assert [record.stars for record in first.records][:3] == [3036, 1062, 669]
@@ -145,22 +145,22 @@ def test_a_recorded_search_by_stars_gives_every_repository_in_its_order() -> Non
 @recorded
 def test_a_recorded_search_without_results_is_empty() -> None:
     (page,) = of("Search.testSearchReposWithNoResults.txt")
-    assert found_in(page) == Found((), 0, 0, False)
+    assert parse_search_page(page) == SearchPage((), 0, 0, False)
 
 
 @recorded
 def test_a_search_of_the_api_that_came_before_is_malformed() -> None:
     with pytest.raises(Malformed, match="items"):
-        found_in(of("Github.testSearchRepos.txt")[0])
+        parse_search_page(of("Github.testSearchRepos.txt")[0])
 
 
 @recorded
 def test_recorded_repositories_say_forks_and_licences() -> None:
-    fork = repository_of(of("ConditionalRequestUpdate.setUp.txt")[0].json())
+    fork = parse_repository(of("ConditionalRequestUpdate.setUp.txt")[0].json())
     assert fork
     assert (fork.identifiers.github, fork.is_fork) == ("akfish/pygithub", True)
     assert (fork.stars, fork.parent_stars) == (None, None)  # in 2013 there were watchers only
-    now = repository_of(of("Repository.setUp.txt")[0].json())
+    now = parse_repository(of("Repository.setUp.txt")[0].json())
     assert now
     assert (now.title, now.licence, now.parent_stars) == ("PyGithub/PyGithub", "LGPL-3.0", None)
     assert now.metadata["created_at"] == "2012-02-25T12:53:47Z"
@@ -168,20 +168,20 @@ def test_recorded_repositories_say_forks_and_licences() -> None:
 
 @recorded
 def test_recorded_readme_tree_contributors_and_a_cut_page() -> None:
-    readme = readme_in(of("Repository.testGetContents.txt", "/readme")[0])
+    readme = parse_readme(of("Repository.testGetContents.txt", "/readme")[0])
     assert readme
     assert "PyGithub" in readme
-    assert "ReadMe.md" in names_in(of("GitTree.setUp.txt", "/git/trees/")[0])
-    assert counted(of("Repository.testGetContributors.txt")[0]) == 1
-    assert counted(of("paginate-issues", "/issues?per_page=3")[0]) == 5
+    assert "ReadMe.md" in parse_tree(of("GitTree.setUp.txt", "/git/trees/")[0])
+    assert parse_count(of("Repository.testGetContributors.txt")[0]) == 1
+    assert parse_count(of("paginate-issues", "/issues?per_page=3")[0]) == 5
 
 
 @recorded
 def test_a_recorded_renaming_gives_the_new_name() -> None:
     moved, there = (next(one for one in of("rename-repository") if one.status == status) for status in (301, 200))
     assert moved.headers["location"].startswith("https://api.github.com/repositories/")
-    assert repository_of(moved.json()) is None
-    record = repository_of(there.json())
+    assert parse_repository(moved.json()) is None
+    record = parse_repository(there.json())
     assert record
     assert record.identifiers.github == "octokit-fixture-org/rename-repository-newname"
 
@@ -222,9 +222,9 @@ def test_the_official_examples() -> None:
         said = next(value for name, value in examples.items() if name.startswith(f"{path} 200"))
         return said.get("value", said) if isinstance(said, dict) else said
 
-    (tetris,) = found_in(reply(example("/search/repositories"))).records
+    (tetris,) = parse_search_page(reply(example("/search/repositories"))).records
     assert (tetris.identifiers.github, tetris.language, tetris.licence) == ("dtrupenn/tetris", "Assembly", "MIT")
-    hello = repository_of(example("/repos/{owner}/{repo}"))
+    hello = parse_repository(example("/repos/{owner}/{repo}"))
     assert hello
     assert (hello.doc_id, hello.stars, hello.parent_stars, hello.tags) == (
         "github:octocat/hello-world",
@@ -232,15 +232,15 @@ def test_the_official_examples() -> None:
         80,
         ("octocat", "atom", "electron", "api"),
     )
-    assert names_in(reply(example("/repos/{owner}/{repo}/git/trees/{tree_sha}")))[0] == "file.rb"
+    assert parse_tree(reply(example("/repos/{owner}/{repo}/git/trees/{tree_sha}")))[0] == "file.rb"
     with pytest.raises(Malformed, match="base64"):
-        readme_in(reply(example("/repos/{owner}/{repo}/readme")))  # it holds words where its content should be
-    assert releases_in(reply([example("/repos/{owner}/{repo}/releases/latest")])).last_at == "2013-02-27T19:35:32Z"
-    assert counted(reply(example("/repos/{owner}/{repo}/commits"))) == 1
+        parse_readme(reply(example("/repos/{owner}/{repo}/readme")))  # it holds words where its content should be
+    assert parse_releases(reply([example("/repos/{owner}/{repo}/releases/latest")])).last_at == "2013-02-27T19:35:32Z"
+    assert parse_count(reply(example("/repos/{owner}/{repo}/commits"))) == 1
 
 
 def test_a_repository_keeps_what_was_said() -> None:
-    record = repository_of(MOTION)
+    record = parse_repository(MOTION)
     assert record
     assert (record.doc_id, record.title, record.description) == ("github:dancers/motion", "Dancers/Motion", "Springs and tweens")
     assert (record.stars, record.forks, record.parent_stars, record.is_fork, record.archived) == (1200, 30, 9, True, False)
@@ -250,7 +250,7 @@ def test_a_repository_keeps_what_was_said() -> None:
 
 
 def test_figures_have_the_names_that_are_read_of_a_record() -> None:
-    record = repository_of(MOTION)
+    record = parse_repository(MOTION)
     assert record
     read = {name for parts in PARTS.values() for name in parts} | {"open_issues", "tree"} | set(SHOWN_METADATA)
     assert record.metadata.keys() - {"homepage"} <= read
@@ -258,18 +258,18 @@ def test_figures_have_the_names_that_are_read_of_a_record() -> None:
 
 @pytest.mark.parametrize("licence", [None, "MIT", {}, {"spdx_id": None}, {"spdx_id": "NOASSERTION"}, {"spdx_id": 3}])
 def test_an_unknown_licence_is_none(licence: Any) -> None:
-    record = repository_of({**MOTION, "license": licence})
+    record = parse_repository({**MOTION, "license": licence})
     assert record
     assert record.licence is None
 
 
 @pytest.mark.parametrize("said", [None, [], "x", {}, {"full_name": 3}, {"name": " "}, {"name": "no id"}])
 def test_what_has_no_name_is_no_record(said: Any) -> None:
-    assert repository_of(said) is None
+    assert parse_repository(said) is None
 
 
 def test_nameless_items_are_counted() -> None:
-    found = found_in(reply({"total_count": "many", "items": [MOTION, None, {}, 3]}))
+    found = parse_search_page(reply({"total_count": "many", "items": [MOTION, None, {}, 3]}))
     assert (len(found.records), found.nameless, found.total) == (1, 3, None)
 
 
@@ -285,22 +285,22 @@ def test_names_are_compared_without_case() -> None:
 def test_a_readme_is_read_raw_or_from_base64() -> None:
     text = "# Größe 大小\n"
     raw = Reply("u", 200, {"content-type": "application/vnd.github.raw+json; charset=utf-8"}, text.encode())
-    assert readme_in(raw) == text
-    assert readme_in(reply({"encoding": "base64", "content": b64encode(text.encode()).decode()})) == text
-    assert readme_in(reply({"encoding": "none", "content": ""})) is None
+    assert parse_readme(raw) == text
+    assert parse_readme(reply({"encoding": "base64", "content": b64encode(text.encode()).decode()})) == text
+    assert parse_readme(reply({"encoding": "none", "content": ""})) is None
     with pytest.raises(Malformed):
-        readme_in(reply({"encoding": "base64", "content": "x"}))
+        parse_readme(reply({"encoding": "base64", "content": "x"}))
 
 
 def test_a_readme_is_text_without_mark_and_controls() -> None:
     kind = {"content-type": "application/vnd.github.raw+json"}
-    assert readme_in(Reply("u", 200, kind, b"\xef\xbb\xbf# A\x00\r\n\x1b[1mB\xff")) == "# A \r\n [1mB\ufffd"
+    assert parse_readme(Reply("u", 200, kind, b"\xef\xbb\xbf# A\x00\r\n\x1b[1mB\xff")) == "# A \r\n [1mB\ufffd"
 
 
 @pytest.mark.parametrize("kind", [{}, {"content-type": "text/html; charset=utf-8"}, {"content-type": "application/json"}])
 def test_a_page_that_says_it_is_down_is_no_readme(kind: dict[str, str]) -> None:
     with pytest.raises(Malformed):
-        readme_in(Reply("u", 200, kind, b"<title>Down</title>"))
+        parse_readme(Reply("u", 200, kind, b"<title>Down</title>"))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_page_that_says_it_is_down_is_no_readme(kind: dict[str, str]) -> None:
 )  # fmt: skip
 def test_what_is_left_of_the_hour(remaining: str, reset: str, told: tuple[int | None, float | None]) -> None:
     said = reply([], **{"x-ratelimit-remaining": remaining, "x-ratelimit-reset": reset})
-    assert budget_in(said, 1_000.0) == told
+    assert parse_budget(said, 1_000.0) == told
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_what_is_left_of_the_hour(remaining: str, reset: str, told: tuple[int | 
     ],
 )
 def test_how_many_there_are_is_read_from_the_last_page(link: str, count: int | None) -> None:
-    assert counted(reply([{}], link=link)) == count
+    assert parse_count(reply([{}], link=link)) == count
 
 
 def test_first_responses_are_those_of_others_who_are_no_bots() -> None:
@@ -346,15 +346,15 @@ def test_first_responses_are_those_of_others_who_are_no_bots() -> None:
         comment(1, 9, "helps"), comment(1, 4, "helps"), comment(1, 2, "Asks"), comment(2, 3, "ci", "Bot"), comment(2, 3, "ci[bot]"),
         comment(2, 7, "helps"), comment(5, 3, "helps"), comment(9, 9, "helps"), {}, {"issue_url": 3, "created_at": "soon", "user": "x"},
     ]  # fmt: skip
-    assert response_days(issues, comments, all_comments=True) == 2.5  # 2.5, 2.5 and 4.5
-    assert response_days(issues, comments, all_comments=False) == 4.5  # before the first comment nothing is known
-    assert response_days(issues, [], all_comments=True) is None
-    assert response_days([{}, {"number": None, "created_at": 3}], comments, all_comments=True) is None
+    assert median_response_days(issues, comments, all_comments=True) == 2.5  # 2.5, 2.5 and 4.5
+    assert median_response_days(issues, comments, all_comments=False) == 4.5  # before the first comment nothing is known
+    assert median_response_days(issues, [], all_comments=True) is None
+    assert median_response_days([{}, {"number": None, "created_at": 3}], comments, all_comments=True) is None
 
 
 def test_closed_issues_count_from_a_day_on() -> None:
     issues = [{"closed_at": "2026-01-02T00:00:00Z"}, {"closed_at": "2025-12-31T00:00:00Z"}, {"closed_at": None}, {"closed_at": 5}, {}]
-    assert closed_since(issues, 1767225600.0) == 1
+    assert count_closed_since(issues, 1767225600.0) == 1
 
 
 ODD = st.sampled_from(
@@ -399,7 +399,7 @@ def broken(draw: st.DrawFn) -> Any:
 
 @given(broken())
 def test_every_link_and_identifier_occurs_in_the_answer_however_broken_it_is(said: Any) -> None:
-    record = repository_of(said)
+    record = parse_repository(said)
     if record is None:
         return
     assert RECORD.validate_json(record.model_dump_json()) == record

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from outrider.settings.sources import GithubSettings
 from outrider.sources.github.search import Github
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes
@@ -250,7 +250,7 @@ async def test_every_fault_of_the_service_is_a_source_error(fault: str) -> None:
 
 async def test_a_kept_answer_says_so_and_stands_in_when_github_fails(tmp_path: Path) -> None:
     now = [NOW]
-    caller = Caller(answers=DiskAnswers(tmp_path, clock=lambda: now[0]), clock=lambda: now[0])
+    caller = Caller(answers=DiskCache(tmp_path, clock=lambda: now[0]), clock=lambda: now[0])
     answers = [page(item("a/b")), refusal(429, headers={"Retry-After": "60"})]
     async with serving(lambda _: answers.pop(0)) as server:
         source = github(server, caller=caller)

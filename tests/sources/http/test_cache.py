@@ -1,4 +1,4 @@
-"""Answers that are kept: on disk for all processes of a machine, in Redis for several; whatever is wrong with them costs time only."""
+"""AnswerCache that are kept: on disk for all processes of a machine, in Redis for several; whatever is wrong with them costs time only."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from outrider.runtime.background_loop import in_background
 from outrider.sources.http import cache_backends as module
-from outrider.sources.http.cache import Answers, Kept, NoAnswers, _packed, _unpacked, put_beside
-from outrider.sources.http.cache_backends import DiskAnswers, RedisAnswers
+from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, pack_answer, store_later, unpack_answer
+from outrider.sources.http.cache_backends import DiskCache, RedisCache
 from outrider.state.errors import MissingExtra, SettingsError
 from support.http_server import take_no_more
 
@@ -29,55 +29,55 @@ HEADERS = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[DiskAnswers]:
-    made = DiskAnswers(tmp_path / "answers")
+def disk(tmp_path: Path) -> Iterator[DiskCache]:
+    made = DiskCache(tmp_path / "answers")
     yield made
     made.close()
 
 
 @given(st.binary(), st.dictionaries(st.text(), st.text()), st.integers(0, 10_000))
 def test_what_is_kept_comes_back_as_it_was(body: bytes, headers: dict[str, str], age: int) -> None:
-    assert _unpacked(_packed(body, headers, 1_000_000), 1_000_000 + age) == (body, headers, age)
+    assert unpack_answer(pack_answer(body, headers, 1_000_000), 1_000_000 + age) == (body, headers, age)
 
 
 @given(st.binary(max_size=200), st.data())
 def test_what_is_damaged_is_as_good_as_nothing(body: bytes, data: st.DataObject) -> None:
     """Cut short anywhere, or one byte of the body changed: never another body than the one that was kept."""
-    value = _packed(body, HEADERS, 0.0)
-    cut = _unpacked(value[: data.draw(st.integers(0, len(value) - 1))], 0.0)
+    value = pack_answer(body, HEADERS, 0.0)
+    cut = unpack_answer(value[: data.draw(st.integers(0, len(value) - 1))], 0.0)
     assert cut is None or cut.body == body
     at = data.draw(st.integers(0, len(value) - 1))
-    changed = _unpacked(value[:at] + bytes([value[at] ^ data.draw(st.integers(1, 255))]) + value[at + 1 :], 0.0)
+    changed = unpack_answer(value[:at] + bytes([value[at] ^ data.draw(st.integers(1, 255))]) + value[at + 1 :], 0.0)
     assert changed is None or changed.body == body
 
 
 @given(st.binary() | st.text() | st.none() | st.integers())
 def test_what_somebody_else_wrote_is_as_good_as_nothing(value: object) -> None:
-    assert _unpacked(value, 0.0) is None
+    assert unpack_answer(value, 0.0) is None
 
 
 @pytest.mark.parametrize(
     "value", [b"{}\n", b"[]\nx", b"null\nx", b'{"at": 0, "sum": 0, "headers": []}\n', b'{"at": {}, "sum": 0, "headers": {}}\n']
 )
 def test_json_of_another_shape_is_as_good_as_nothing(value: bytes) -> None:
-    assert _unpacked(value, 0.0) is None
+    assert unpack_answer(value, 0.0) is None
 
 
 def test_a_clock_that_was_put_back_makes_no_answer_younger_than_now() -> None:
-    kept = _unpacked(_packed(b"x", {}, 1_000.0), 900.0)
+    kept = unpack_answer(pack_answer(b"x", {}, 1_000.0), 900.0)
     assert kept is not None
     assert kept.age_s == 0
 
 
 async def test_without_a_cache_nothing_is_kept() -> None:
-    none = NoAnswers()
+    none = NoCache()
     await none.put("key", b"x", {})
     assert await none.get("key") is None
 
 
 async def test_on_disk_it_says_how_old_it_is(tmp_path: Path) -> None:
     at = 1_000.0
-    disk = DiskAnswers(tmp_path / "new" / "answers", clock=lambda: at)
+    disk = DiskCache(tmp_path / "new" / "answers", clock=lambda: at)
     assert await disk.get("key") is None
     await disk.put("key", b"body", HEADERS)
     at = 4_600.0
@@ -88,7 +88,7 @@ async def test_on_disk_it_says_how_old_it_is(tmp_path: Path) -> None:
 
 async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_written(tmp_path: Path) -> None:
     at = 1_000.0
-    disk = DiskAnswers(tmp_path / "answers", clock=lambda: at)
+    disk = DiskCache(tmp_path / "answers", clock=lambda: at)
     writes = disk.put("key", b"body", HEADERS)
     at = 4_600.0
     assert await disk.get("key") == (b"body", HEADERS, 3_600.0)
@@ -97,12 +97,12 @@ async def test_an_age_counts_from_when_the_answer_came_and_not_from_when_it_is_w
     disk.close()
 
 
-async def test_two_processes_share_the_folder(disk: DiskAnswers) -> None:
+async def test_two_processes_share_the_folder(disk: DiskCache) -> None:
     await disk.put("ours", b"ours", {})
     script = (
-        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.cache_backends import DiskAnswers\n"
+        "import asyncio, sys; from pathlib import Path; from outrider.sources.http.cache_backends import DiskCache\n"
         "async def main():\n"
-        "    disk = DiskAnswers(Path(sys.argv[1]))\n"
+        "    disk = DiskCache(Path(sys.argv[1]))\n"
         "    print((await disk.get('ours')).body.decode())\n"
         "    await disk.put('theirs', b'theirs' * 20_000, {})\n"
         "    disk.close()\n"
@@ -118,7 +118,7 @@ async def test_two_processes_share_the_folder(disk: DiskAnswers) -> None:
 
 
 async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_written(
-    disk: DiskAnswers, caplog: pytest.LogCaptureFixture
+    disk: DiskCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Twenty-five repositories bring two hundred answers at once: none of it may look like a cache that fails."""
     writing, released = threading.Event(), threading.Event()
@@ -127,10 +127,10 @@ async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_wri
         writing.set()
         released.wait(30)
 
-    async def search() -> tuple[Kept | None, Kept | None]:
-        slow = asyncio.create_task(disk._writing.done(held_up))
+    async def search() -> tuple[CachedAnswer | None, CachedAnswer | None]:
+        slow = asyncio.create_task(disk._writer.run(held_up))
         await asyncio.to_thread(writing.wait, 30)
-        put_beside(disk, "key", b"body", HEADERS)
+        store_later(disk, "key", b"body", HEADERS)
         await asyncio.sleep(0)
         try:
             return await disk.get("key"), await disk.get("another")
@@ -149,15 +149,15 @@ async def test_many_who_ask_at_once_are_no_fault_of_the_cache_and_one_read_that_
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each_s: float, said: int
 ) -> None:
     """Twenty wait longer than the patience either way."""
-    disk = DiskAnswers(tmp_path / "answers", patience_s=0.3)
+    disk = DiskCache(tmp_path / "answers", patience_s=0.3)
     await disk.put("key", b"body", {})
     monkeypatch.setattr(diskcache.Cache, "get", lambda *_: time.sleep(each_s))
     assert await asyncio.gather(*(disk.get("key") for _ in range(20))) == [None] * 20
-    assert caplog.text.count("cannot be used") == said
+    assert caplog.text.count("is unavailable") == said
     disk.close()
 
 
-async def test_what_comes_together_is_put_together(disk: DiskAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_comes_together_is_put_together(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     kept = module._set_all
 
@@ -178,18 +178,18 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
 QUICK = """
 import sys
 from pathlib import Path
-from outrider.sources.http.cache import put_beside
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache import store_later
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.runtime.background_loop import run_in_background
 
 async def put():
-    put_beside(DiskAnswers(Path(sys.argv[1])), "key", b"body", {})
+    store_later(DiskCache(Path(sys.argv[1])), "key", b"body", {})
 
 run_in_background(put())
 """
 
 
-async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: DiskAnswers) -> None:
+async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: DiskCache) -> None:
     ran = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", QUICK, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -199,20 +199,20 @@ async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: Disk
     assert found.body == b"body"
 
 
-async def test_the_folder_is_the_users_own(disk: DiskAnswers) -> None:
+async def test_the_folder_is_the_users_own(disk: DiskCache) -> None:
     await disk.put("key", b"x", {})
     assert disk.folder.stat().st_mode & 0o077 == 0
 
 
 async def test_a_damaged_file_costs_time_only_and_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "cache.db").write_bytes(b"no database" * 1_000)
-    await costs_time_only(DiskAnswers(tmp_path))
-    assert caplog.text.count("cannot be used") == 1
+    await costs_time_only(DiskCache(tmp_path))
+    assert caplog.text.count("is unavailable") == 1
 
 
 async def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    await costs_time_only(DiskAnswers(tmp_path / "file" / "answers"))
+    await costs_time_only(DiskCache(tmp_path / "file" / "answers"))
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
@@ -220,14 +220,14 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None
     try:
         (tmp_path / "x").touch()
     except OSError:
-        asyncio.run(costs_time_only(DiskAnswers(tmp_path / "answers")))
+        asyncio.run(costs_time_only(DiskCache(tmp_path / "answers")))
     else:
         pytest.skip("this user may write anywhere")
     finally:
         tmp_path.chmod(0o700)
 
 
-async def test_a_file_that_is_spoilt_later_costs_time_only(disk: DiskAnswers) -> None:
+async def test_a_file_that_is_spoilt_later_costs_time_only(disk: DiskCache) -> None:
     await disk.put("key", b"x" * 100_000, {})
     for value in disk.folder.rglob("*.val"):
         value.write_bytes(b"{}")
@@ -236,7 +236,7 @@ async def test_a_file_that_is_spoilt_later_costs_time_only(disk: DiskAnswers) ->
     assert (await disk.get("key") or ()) == (b"again", {}, pytest.approx(0, abs=60))
 
 
-async def test_a_pickle_in_the_folder_is_not_read(disk: DiskAnswers) -> None:
+async def test_a_pickle_in_the_folder_is_not_read(disk: DiskCache) -> None:
     import diskcache
 
     class Runs:
@@ -251,7 +251,7 @@ async def test_a_pickle_in_the_folder_is_not_read(disk: DiskAnswers) -> None:
     assert not [path for path in disk.folder.iterdir() if path.name == "it-ran"]
 
 
-async def costs_time_only(answers: Answers) -> None:
+async def costs_time_only(answers: AnswerCache) -> None:
     await answers.put("key", b"x", {})
     assert await answers.get("key") is None
 
@@ -300,7 +300,7 @@ async def listening(met: object) -> AsyncIterator[str]:
 async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
     redis = Resp()
     async with listening(redis.met) as url:
-        one, two = RedisAnswers(url.replace(":secret-word@", "")), RedisAnswers(url.replace(":secret-word@", ""))
+        one, two = RedisCache(url.replace(":secret-word@", "")), RedisCache(url.replace(":secret-word@", ""))
         assert await in_background(one.get("key")) is None
         await in_background(one.put("key", b"bo\r\ndy\xff", HEADERS))
         kept = await in_background(two.get("key"))
@@ -314,7 +314,7 @@ async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
 async def test_a_redis_that_refuses_costs_time_only_and_is_left_alone_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
     redis = Resp()
     async with listening(redis.met) as url:  # it knows no AUTH
-        answers = RedisAnswers(url)
+        answers = RedisCache(url)
         for _ in range(3):
             await in_background(costs_time_only(answers))
         assert redis.connections <= 2  # the client itself tries twice
@@ -325,7 +325,7 @@ async def test_a_redis_that_refuses_costs_time_only_and_is_left_alone_for_a_whil
 async def test_a_redis_that_is_not_there_costs_time_only() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        answers = RedisAnswers(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
+        answers = RedisCache(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
         await in_background(costs_time_only(answers))
 
 
@@ -339,7 +339,7 @@ async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
         writer.close()
 
     async with listening(silent) as url:
-        answers = RedisAnswers(url, patience_s=0.2)
+        answers = RedisCache(url, patience_s=0.2)
         for _ in range(5):
             await in_background(costs_time_only(answers))
         assert connections == 1
@@ -348,14 +348,14 @@ async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
 
 def test_an_address_that_is_none_is_told_without_what_it_says() -> None:
     with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as told:
-        RedisAnswers("http://:secret-word@host")
+        RedisCache("http://:secret-word@host")
     assert "secret-word" not in str(told.value)
 
 
 def test_without_its_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(MissingExtra, match=r"outrider\[redis\]"):
-        RedisAnswers("redis://localhost")
+        RedisCache("redis://localhost")
 
 
 @pytest.fixture
@@ -374,7 +374,7 @@ def real_redis(tmp_path: Path) -> Iterator[str]:
 
 
 async def test_with_a_real_redis(real_redis: str) -> None:
-    answers = RedisAnswers(real_redis)
+    answers = RedisCache(real_redis)
     await in_background(answers.put("key", b"body", HEADERS))
     kept = await in_background(answers.get("key"))
     assert kept is not None

@@ -24,10 +24,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.sources.http import transport as clients
-from outrider.sources.http.cache import put_all
-from outrider.sources.http.cache_backends import DiskAnswers
+from outrider.sources.http.cache import flush_cache
+from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import LONGEST_PAUSE_S, Caller
-from outrider.sources.http.rate_limit import FAILURES, LONGEST_S, renewed_in_s, retry_after_s, turn_of
+from outrider.sources.http.rate_limit import FAILURES, LONGEST_S, get_rate_limiter, parse_budget_reset, parse_retry_after
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 from support.http_server import (
@@ -60,9 +60,9 @@ def service(server: serving, **changed: Any) -> Service:
 
 @pytest.fixture
 def cached(tmp_path: Path) -> Iterator[Caller]:
-    answers = DiskAnswers(tmp_path / "answers")
+    answers = DiskCache(tmp_path / "answers")
     yield Caller(answers, jitter=lambda: 0.0)
-    put_all()
+    flush_cache()
     answers.close()
 
 
@@ -127,7 +127,7 @@ async def test_a_redirect_is_left_to_who_asks() -> None:
 @pytest.mark.parametrize("query", ["\ud800", "x" * 70_000])
 async def test_what_no_address_can_hold_is_told(query: str) -> None:
     async with serving(lambda _: as_json([])) as server:
-        with pytest.raises(SourceUnavailable, match="openalex cannot be asked this"):
+        with pytest.raises(SourceUnavailable, match="openalex cannot take this query"):
             await CALLER.get(service(server), "/", {"q": query}, within_s=5)
     assert not server.requests
 
@@ -169,7 +169,7 @@ async def test_another_status_is_an_answer_where_it_is_expected() -> None:
 
 async def test_it_gives_up_after_three_tries_and_says_what_was_asked_and_what_to_do() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
-        with pytest.raises(SourceUnavailable, match=r"openalex answered 500 to http://[^?]*/works: .*out of order.*; try again later"):
+        with pytest.raises(SourceUnavailable, match=r"openalex answered 500 to http://[^?]*/works: .*out of order.*; retry later"):
             await CALLER.get(service(server), "/works", {"q": "x"}, within_s=5)
     assert len(server.requests) == 3
 
@@ -185,7 +185,7 @@ async def test_nothing_is_tried_again_where_the_pause_would_last_beyond_the_time
 
 @given(st.floats(0, 1), st.integers(1, 50))
 def test_pauses_grow_up_to_a_bound(part: float, attempt: int) -> None:
-    pause_s, next_s = (Caller(jitter=lambda: part)._pause_s(one) for one in (attempt, attempt + 1))
+    pause_s, next_s = (Caller(jitter=lambda: part).backoff_s(one) for one in (attempt, attempt + 1))
     assert 0 <= pause_s <= next_s <= LONGEST_PAUSE_S
 
 
@@ -212,9 +212,9 @@ async def test_retry_after_closes_the_service_for_everybody_and_says_until_when(
 
 async def test_a_service_under_maintenance_is_not_asked_before_its_time() -> None:
     async with serving(lambda _: refusal(503, "back at noon", {"Retry-After": "7200"})) as server:
-        with pytest.raises(SourceUnavailable, match=r"answered 503.*back at noon.*try again in 7,200 s"):
+        with pytest.raises(SourceUnavailable, match=r"answered 503.*back at noon.*retry in 7,200 s"):
             await CALLER.get(service(server), "/", within_s=5)
-        with pytest.raises(RateLimited, match="asked not to be asked for another 7,"):
+        with pytest.raises(RateLimited, match="is rate-limiting us; retry in 7,"):
             await CALLER.get(service(server), "/", within_s=5)
     assert len(server.requests) == 1
 
@@ -254,7 +254,7 @@ async def test_a_budget_that_is_used_up_is_not_asked_of_before_it_is_renewed() -
     async with serving(lambda _: as_json(1, headers=said)) as server:
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
         begun = time.monotonic()
-        with pytest.raises(RateLimited, match=r"asked not to be asked for another 3,[56]"):
+        with pytest.raises(RateLimited, match=r"is rate-limiting us; retry in 3,[56]"):
             await Caller(jitter=lambda: 20.0).get(service(server), "/", within_s=600)
         assert time.monotonic() - begun < BUSY_S  # told at once: no pauses, of which the first would be longer
     assert len(server.requests) == 1
@@ -273,30 +273,30 @@ async def test_one_that_is_renewed_soon_is_waited_for() -> None:
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT")))
 def test_whatever_a_header_says_the_pause_is_bounded(said: str) -> None:
     for pause_s in (
-        retry_after_s({"retry-after": said}, 1e9),
-        renewed_in_s({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 1e9),
-        renewed_in_s({"x-ratelimit-remaining": said, "x-ratelimit-reset": "1"}, 1e9),
+        parse_retry_after({"retry-after": said}, 1e9),
+        parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 1e9),
+        parse_budget_reset({"x-ratelimit-remaining": said, "x-ratelimit-reset": "1"}, 1e9),
     ):
         assert pause_s is None or 0 <= pause_s <= LONGEST_S
 
 
 @pytest.mark.parametrize("date", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00", "Wednesday, 21-Oct-15 07:28:00 GMT"])
 def test_retry_after_may_be_a_date(date: str) -> None:
-    assert retry_after_s({"retry-after": date}, 1445412480 - 90) == 90
+    assert parse_retry_after({"retry-after": date}, 1445412480 - 90) == 90
 
 
 @pytest.mark.parametrize(
     "date", ["Mon, 01 Jan 99999 00:00:00 GMT", "Mon, 01 Jan 2020 00:00:00 +99999999999999999999", ",", "1 2 3 4 5 6 7"]
 )
 def test_a_date_that_is_none_says_nothing(date: str) -> None:
-    assert retry_after_s({"retry-after": date}, 0) is None
+    assert parse_retry_after({"retry-after": date}, 0) is None
 
 
 @pytest.mark.parametrize("said", ["nan", "inf", "-inf", "1e400", "-5", "soon", ""])
 def test_a_number_that_is_none_says_nothing(said: str) -> None:
-    assert retry_after_s({"retry-after": said}, 0) is None
-    assert renewed_in_s({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "9"}, 0) is None
-    assert renewed_in_s({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 0) == (0 if said == "-5" else None)
+    assert parse_retry_after({"retry-after": said}, 0) is None
+    assert parse_budget_reset({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "9"}, 0) is None
+    assert parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 0) == (0 if said == "-5" else None)
 
 
 async def test_fifty_searches_on_three_loops_keep_the_limit_as_the_server_counts() -> None:
@@ -345,7 +345,7 @@ async def test_a_service_that_fails_again_and_again_is_left_alone() -> None:
             with pytest.raises(SourceUnavailable) as told:
                 await CALLER.get(service(server), "/", within_s=5)
     assert len(server.requests) == FAILURES
-    assert "failed 5 times in a row and is left alone" in str(told.value)
+    assert "failed 5 times in a row and is skipped" in str(told.value)
     assert "out of order" in str(told.value)
     assert told.value.retry_at is not None
 
@@ -397,7 +397,7 @@ async def test_no_fault_lasts_beyond_the_time_or_raises_anything_else(fault: str
 async def test_what_hangs_or_drips_ends_at_the_time(answer: Answer) -> None:
     async with serving(lambda _: answer) as server:
         begun = time.monotonic()
-        with pytest.raises(SourceTimeout, match=r"openalex did not answer http://.* within 0\.\d+ s; try again later"):
+        with pytest.raises(SourceTimeout, match=r"openalex did not respond to http://.* within 0\.\d+ s; retry later"):
             await CALLER.get(service(server), "/", within_s=0.3)
         assert 0.25 < time.monotonic() - begun < 0.3 + BUSY_S
 
@@ -410,7 +410,7 @@ async def test_one_try_has_its_own_time() -> None:
 
 async def test_50_mb_are_cut() -> None:
     async with serving(lambda _: huge()) as server:
-        with pytest.raises(Malformed, match=r"openalex answered http://.* with more than 1,048,576 bytes, which is all that is read"):
+        with pytest.raises(Malformed, match=r"openalex answered http://.* with more than 1,048,576 bytes, the most that is read"):
             await CALLER.get(service(server, most_bytes=MEBIBYTE), "/", within_s=30)
     assert server.sent < 40 * MEBIBYTE
     assert len(server.requests) == 1
@@ -433,10 +433,10 @@ def packed_bomb(levels: int) -> bytes:
     ("body", "packing", "says"),
     [
         (packed_bomb(1), "gzip", "more than 1,048,576 bytes"),
-        (packed_bomb(2), "gzip, gzip", "packed with gzip, gzip, which was not asked for"),
-        (zlib.compress(bytes(MEBIBYTE)), "deflate", "packed with deflate"),
-        (b"x", "br", "packed with br"),
-        (b"no gzip", "gzip", "cannot be unpacked"),
+        (packed_bomb(2), "gzip, gzip", "encoded as gzip, gzip, which was not requested"),
+        (zlib.compress(bytes(MEBIBYTE)), "deflate", "encoded as deflate"),
+        (b"x", "br", "encoded as br"),
+        (b"no gzip", "gzip", "cannot be decompressed"),
     ],
 )
 async def test_no_bomb_is_unpacked(body: bytes, packing: str, says: str) -> None:
@@ -481,7 +481,7 @@ async def test_what_is_fresh_is_not_asked_again(cached: Caller) -> None:
 
 
 async def test_an_answer_of_this_very_moment_is_not_fresh_where_nothing_is(tmp_path: Path) -> None:
-    answers = DiskAnswers(tmp_path, clock=lambda: 1_000.0)
+    answers = DiskCache(tmp_path, clock=lambda: 1_000.0)
     async with serving(lambda _: as_json(1)) as server:
         for _ in range(2):
             await Caller(answers, fresh_s=0).get(service(server), "/", within_s=5)
@@ -523,7 +523,7 @@ async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
     async with serving(lambda _: as_json(1)) as server:
         assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
         assert not answers.put_in
-        await asyncio.to_thread(put_all)
+        await asyncio.to_thread(flush_cache)
     assert answers.put_in == [b"1"]
 
 
@@ -551,7 +551,7 @@ async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marke
 async def test_the_cache_alone_is_asked_where_nothing_is_to_be_tried(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
         kept = service(server, tries=0)
-        with pytest.raises(SourceUnavailable, match="was not asked"):
+        with pytest.raises(SourceUnavailable, match="was not queried"):
             await cached.get(kept, "/", within_s=5)
         await cached.get(service(server), "/", within_s=5)
         await asyncio.sleep(0.01)
@@ -592,16 +592,16 @@ async def test_what_is_no_answer_is_not_kept(cached: Caller, answer: Answer) -> 
 
 
 def keeps_no_error(reply: Reply) -> bool:
-    from outrider.sources.http.service import is_whole
+    from outrider.sources.http.service import is_complete
 
-    return is_whole(reply) and b"error" not in reply.body
+    return is_complete(reply) and b"error" not in reply.body
 
 
 async def test_a_cache_that_cannot_be_used_loses_no_answer(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     async with serving(lambda _: as_json(1)) as server:
         for _ in range(2):
-            assert (await Caller(DiskAnswers(tmp_path / "file")).get(service(server), "/", within_s=5)).json() == 1
+            assert (await Caller(DiskCache(tmp_path / "file")).get(service(server), "/", within_s=5)).json() == 1
     assert len(server.requests) == 2
 
 
@@ -629,9 +629,9 @@ async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, cap
         with pytest.raises(SourceUnavailable) as told:
             await CALLER.get(broken, "/", within_s=2)
         said += ["".join(traceback.format_exception(told.value))]
-    said += [repr(asked), str(asked), repr(turn_of(asked)), caplog.text]
+    said += [repr(asked), str(asked), repr(get_rate_limiter(asked)), caplog.text]
     assert "/works" in caplog.text
-    await asyncio.to_thread(put_all)
+    await asyncio.to_thread(flush_cache)
     files = await asyncio.to_thread(lambda: [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*.*")])
     secrets = [KEY, *asked.secrets()]
     for text in [*said, *files]:
@@ -670,10 +670,10 @@ async def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
     async with speaking_http2(tmp_path) as (base_url, certificate):
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        clients._believed.cache_clear()
+        clients._ssl_context.cache_clear()
         yield base_url
-        await asyncio.to_thread(clients.close_all)
-        clients._believed.cache_clear()
+        await asyncio.to_thread(clients.close_clients)
+        clients._ssl_context.cache_clear()
 
 
 async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -687,7 +687,7 @@ async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: 
 
 
 async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are_given_back() -> None:
-    await asyncio.to_thread(clients.close_all)
+    await asyncio.to_thread(clients.close_clients)
     let = threading.Event()
 
     async def answered(asked: Asked) -> Answer:
@@ -702,10 +702,10 @@ async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are
         assert [asked.connection for asked in server.requests] == [first, second, first, second]
         slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=5))
         await until(lambda: server.now)
-        for number in range(clients.MOST):
+        for number in range(clients.MOST_CLIENTS):
             await CALLER.get(service(server, name=f"of others {number}"), "/", within_s=5)
-        assert len(clients._held) == clients.MOST
-        assert {name for name, _ in clients._held} > {"slow", f"of others {clients.MOST - 1}"}
+        assert len(clients._clients) == clients.MOST_CLIENTS
+        assert {name for name, _ in clients._clients} > {"slow", f"of others {clients.MOST_CLIENTS - 1}"}
         let.set()
         assert (await slow).json() == 1
         await CALLER.get(service(server, name="openalex"), "/", within_s=5)
@@ -717,12 +717,12 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     script = (
         "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
         "from support.http_server import as_json, serving\n"
-        "from outrider.sources.http.cache_backends import DiskAnswers\n"
+        "from outrider.sources.http.cache_backends import DiskCache\n"
         "from outrider.sources.http.client import Caller\n"
         "from outrider.sources.http.service import Service\n"
         "async def main():\n"
         "    with serving(lambda _: as_json(1)) as server:\n"
-        "        caller = Caller(DiskAnswers(Path(sys.argv[2])))\n"
+        "        caller = Caller(DiskCache(Path(sys.argv[2])))\n"
         "        print((await caller.get(Service('x', server.base_url, 9, 1), '/', within_s=9)).json())\n"
         "asyncio.run(main())"
     )

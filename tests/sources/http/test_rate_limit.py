@@ -1,4 +1,4 @@
-"""What a service's limit lets through, and when a service is left alone. Time is made up: a loop that skips its waiting."""
+"""Rate limits and the circuit breaker, on an event loop that skips waiting"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S, Turn, Window, turn_of
+from outrider.sources.http.rate_limit import FAILURES, PAUSE_S, TRANSIT_S, RateLimiter, SlidingWindow, get_rate_limiter
 from outrider.sources.http.service import Service
 from outrider.state.errors import RateLimited, SourceError, SourceTimeout, SourceUnavailable
 
@@ -52,8 +52,8 @@ def service(requests: float = 10, per_s: float = 60.0, at_once: int = 5) -> Serv
     return Service("arxiv", "http://127.0.0.1:1", requests, per_s, at_once=at_once)
 
 
-def turn(most: int = 10, per_s: float = 60.0, at_once: int = 5) -> Turn:
-    return Turn(Window(most, per_s), asyncio.Semaphore(at_once), now)
+def limiter(most: int = 10, per_s: float = 60.0, at_once: int = 5) -> RateLimiter:
+    return RateLimiter(SlidingWindow(most, per_s), asyncio.Semaphore(at_once), now)
 
 
 def most_within(arrivals: list[float], per_s: float) -> int:
@@ -84,21 +84,21 @@ def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_
     arrivals: list[float] = []
     under_way = 0
 
-    async def ask(one: Turn, lag_s: float, way_s: float, answer_s: float) -> None:
+    async def ask(one: RateLimiter, lag_s: float, way_s: float, answer_s: float) -> None:
         nonlocal under_way
-        async with one.taken(service(most, per_s), 1e6) as written:
+        async with one.acquire(service(most, per_s), 1e6) as mark_sent:
             under_way += 1
             assert under_way <= at_once
             try:
                 await asyncio.sleep(lag_s)
-                written()
+                mark_sent()
                 sent = now()
                 asyncio.get_running_loop().call_later(way_s, lambda: arrivals.append(sent + way_s))
                 await asyncio.sleep(way_s + answer_s)
             finally:
                 under_way -= 1
 
-    async def one_asker(one: Turn, comes: float, lag_s: float, way_s: float, answer_s: float, leaves: float | None) -> bool:
+    async def one_asker(one: RateLimiter, comes: float, lag_s: float, way_s: float, answer_s: float, leaves: float | None) -> bool:
         await asyncio.sleep(comes)
         try:
             async with asyncio.timeout(leaves):
@@ -108,11 +108,11 @@ def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_
         return True
 
     async def all_of_them() -> list[bool]:
-        one = turn(most, per_s, at_once)
+        one = limiter(most, per_s, at_once)
         found = await asyncio.gather(*(one_asker(one, *asker) for asker in askers))
         await asyncio.sleep(per_s + TRANSIT_S)  # then everything that was taken has come back
         assert one.window.wait_s() == 0
-        assert one.window._turns._value == most
+        assert one.window._slots._value == most
         return found
 
     had = run(all_of_them())
@@ -125,14 +125,14 @@ def test_the_real_limits_are_kept_and_used(most: int, per_s: float, latency_s: f
     """arXiv, Semantic Scholar, GitHub, PubMed: no faster pair, and hardly a slower one than must be."""
     went: list[float] = []
 
-    async def ask(one: Turn) -> None:
-        async with one.taken(service(most, per_s), 1e6) as written:
-            written()
+    async def ask(one: RateLimiter) -> None:
+        async with one.acquire(service(most, per_s), 1e6) as mark_sent:
+            mark_sent()
             went.append(now())
             await asyncio.sleep(latency_s)
 
     async def search() -> None:
-        one = turn(most, per_s, 4 * most)
+        one = limiter(most, per_s, 4 * most)
         await asyncio.gather(*(ask(one) for _ in range(4 * most)))
 
     run(search())
@@ -143,17 +143,17 @@ def test_the_real_limits_are_kept_and_used(most: int, per_s: float, latency_s: f
 
 def test_how_many_turns_are_left() -> None:
     async def told() -> list[int]:
-        one, seen = Window(3, 60.0), []
-        seen.append(one.left())
-        async with one.turn() as going:
-            seen.append(one.left())
-            going.go()
-            seen.append(one.left())
-        async with one.turn():
+        one, seen = SlidingWindow(3, 60.0), []
+        seen.append(one.available())
+        async with one.acquire() as permit:
+            seen.append(one.available())
+            permit.start()
+            seen.append(one.available())
+        async with one.acquire():
             pass  # given back
-        seen.append(one.left())
+        seen.append(one.available())
         await asyncio.sleep(60.0)
-        return [*seen, one.left()]
+        return [*seen, one.available()]
 
     assert run(told()) == [3, 2, 2, 2, 3]
 
@@ -163,15 +163,15 @@ def test_how_many_turns_are_left() -> None:
 def test_nobody_goes_sooner_than_was_said_to_those_who_ask(most: int, per_s: float, comes: list[float]) -> None:
     """So nobody is refused who would have had a turn."""
 
-    async def ask(one: Window, at: float) -> None:
+    async def ask(one: SlidingWindow, at: float) -> None:
         await asyncio.sleep(at)
         said = now() + one.wait_s()
-        async with one.turn() as going:
+        async with one.acquire() as permit:
             assert now() >= said - HAIR
-            going.go()
+            permit.start()
 
     async def all_of_them() -> None:
-        one = Window(most, per_s)
+        one = SlidingWindow(most, per_s)
         await asyncio.gather(*(ask(one, at) for at in comes))
 
     run(all_of_them())
@@ -179,16 +179,16 @@ def test_nobody_goes_sooner_than_was_said_to_those_who_ask(most: int, per_s: flo
 
 def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -> None:
     async def search() -> None:
-        one, begun = turn(), now()
+        one, begun = limiter(), now()
         for _ in range(10):
-            async with one.taken(service(), 5.0):
+            async with one.acquire(service(), 5.0):
                 pass
-        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up; try again in 60\.0 s") as told:
-            async with one.taken(service(), 10.0):
-                pytest.fail("there was no turn")
+        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up; retry in 60\.0 s") as told:
+            async with one.acquire(service(), 10.0):
+                pytest.fail("there was no slot")
         assert now() == begun
         assert told.value.retry_at == pytest.approx(begun + 60)
-        async with one.taken(service(), 60.5):
+        async with one.acquire(service(), 60.5):
             assert now() == pytest.approx(begun + 60)
 
     run(search())
@@ -196,8 +196,8 @@ def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -
 
 def test_a_limit_is_not_said_to_be_used_up_where_only_the_time_is() -> None:
     async def search() -> None:
-        one = turn()
-        async with one.taken(service(), -0.01):  # the request has its own end
+        one = limiter()
+        async with one.acquire(service(), -0.01):  # the request has its own end
             pass
 
     run(search())
@@ -205,13 +205,13 @@ def test_a_limit_is_not_said_to_be_used_up_where_only_the_time_is() -> None:
 
 def test_who_waits_behind_requests_that_hang_is_told_when_the_time_is_over() -> None:
     async def search() -> None:
-        one, begun = turn(at_once=1), now()
-        async with one.taken(service(), 5.0):
-            with pytest.raises(RateLimited, match=r"^arxiv: its turn did not come within 2 s; try again$"):
-                async with one.taken(service(), 2.0):
-                    pytest.fail("there was no turn")
+        one, begun = limiter(at_once=1), now()
+        async with one.acquire(service(), 5.0):
+            with pytest.raises(RateLimited, match=r"^arxiv: other requests came first, and 2 s were over; retry later$"):
+                async with one.acquire(service(), 2.0):
+                    pytest.fail("there was no slot")
         assert now() == pytest.approx(begun + 2)
-        async with one.taken(service(), 0.1):  # nothing was lost
+        async with one.acquire(service(), 0.1):  # nothing was lost
             pass
 
     run(search())
@@ -219,12 +219,12 @@ def test_who_waits_behind_requests_that_hang_is_told_when_the_time_is_over() -> 
 
 def test_a_turn_is_free_at_once_where_who_waited_for_it_is_refused_or_gives_up() -> None:
     async def search() -> None:
-        one = turn(1, 3.0)
+        one = limiter(1, 3.0)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5), one.window.turn():
+            async with asyncio.timeout(0.5), one.window.acquire():
                 await asyncio.sleep(1)
         begun = now()
-        async with one.taken(service(1, 3.0), 1.0):
+        async with one.acquire(service(1, 3.0), 1.0):
             assert now() == begun
 
     run(search())
@@ -232,15 +232,15 @@ def test_a_turn_is_free_at_once_where_who_waited_for_it_is_refused_or_gives_up()
 
 def test_a_closed_service_is_waited_for_where_there_is_time_and_refused_at_once_where_there_is_none() -> None:
     async def search() -> None:
-        one, begun = turn(), now()
+        one, begun = limiter(), now()
         one.close(begun + 7)
         one.close(begun + 3)  # the later one holds
-        with pytest.raises(RateLimited, match="asked not to be asked for another 7 s") as told:
-            async with one.taken(service(), 6.0):
+        with pytest.raises(RateLimited, match="arxiv is rate-limiting us; retry in 7 s") as told:
+            async with one.acquire(service(), 6.0):
                 pytest.fail("it was closed")
         assert now() == begun
         assert told.value.retry_at == begun + 7
-        async with one.taken(service(), 8.0):
+        async with one.acquire(service(), 8.0):
             assert now() == pytest.approx(begun + 7)
 
     run(search())
@@ -248,37 +248,39 @@ def test_a_closed_service_is_waited_for_where_there_is_time_and_refused_at_once_
 
 def test_one_who_waits_is_refused_when_it_is_closed_meanwhile() -> None:
     async def search() -> None:
-        one, begun = turn(1, 3.0), now()
-        async with one.taken(service(1, 3.0), 1.0):
+        one, begun = limiter(1, 3.0), now()
+        async with one.acquire(service(1, 3.0), 1.0):
             pass
         asyncio.get_running_loop().call_later(1, lambda: one.close(begun + 100))
-        with pytest.raises(RateLimited, match="another 97 s"):
-            async with one.taken(service(1, 3.0), 10.0):
+        with pytest.raises(RateLimited, match="rate-limiting us; retry in 97 s"):
+            async with one.acquire(service(1, 3.0), 10.0):
                 pytest.fail("it was closed")
 
     run(search())
 
 
-def fail(one: Turn, times: int = FAILURES, error: SourceError | None = None) -> None:
+def fail(one: RateLimiter, times: int = FAILURES, error: SourceError | None = None) -> None:
     for _ in range(times):
-        one.failed(error or SourceTimeout("no answer"))
+        one.record_failure(error or SourceTimeout("no answer"))
 
 
-async def try_it(one: Turn, asked: list[float], for_s: float = 0.0) -> None:
-    async with one.taken(service(100, 1.0), 1.0):
+async def try_it(one: RateLimiter, asked: list[float], for_s: float = 0.0) -> None:
+    async with one.acquire(service(100, 1.0), 1.0):
         asked.append(now())
         await asyncio.sleep(for_s)
 
 
 def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_finds_out() -> None:
     async def search() -> None:
-        one, asked = turn(100, 1.0), []
+        one, asked = limiter(100, 1.0), []
         fail(one, FAILURES - 1)
-        one.answered()
+        one.record_success()
         fail(one, FAILURES - 1)
         await try_it(one, asked)
-        one.failed(SourceTimeout("no answer within 9 s"))
-        with pytest.raises(SourceUnavailable, match=r"arxiv failed 5 times in a row.*again in 30 s.*no answer within 9 s") as told:
+        one.record_failure(SourceTimeout("no answer within 9 s"))
+        with pytest.raises(
+            SourceUnavailable, match=r"arxiv failed 5 times in a row and is skipped; retry in 30 s.*no answer within 9 s"
+        ) as told:
             await try_it(one, asked)
         assert told.value.retry_at == now() + PAUSE_S
         assert len(asked) == 1
@@ -286,7 +288,7 @@ def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_fi
         found = await asyncio.gather(*(try_it(one, asked, 0.1) for _ in range(10)), return_exceptions=True)
         assert len(asked) == 2
         assert [type(one) for one in found].count(SourceUnavailable) == 9
-        one.answered()
+        one.record_success()
         await asyncio.gather(*(try_it(one, asked, 0.1) for _ in range(10)))
         assert len(asked) == 12
 
@@ -295,14 +297,14 @@ def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_fi
 
 def test_when_the_one_that_finds_out_fails_it_is_left_alone_again_and_when_it_gives_up_another_finds_out() -> None:
     async def search() -> None:
-        one, asked = turn(100, 1.0), []
+        one, asked = limiter(100, 1.0), []
         fail(one)
         await asyncio.sleep(PAUSE_S)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await try_it(one, asked, 3.0)
         await try_it(one, asked)
-        one.failed(SourceTimeout("no answer"))
+        one.record_failure(SourceTimeout("no answer"))
         with pytest.raises(SourceUnavailable, match="6 times"):
             await try_it(one, asked)
         assert len(asked) == 2
@@ -312,7 +314,7 @@ def test_when_the_one_that_finds_out_fails_it_is_left_alone_again_and_when_it_gi
 
 def test_a_service_that_refused_again_and_again_is_said_to_have_a_limit() -> None:
     async def search() -> None:
-        one = turn()
+        one = limiter()
         fail(one, error=RateLimited("too many requests"))
         with pytest.raises(RateLimited, match="too many requests"):
             await try_it(one, [])
@@ -322,25 +324,27 @@ def test_a_service_that_refused_again_and_again_is_said_to_have_a_limit() -> Non
 
 def test_one_limit_a_service_and_process() -> None:
     ours = Service("github", "http://127.0.0.1:1", 10, 60, headers={"Authorization": "token one"})
-    assert turn_of(ours) is turn_of(Service("github", "http://127.0.0.1:1", 10, 60, headers={"Authorization": "token two"}))
+    assert get_rate_limiter(ours) is get_rate_limiter(
+        Service("github", "http://127.0.0.1:1", 10, 60, headers={"Authorization": "token two"})
+    )
     others = [Service("github", "http://127.0.0.1:1", 30, 60), Service("github", "http://127.0.0.1:2", 10, 60)]
-    assert all(turn_of(ours) is not turn_of(other) for other in others)
+    assert all(get_rate_limiter(ours) is not get_rate_limiter(other) for other in others)
 
 
 def test_less_than_one_request_a_period_is_one_in_a_longer_one() -> None:
-    window = turn_of(Service("slow", "http://127.0.0.1:1", 0.5, 2.0)).window
+    window = get_rate_limiter(Service("slow", "http://127.0.0.1:1", 0.5, 2.0)).window
     assert (window.most, window.per_s) == (1, 4.0)
 
 
 def test_first_come_first_served() -> None:
     order: list[int] = []
 
-    async def ask(one: Turn, at: int) -> None:
-        async with one.taken(service(2, 1.0), 100.0):
+    async def ask(one: RateLimiter, at: int) -> None:
+        async with one.acquire(service(2, 1.0), 100.0):
             order.append(at)
 
     async def search() -> None:
-        one = turn(2, 1.0, 1)
+        one = limiter(2, 1.0, 1)
         await asyncio.gather(*(ask(one, at) for at in range(20)))
 
     run(search())

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.sources.http.pinned_transport import PinnedNetwork, PinnedTransport
-from outrider.sources.http.ssrf_guard import Guard, why_not
-from outrider.sources.web.fetch import Pages
+from outrider.sources.http.ssrf_guard import Guard, non_public_reason
+from outrider.sources.web.fetch import PageFetcher
 from outrider.state.errors import Forbidden, SourceError, SourceUnavailable
 from support.http_server import Answer, serving, take_no_more
 
@@ -166,7 +166,7 @@ BY_FORM = {
 async def test_a_trick_of_form_is_refused_before_anything_is_resolved(trick: str) -> None:
     names = Names({"example.com": [["127.0.0.1"]]})
     async with counting() as counter:
-        pages = Pages(guarded(counter, names))
+        pages = PageFetcher(guarded(counter, names))
         with pytest.raises(Forbidden):
             await pages.fetch(trick.format(port=counter.port), 5.0)
         await pages.close()
@@ -190,7 +190,7 @@ async def test_a_trick_of_form_is_refused_before_anything_is_resolved(trick: str
 )
 async def test_a_name_is_refused_for_any_of_its_addresses(answers: list[str]) -> None:
     async with counting() as counter:
-        pages = Pages(guarded(counter, Names({"example.com": [answers]})))
+        pages = PageFetcher(guarded(counter, Names({"example.com": [answers]})))
         with pytest.raises(Forbidden, match=r"example\.com"):
             await pages.fetch(f"http://example.com:{counter.port}/", 5.0)
         await pages.close()
@@ -246,7 +246,7 @@ async def test_a_redirect_is_checked_like_any_link(status: int, to: str) -> None
         with serving(lambda _: Answer(status=status, headers={"Location": to.format(port=counter.port)})) as server:
             host = server.base_url.removeprefix("http://")
             names = Names({"inside.example.com": [["127.0.0.1"]]})
-            pages = Pages(Guard(frozenset({host}), names, frozenset({80, 443, counter.port})))
+            pages = PageFetcher(Guard(frozenset({host}), names, frozenset({80, 443, counter.port})))
             with pytest.raises(Forbidden):
                 await pages.fetch(f"{server.base_url}/start", 5.0)
             await pages.close()
@@ -257,7 +257,7 @@ async def test_robots_txt_leads_nowhere_either() -> None:
     async with counting() as counter:
         to = f"http://127.0.0.1:{counter.port}/robots.txt"
         with serving(lambda _: Answer(status=302, headers={"Location": to})) as server:
-            pages = Pages(Guard(frozenset({server.base_url.removeprefix("http://")}), ports=frozenset({counter.port})))
+            pages = PageFetcher(Guard(frozenset({server.base_url.removeprefix("http://")}), ports=frozenset({counter.port})))
             with pytest.raises(Forbidden, match="loopback"):
                 await pages.fetch(server.base_url, 5.0)
             await pages.close()
@@ -304,7 +304,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
     async with counting() as counter:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{counter.port}")
-        pages = Pages(guarded(counter))
+        pages = PageFetcher(guarded(counter))
         with pytest.raises(SourceError):
             await pages.fetch("http://example.com/", 5.0)
         await pages.close()
@@ -344,15 +344,15 @@ def test_a_refusal_shows_no_password() -> None:
 def test_what_python_holds_to_be_local_is_never_public(address: object) -> None:
     v4 = ip_address(str(address))
     if not v4.is_global or v4.is_multicast or v4.is_reserved or v4.is_link_local or v4.is_loopback or v4.is_private:
-        assert why_not(v4)
-        assert why_not(ip_address(f"64:ff9b::{v4}"))
-    assert why_not(ip_address(f"::ffff:{v4}"))
+        assert non_public_reason(v4)
+        assert non_public_reason(ip_address(f"64:ff9b::{v4}"))
+    assert non_public_reason(ip_address(f"::ffff:{v4}"))
 
 
 @given(st.ip_addresses(v=6))
 def test_only_global_unicast_is_public(address: object) -> None:
     v6 = ip_address(str(address))
-    if not why_not(v6):
+    if not non_public_reason(v6):
         assert v6.is_global
         assert not v6.is_multicast
         assert str(v6)[0] in "23" or str(v6).startswith("64:ff9b::")

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outrider.settings.sources import PubmedSettings
-from outrider.sources.http.cache import Kept
+from outrider.sources.http.cache import CachedAnswer
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
-from outrider.sources.pubmed.search import Pubmed, fetched_of, found_of, words_of
+from outrider.sources.pubmed.search import Pubmed, parse_articles, parse_search, search_words
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
@@ -162,10 +162,10 @@ async def test_nothing_to_ask_for_asks_nobody(text: str) -> None:
 
 
 def test_words_are_no_syntax() -> None:
-    assert words_of(query("COVID-19 OR (β-blocker[tw]) AND \"Crohn's\" NOT neuro* 心臓 100:200[dp]")) == [
+    assert search_words(query("COVID-19 OR (β-blocker[tw]) AND \"Crohn's\" NOT neuro* 心臓 100:200[dp]")) == [
         "covid-19", "β-blocker", "tw", "crohn's", "neuro", "心臓", "100", "200", "dp",
     ]  # fmt: skip
-    assert words_of(query("to be or not to be")) == ["to", "be", "or", "not"]
+    assert search_words(query("to be or not to be")) == ["to", "be", "or", "not"]
 
 
 async def test_the_key_raises_the_limit_and_is_never_shown() -> None:
@@ -253,7 +253,7 @@ async def test_every_fault_is_an_expected_error(tool: str, fault: str) -> None:
 )
 def test_errors_that_come_with_status_200(body: Any, error: type[SourceError], says: str) -> None:
     with pytest.raises(error, match=says):
-        found_of(replied(json.dumps(body)))
+        parse_search(replied(json.dumps(body)))
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_errors_that_come_with_status_200(body: Any, error: type[SourceError], s
 )
 def test_what_is_no_set_of_articles(body: str, error: type[SourceError]) -> None:
     with pytest.raises(error):
-        fetched_of(replied(body))
+        parse_articles(replied(body))
 
 
 @dataclass
@@ -277,18 +277,18 @@ class Remembered:
     """A cache in memory, in which everything has one age."""
 
     age_s: float
-    held: dict[str, Kept] = field(default_factory=dict)
+    held: dict[str, CachedAnswer] = field(default_factory=dict)
 
-    async def get(self, key: str) -> Kept | None:
+    async def get(self, key: str) -> CachedAnswer | None:
         return self.held.get(key)
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
-        self.held[key] = Kept(body, headers, self.age_s)
+        self.held[key] = CachedAnswer(body, headers, self.age_s)
 
 
 @pytest.mark.parametrize(
     ("age_s", "status", "says"),
-    [(600.0, "cached", "from the cache, 10 min old"), (7_200.0, "stale", "this is its answer of 2 h ago")],
+    [(600.0, "cached", "from the cache, 10 min old"), (7_200.0, "stale", "this is its response of 2 h ago")],
 )
 async def test_an_answer_of_the_cache_says_so(age_s: float, status: str, says: str) -> None:
     down = False
@@ -361,7 +361,7 @@ async def test_get_of_what_pubmed_has_not() -> None:
 
 
 def only(body: str) -> Paper:
-    (found,) = fetched_of(replied(body)).papers.values()
+    (found,) = parse_articles(replied(body)).papers.values()
     return found
 
 
@@ -394,7 +394,7 @@ def test_books_and_chapters() -> None:
 
 
 def test_an_article_without_a_number_is_dropped() -> None:
-    assert not fetched_of(replied(article_set("<PubmedArticle/>", "<PubmedArticle><MedlineCitation/></PubmedArticle>"))).papers
+    assert not parse_articles(replied(article_set("<PubmedArticle/>", "<PubmedArticle><MedlineCitation/></PubmedArticle>"))).papers
 
 
 def as_documented(said: ET.Element) -> dict[str, Any]:
@@ -414,7 +414,8 @@ def as_documented(said: ET.Element) -> dict[str, Any]:
 @recorded
 def test_recorded_searches() -> None:
     found = {
-        path.stem: found_of(replied(json.dumps(as_documented(ET.parse(path).getroot())))) for path in sorted(ENTREZ.glob("esearch*.xml"))
+        path.stem: parse_search(replied(json.dumps(as_documented(ET.parse(path).getroot()))))
+        for path in sorted(ENTREZ.glob("esearch*.xml"))
     }
     assert {name: one.total for name, one in found.items()} == {
         "esearch1": 63, "esearch2": 42249, "esearch3": 2651, "esearch5": 5, "esearch6": 1018, "esearch7": 330, "esearch8": 0,
@@ -426,7 +427,7 @@ def test_recorded_searches() -> None:
 @recorded
 def test_recorded_articles() -> None:
     """All have a PMID, a title, a year, a journal; every other recorded answer is refused by name."""
-    papers = {pmid: paper for path in ARTICLES for pmid, paper in fetched_of(replied(path.read_bytes())).papers.items()}
+    papers = {pmid: paper for path in ARTICLES for pmid, paper in parse_articles(replied(path.read_bytes())).papers.items()}
     assert len(papers) == 9
     assert all(paper.title and paper.year and paper.venue and paper.authors for paper in papers.values())
     asthma = papers["29768149"]
@@ -440,9 +441,9 @@ def test_recorded_articles() -> None:
     assert papers["12091962"].abstract == ""
     for path in sorted({*ENTREZ.iterdir()} - {*ARTICLES}):
         with pytest.raises(Malformed, match="something else"):
-            fetched_of(replied(path.read_bytes()))
+            parse_articles(replied(path.read_bytes()))
         with pytest.raises(Malformed):
-            found_of(replied(path.read_bytes()))
+            parse_search(replied(path.read_bytes()))
 
 
 def answers() -> Iterator[str]:
@@ -475,7 +476,7 @@ def test_identifiers_occur_in_the_answer(whole: str, data: st.DataObject) -> Non
             parent[at].text = None if change == "blank" else data.draw(st.sampled_from(["10.1234/x", "-1", "PMC", "٣", "9" * 30, " "]))
     body = ET.tostring(root, encoding="unicode")
     try:
-        papers = fetched_of(replied(body)).papers
+        papers = parse_articles(replied(body)).papers
     except SourceError:
         return
     said = "".join(ET.fromstring(body).itertext()).lower()
@@ -493,7 +494,7 @@ ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=
 def test_no_list_of_ids_is_more_than_expected(result: dict[str, Any], error: Any) -> None:
     body = json.dumps({"esearchresult": result, "error": error})
     try:
-        found = found_of(replied(body))
+        found = parse_search(replied(body))
     except SourceError:
         return
     assert all(pmid in body for pmid in found.ids)

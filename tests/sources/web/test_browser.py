@@ -17,12 +17,12 @@ import pytest
 from outrider.runtime.background_loop import in_background
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web import browser as module
-from outrider.sources.web.browser import Chromium, found_chromium, why_off
-from outrider.sources.web.browser_proxy import Gate
+from outrider.sources.web.browser import Chromium, find_chromium, unavailable_reason
+from outrider.sources.web.browser_proxy import SocksProxy
 from outrider.sources.web.browser_tab import Tab
-from outrider.sources.web.fetch import Pages
+from outrider.sources.web.fetch import PageFetcher
 from outrider.sources.web.result_pages import DUCKDUCKGO
-from outrider.sources.web.search import Web
+from outrider.sources.web.search import WebSearch
 from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from support.http_server import NEVER, Answer, Asked, as_text, refusal, serving
@@ -33,19 +33,19 @@ pytestmark = pytest.mark.slow
 
 def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OUTRIDER_CHROMIUM", str(tmp_path / "none"))
-    assert "OUTRIDER_CHROMIUM" in why_off()
+    assert "OUTRIDER_CHROMIUM" in unavailable_reason()
     monkeypatch.delenv("OUTRIDER_CHROMIUM")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    assert "no Chromium" in why_off()
+    assert "no Chromium" in unavailable_reason()
     own = tmp_path / "chromium-1200/chrome-linux64/chrome"
     own.parent.mkdir(parents=True)
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
-    assert (found_chromium(), why_off()) == (own, "")
+    assert (find_chromium(), unavailable_reason()) == (own, "")
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert "outrider[browser]" in why_off()
+    assert "outrider[browser]" in unavailable_reason()
 
 
 async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
@@ -62,7 +62,7 @@ async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
 
 async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: int, command: int = 1) -> tuple[int, bytes]:
     """What a gate replies to one question, and the body that comes through it."""
-    async with Gate(guard, hosts) as gate:
+    async with SocksProxy(guard, hosts) as gate:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
         name = host.encode()
         writer.write(b"\x05\x01\x00" + bytes((5, command, 0, 3, len(name))) + name + port.to_bytes(2, "big"))
@@ -80,7 +80,7 @@ async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: 
     "sent", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
 )
 async def test_a_gate_survives_nonsense(sent: bytes) -> None:
-    async with Gate(Guard()) as gate:
+    async with SocksProxy(Guard()) as gate:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
         writer.write(sent)
         writer.write_eof()
@@ -88,7 +88,7 @@ async def test_a_gate_survives_nonsense(sent: bytes) -> None:
         writer.close()
 
 
-needs_chromium = pytest.mark.skipif(bool(why_off()), reason=why_off() or "a browser is there")
+needs_chromium = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "a browser is there")
 
 SCRIPTED = """<html><body><div id="root"></div><script>
 fetch("{elsewhere}/stolen").catch(() => 0);
@@ -146,14 +146,14 @@ async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
         with serving(engine_page) as server:
             one = replace(DUCKDUCKGO, address=f"{server.base_url}/html/?q={{query}}")
             chromium = shared_chromium_for(server.base_url, elsewhere)
-            answer = await Web(chromium, (one,), gap_s=0.0, timeout_s=60.0).search(
+            answer = await WebSearch(chromium, (one,), gap_s=0.0, timeout_s=60.0).search(
                 SourceQuery("phage", "duckduckgo", None, 10, within_s=60.0)
             )
             await asyncio.sleep(0.3)
             assert other.requests == []
             assert [hit.record.title for hit in answer.results] == ["Made by scripts"]
             assert server.requests[0].query == {"q": "phage"}
-            await chromium.opened(f"{server.base_url}/html/", 60.0)
+            await chromium.open_page(f"{server.base_url}/html/", 60.0)
             assert {"/stolen", "/frame"} <= {asked.path for asked in other.requests}, "what was kept from it above"
 
 
@@ -168,7 +168,7 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
             with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
                 chromium = SharedChromium(guard_for(server.base_url), owner=owner)
                 with pytest.raises(Forbidden, match="may not be asked"):
-                    await chromium.opened(server.base_url, 60.0)
+                    await chromium.open_page(server.base_url, 60.0)
                 await chromium.close()
         with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
             chromium = SharedChromium(guard_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost")), owner=owner)
@@ -186,18 +186,18 @@ async def test_tabs_time_and_errors(shared_chromium_for: Make) -> None:
     with serving(lambda asked: answers.get(asked.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
         chromium = shared_chromium_for(server.base_url)
         with pytest.raises(Forbidden):
-            await chromium.opened("http://127.0.0.1:1/", 60.0)
+            await chromium.open_page("http://127.0.0.1:1/", 60.0)
         assert chromium._running is None
-        opened = await asyncio.gather(*(chromium.opened(f"{server.base_url}/{number}", 60.0) for number in range(5)))
+        opened = await asyncio.gather(*(chromium.open_page(f"{server.base_url}/{number}", 60.0) for number in range(5)))
         assert all("here" in one.html for one in opened)
         assert server.most <= 2
         with pytest.raises(SourceUnavailable, match="404"):
-            await chromium.rendered(f"{server.base_url}/gone", 60.0)
+            await chromium.render(f"{server.base_url}/gone", 60.0)
         began = time.monotonic()
         with pytest.raises(SourceTimeout):
-            await chromium.opened(f"{server.base_url}/slow", 1.0)
+            await chromium.open_page(f"{server.base_url}/slow", 1.0)
         assert time.monotonic() - began < 3.0
-        assert (await chromium.opened(f"{server.base_url}/again", 60.0)).status == 200
+        assert (await chromium.open_page(f"{server.base_url}/again", 60.0)).status == 200
 
 
 @needs_chromium
@@ -206,7 +206,7 @@ async def test_a_page_that_its_scripts_make_is_fetched(shared_chromium_for: Make
     page = f"<html><head><title>App</title></head><body><div id=r></div><script>r.innerHTML='<p>{text}</p>'</script></body></html>"
     with serving(lambda asked: refusal(404) if asked.path == "/robots.txt" else as_text(page, "text/html")) as server:
         guard = Guard(frozenset({server.base_url.removeprefix("http://")}))
-        pages = Pages(guard, browser=shared_chromium_for(server.base_url))
+        pages = PageFetcher(guard, browser=shared_chromium_for(server.base_url))
         found = await pages.fetch(f"{server.base_url}/app", 60.0)
         await pages.close()
     assert "lysis of bacteria" in found.page.text
@@ -269,7 +269,7 @@ async def test_what_is_waited_for(shared_chromium_for: Make) -> None:
         chromium = shared_chromium_for(server.base_url)
 
         async def html(path: str, within_s: float = 60.0) -> str:
-            return (await chromium.opened(server.base_url + path, within_s, ready=".result, .none")).html
+            return (await chromium.open_page(server.base_url + path, within_s, ready=".result, .none")).html
 
         assert 'class="result"' in await html("/late")
         assert "anew" in await html("/rewritten")
@@ -291,7 +291,7 @@ async def test_a_page_that_failed_is_not_waited_for(shared_chromium_for: Make, s
     with serving(lambda asked: as_text("<p>no</p>", "text/html", status)) as server:
         chromium = shared_chromium_for(server.base_url)
         began = time.monotonic()
-        opened = await chromium.opened(server.base_url, 60.0, ready=".result")
+        opened = await chromium.open_page(server.base_url, 60.0, ready=".result")
         assert (opened.status, "no" in opened.html) == (status, True)
         assert time.monotonic() - began < 30.0
 
@@ -312,11 +312,11 @@ document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.coo
             await in_background(tab.show(server.base_url, time.monotonic() + 20.0, frozenset(), ""))
         assert server.requests == []
         for count in (2, 3, 4):
-            await chromium.opened(f"{server.base_url}/{count}", 60.0, ready=".result")
+            await chromium.open_page(f"{server.base_url}/{count}", 60.0, ready=".result")
             assert made.count <= count
             await made.ready()
             assert (made.count, made.open) == (count, 1)
-        await asyncio.gather(*(chromium.opened(f"{server.base_url}/x{number}", 60.0) for number in range(5)))
+        await asyncio.gather(*(chromium.open_page(f"{server.base_url}/x{number}", 60.0) for number in range(5)))
         await made.ready()
         assert made.open <= chromium.tabs
         asked = [one for one in server.requests if one.path != "/said"]
@@ -333,9 +333,9 @@ async def test_who_gives_up_leaves_the_tab_to_the_next(shared_chromium_for: Make
         chromium = shared_chromium_for(server.base_url)
         made = Made(chromium, monkeypatch)
         with pytest.raises(SourceTimeout):
-            await chromium.opened(server.base_url, 0.01)
+            await chromium.open_page(server.base_url, 0.01)
         assert server.requests == []
-        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        assert (await chromium.open_page(server.base_url, 60.0)).status == 200
         await made.ready()
         assert (made.count, made.open) == (2, 1)
 
@@ -351,10 +351,10 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
         tab = await made.ready()
         os.kill(_read(pids)[-1], signal.SIGKILL)
         await _until(lambda: not tab.usable)
-        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        assert (await chromium.open_page(server.base_url, 60.0)).status == 200
         await made.ready()
         for ready in (".result", ""):
-            asking = asyncio.create_task(chromium.opened(f"{server.base_url}/{'' if ready else 'slow'}", 60.0, ready=ready))
+            asking = asyncio.create_task(chromium.open_page(f"{server.base_url}/{'' if ready else 'slow'}", 60.0, ready=ready))
             count = len(server.requests)
             await _until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
             await asyncio.sleep(0.2)
@@ -364,7 +364,7 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
                 await asking
             assert time.monotonic() - began < 20.0
             await made.ready()
-        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        assert (await chromium.open_page(server.base_url, 60.0)).status == 200
     assert len(_read(pids)) == 4
 
 
@@ -375,13 +375,13 @@ async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pyte
     monkeypatch.setattr(module, "IDLE_S", 0.2)
     with serving(lambda asked: as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
-        await chromium.opened(server.base_url, 60.0)
+        await chromium.open_page(server.base_url, 60.0)
         await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
         assert chromium._next is None
         await chromium.prepare()
         await _until(lambda: len(_read(pids)) == 2)
         await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
-        assert (await chromium.opened(server.base_url, 60.0)).status == 200
+        assert (await chromium.open_page(server.base_url, 60.0)).status == 200
 
 
 LEAVING = """
@@ -391,7 +391,7 @@ from outrider.sources.web.browser import Chromium
 async def main():
     chromium = Chromium(Guard(frozenset({sys.argv[1]})))
     await chromium.prepare()
-    await chromium.opened(f"http://{sys.argv[1]}/", 60.0)
+    await chromium.open_page(f"http://{sys.argv[1]}/", 60.0)
     print("answered", flush=True)
     await asyncio.sleep(float(sys.argv[2]))
 asyncio.run(main())
@@ -432,7 +432,7 @@ async def test_nothing_is_left_when_the_process_ends(
 def _noting(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """Where the ids of the Chromiums that are started are written."""
     pids, script = folder / "pids", folder / "chromium"
-    script.write_text(f'#!/bin/sh\necho $$ >> "{pids}"\nexec "{found_chromium()}" "$@"\n')
+    script.write_text(f'#!/bin/sh\necho $$ >> "{pids}"\nexec "{find_chromium()}" "$@"\n')
     script.chmod(0o755)
     monkeypatch.setenv("OUTRIDER_CHROMIUM", str(script))
     return pids

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.web.browser import Chromium, why_off
+from outrider.sources.web.browser import Chromium, unavailable_reason
 from outrider.sources.web.browser_tab import SETTLED_S
-from outrider.sources.web.fetch import Pages
+from outrider.sources.web.fetch import PageFetcher
 from outrider.state.errors import Forbidden, SourceUnavailable
 from support.http_server import Answer, Asked, as_text, refusal, serving
 from support.shared_chromium import SharedChromium
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_off()), reason=why_off() or "has a browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "has a browser")]
 
 TEXT = "<article>" + "<p>Text of the page that the first one leads to, long enough to be taken for it.</p>" * 9 + "</article>"
 WAYS = {
@@ -46,7 +46,7 @@ class World:
         self.other = self.there.base_url.replace("127.0.0.1", "localhost")
         guard = Guard(frozenset({self.here.base_url[7:], self.other[7:]}))
         self.chromium = SharedChromium(guard, owner=self.owner)
-        self.pages = Pages(guard, per_s=0.001, browser=self.chromium)
+        self.pages = PageFetcher(guard, per_s=0.001, browser=self.chromium)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -98,7 +98,7 @@ async def test_where_a_page_leads_may_be_slow_to_answer(world: World) -> None:
 
 async def test_a_page_that_comes_too_late_is_not_waited_for(world: World) -> None:
     world.to, world.after_s = "/too-slow", 60.0
-    found = await world.chromium.rendered(f"{world.here.base_url}/later", 12.0)
+    found = await world.chromium.render(f"{world.here.base_url}/later", 12.0)
     assert (found[0], "<title>x</title>" in found[1]) == (f"{world.here.base_url}/later", True)
 
 
@@ -109,7 +109,7 @@ async def test_where_nobody_answers_the_first_page_is_kept(world: World, after_s
     found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
     assert (found.url, found.page.title) == (f"{world.here.base_url}/later", "x")
     with pytest.raises(SourceUnavailable):
-        await world.chromium.rendered(f"{world.here.base_url}/later", 60.0)
+        await world.chromium.render(f"{world.here.base_url}/later", 60.0)
 
 
 async def test_a_page_that_reloads_itself_for_ever_is_read(world: World) -> None:
@@ -153,5 +153,5 @@ async def test_who_refuses_is_believed_and_frames_are_not_asked_about(world: Wor
 
     world.to = "/a"
     with pytest.raises(Forbidden, match="not there"):
-        await world.chromium.rendered(f"{world.here.base_url}/twice", 60.0, may)
+        await world.chromium.render(f"{world.here.base_url}/twice", 60.0, may)
     assert asked == [f"{world.here.base_url}{path}" for path in ("/twice", "/again", "/moved")] + [f"{world.other}/a"]

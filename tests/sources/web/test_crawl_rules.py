@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources.web.crawl_rules import Rules, rules_of
+from outrider.sources.web.crawl_rules import RobotsRules, parse_robots
 
 EXAMPLE = """# RFC 9309, section 5.1, with us among those named
 User-Agent: *
@@ -33,8 +33,8 @@ Disallow: /example/page.html
     [("/", False), ("/example/page.html", True), ("/example/allowed.gif", True), ("/example/", False), ("/publications/", False)],
 )
 def test_the_group_that_names_us_counts_alone(path: str, allowed: bool) -> None:
-    assert rules_of(EXAMPLE).allow(f"https://example.com{path}") is allowed
-    assert rules_of(EXAMPLE).delay_s == 3.5
+    assert parse_robots(EXAMPLE).allow(f"https://example.com{path}") is allowed
+    assert parse_robots(EXAMPLE).delay_s == 3.5
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_group_that_names_us_counts_alone(path: str, allowed: bool) -> None:
     [("/a.gif", False), ("/a.gif?x", True), ("/example/page.html", False), ("/publications/x", True), ("/elsewhere", True)],
 )
 def test_else_the_group_for_everybody(path: str, allowed: bool) -> None:
-    assert rules_of(EXAMPLE, "stranger").allow(f"https://example.com{path}") is allowed
+    assert parse_robots(EXAMPLE, "stranger").allow(f"https://example.com{path}") is allowed
 
 
 @pytest.mark.parametrize(
@@ -57,28 +57,28 @@ def test_else_the_group_for_everybody(path: str, allowed: bool) -> None:
     ],
 )  # fmt: skip
 def test_a_rule_and_a_path(rule: str, path: str, fits: bool) -> None:
-    assert rules_of(f"User-agent: *\nDisallow: {rule}").allow(f"https://example.com{path}") is not fits
+    assert parse_robots(f"User-agent: *\nDisallow: {rule}").allow(f"https://example.com{path}") is not fits
 
 
 def test_the_longest_rule_decides_and_of_two_equal_ones_the_kind_one() -> None:
-    rules = rules_of("user-agent: *\ndisallow: /p\nallow: /page\ndisallow: /page/secret\nallow: /x\ndisallow: /x")
+    rules = parse_robots("user-agent: *\ndisallow: /p\nallow: /page\ndisallow: /page/secret\nallow: /x\ndisallow: /x")
     assert [rules.allow(f"https://e.com{path}") for path in ("/p", "/page", "/page/secret", "/x")] == [False, True, False, True]
 
 
 def test_groups_for_one_robot_are_one_and_untidy_files_are_read() -> None:
     first = "\ufeffuser-agent:outrider # us\r\ndisallow:/a\nnonsense\nSitemap: https://e.com/s.xml\n"
-    rules = rules_of(first + "USER-AGENT: OUTRIDER\ndisallow: /b\n\ncrawl-delay: soon")
+    rules = parse_robots(first + "USER-AGENT: OUTRIDER\ndisallow: /b\n\ncrawl-delay: soon")
     assert [rules.allow(f"https://e.com{path}") for path in ("/a", "/b", "/c")] == [False, False, True]
     assert rules.delay_s == 0.0
 
 
 def test_no_file_allows_and_one_that_cannot_be_read_forbids() -> None:
-    assert rules_of("").allow("https://e.com/x")
-    assert not Rules(refusing="503").allow("https://e.com/x")
+    assert parse_robots("").allow("https://e.com/x")
+    assert not RobotsRules(refusing="503").allow("https://e.com/x")
 
 
 def test_a_spiteful_pattern_takes_no_time() -> None:
-    rules = rules_of("user-agent: *\ndisallow: /" + "a*" * 5_000 + "b$")
+    rules = parse_robots("user-agent: *\ndisallow: /" + "a*" * 5_000 + "b$")
     began = time.process_time()
     assert rules.allow("https://e.com/" + "a" * 4_000)
     assert time.process_time() - began < 1.0
@@ -86,4 +86,4 @@ def test_a_spiteful_pattern_takes_no_time() -> None:
 
 @given(st.text(max_size=200), st.text(alphabet="/ab%*$?#ü ", max_size=30))
 def test_any_text_is_read(text: str, path: str) -> None:
-    rules_of(f"user-agent: *\n{text}\ndisallow: {path}").allow(f"https://e.com/{path}")
+    parse_robots(f"user-agent: *\n{text}\ndisallow: {path}").allow(f"https://e.com/{path}")

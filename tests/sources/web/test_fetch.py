@@ -20,8 +20,8 @@ from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web import crawl_rules as robots
 from outrider.sources.web import html_page as pages_html
 from outrider.sources.web import page_record as module
-from outrider.sources.web.browser_tab import May
-from outrider.sources.web.fetch import MOST_BYTES, Fetched, Pages
+from outrider.sources.web.browser_tab import NavigationCheck
+from outrider.sources.web.fetch import MOST_BYTES, FetchedPage, PageFetcher
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.records import Edge
 from support.http_server import NEVER, RESET, Answer, Asked, as_bytes, as_text, cut, dripping, refusal, serving
@@ -58,14 +58,14 @@ class Site:
     async def __aenter__(self) -> Site:
         self.server.__enter__()
         self.url = self.server.base_url
-        self.pages = Pages(Guard(frozenset({self.url.removeprefix("http://")})), **{"per_s": 0.001, **self.fields})  # type: ignore[arg-type]
+        self.pages = PageFetcher(Guard(frozenset({self.url.removeprefix("http://")})), **{"per_s": 0.001, **self.fields})  # type: ignore[arg-type]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.pages.close()
         self.server.__exit__()
 
-    async def fetch(self, path: str, within_s: float = 10.0) -> Fetched:
+    async def fetch(self, path: str, within_s: float = 10.0) -> FetchedPage:
         return await self.pages.fetch(self.url + path, within_s)
 
     def asked(self) -> list[str]:
@@ -255,7 +255,7 @@ def bomb(layers: int) -> Answer:
     return as_bytes(body, "text/html", headers={"Content-Encoding": ", ".join(["gzip"] * layers)})
 
 
-@pytest.mark.parametrize(("layers", "says", "most"), [(1, "more than", MOST_BYTES + 1), (2, "packed with 'gzip, gzip'", 0)])
+@pytest.mark.parametrize(("layers", "says", "most"), [(1, "more than", MOST_BYTES + 1), (2, "encoded as 'gzip, gzip'", 0)])
 async def test_no_bomb_is_unpacked(layers: int, says: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """20 MB: not further than to the bound, and not twice."""
     unpacking = Unpacking(monkeypatch)
@@ -273,7 +273,7 @@ async def test_no_bomb_of_a_robots_txt_is_unpacked(layers: int, most: int, fetch
         if fetched:
             await site.fetch("/a")
         else:
-            with pytest.raises(Forbidden, match="packed"):
+            with pytest.raises(Forbidden, match="encoded as"):
                 await site.fetch("/a")
     assert unpacking.bytes <= most
 
@@ -290,7 +290,7 @@ async def test_hosts_that_hang_hold_up_no_other(monkeypatch: pytest.MonkeyPatch)
     with serving(answer) as server:
         port = server.base_url.rpartition(":")[2]
         hosts = [f"h{number}.example.org:{port}" for number in range(61)]
-        pages = Pages(Guard(frozenset(hosts), here))
+        pages = PageFetcher(Guard(frozenset(hosts), here))
         await pages.fetch(f"http://{hosts[60]}/warm", 30.0)
         hanging = [asyncio.create_task(pages.fetch(f"http://{host}/hang", 30.0)) for host in hosts[:60]]
         while sum(asked.path == "/hang" for asked in server.requests) < 50:  # noqa: ASYNC110 - of another thread
@@ -348,7 +348,7 @@ class Rendering:
         self.html = html
         self.asked: list[str] = []
 
-    async def rendered(self, url: str, within_s: float, may: May) -> tuple[str, str]:
+    async def render(self, url: str, within_s: float, may: NavigationCheck) -> tuple[str, str]:
         self.asked.append(url)
         if isinstance(self.html, SourceError):
             raise self.html
@@ -376,8 +376,8 @@ async def test_a_browser_that_fails_leaves_what_came() -> None:
 
 
 async def test_time_includes_what_is_done_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, release = module.fetched, threading.Event()
-    monkeypatch.setattr(module, "fetched", lambda *said: release.wait(600) and real(*said))
+    real, release = module.parse_body, threading.Event()
+    monkeypatch.setattr(module, "parse_body", lambda *said: release.wait(600) and real(*said))
     async with Site({"/a": html()}) as site:
         with pytest.raises(SourceTimeout):
             await site.fetch("/a", 0.3)
@@ -412,10 +412,10 @@ WORST = {
 @pytest.mark.parametrize("shape", WORST)
 def test_no_page_takes_long_to_read(shape: str) -> None:
     """Five megabytes, which took half a minute and more; less than two seconds of one core, and what was left out is said."""
-    module.fetched("http://x.org/", PAGE.encode(), "text/html")
+    module.parse_body("http://x.org/", PAGE.encode(), "text/html")
     body = b"<html><body>" + (WORST[shape] * (MOST_BYTES // len(WORST[shape]))).encode()
     began = time.process_time()
-    page = module.fetched("http://x.org/", body, "text/html").page
+    page = module.parse_body("http://x.org/", body, "text/html").page
     assert time.process_time() - began < 4.0
     assert "were read" in str(page.metadata["cut"])
 
@@ -423,12 +423,12 @@ def test_no_page_takes_long_to_read(shape: str) -> None:
 def test_a_long_page_keeps_its_beginning() -> None:
     """Elements in their order, and no text of what comes after; a page within the bounds is whole."""
     parts = [f"<p>Paragraph number {number} says something about bacteria.</p>" for number in range(6_000)]
-    page = module.fetched("http://x.org/", f"<body><div>{''.join(parts)}tail</div>after</body>".encode(), "text/html").page
+    page = module.parse_body("http://x.org/", f"<body><div>{''.join(parts)}tail</div>after</body>".encode(), "text/html").page
     said = page.text.splitlines()
     assert said == [part[3:-4] for part in parts[: len(said)]]
     assert 4_900 < len(said) < module.MOST_NODES
     assert page.metadata["cut"] == "only its first 5,000 elements were read"
-    whole = module.fetched("http://x.org/", f"<body><div>{''.join(parts[:2_100])}</div></body>".encode(), "text/html").page
+    whole = module.parse_body("http://x.org/", f"<body><div>{''.join(parts[:2_100])}</div></body>".encode(), "text/html").page
     assert ("cut" in whole.metadata, len(whole.text.splitlines())) == (False, 2_100)
 
 
@@ -445,9 +445,9 @@ def test_a_page_is_cut_after_so_many_elements(most: int, body: str) -> None:
 
 async def test_two_pages_are_read_at_once_and_who_has_left_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now, most, began = 0, 0, list[str]()
-    real, release = module.fetched, threading.Event()
+    real, release = module.parse_body, threading.Event()
 
-    def slow(url: str, body: bytes, said: str) -> Fetched:
+    def slow(url: str, body: bytes, said: str) -> FetchedPage:
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -456,7 +456,7 @@ async def test_two_pages_are_read_at_once_and_who_has_left_is_not_read(monkeypat
         now -= 1
         return real(url, body, said)
 
-    monkeypatch.setattr(module, "fetched", slow)
+    monkeypatch.setattr(module, "parse_body", slow)
     async with Site({f"/{number}": html() for number in range(8)}) as site:
         left = [asyncio.create_task(site.fetch(f"/{number}", 0.2)) for number in range(6)]
         assert {type(error) for error in await asyncio.gather(*left, return_exceptions=True)} == {SourceTimeout}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.linkage.identifiers import normal_doi
 from outrider.sources.http.ssrf_guard import MOST_CHARS
-from outrider.sources.web.link_identifiers import VIEW, doi_of, identifiers_of
+from outrider.sources.web.link_identifiers import VIEW, find_doi, find_identifiers
 from outrider.state.records import Identifiers
 
 SICI = "10.1002/(sici)1097-4571(1986)37:1<4::aid-asi>3.0.co;2-u"
@@ -45,7 +45,7 @@ SICI = "10.1002/(sici)1097-4571(1986)37:1<4::aid-asi>3.0.co;2-u"
     ],
 )
 def test_the_doi_in_an_address(url: str, doi: str | None) -> None:
-    assert doi_of(url) == doi
+    assert find_doi(url) == doi
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_doi_in_an_address(url: str, doi: str | None) -> None:
     ],
 )
 def test_what_an_address_names(url: str, named: Identifiers) -> None:
-    assert identifiers_of(url) == named
+    assert find_identifiers(url) == named
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_no_address_takes_long(part: str, end: str) -> None:
         for length in (MOST_CHARS, 100_000):
             url = start + part * ((length - len(start) - len(end)) // len(part)) + end
             began = time.process_time()
-            named = identifiers_of(url)
+            named = find_identifiers(url)
             assert time.process_time() - began < 0.05
             assert len(url) <= MOST_CHARS or named == Identifiers()
 
@@ -106,10 +106,10 @@ def test_views_are_taken_off_one_after_another(name: str, views: list[str]) -> N
     doi = normal_doi(f"10.1000/{name}{''.join(views)}".rstrip("/"))
     while doi and (shorter := VIEW.sub("", doi)) != doi and normal_doi(shorter):
         doi = shorter
-    assert doi_of(f"https://x.org/10.1000/{name}{''.join(views)}") == doi
+    assert find_doi(f"https://x.org/10.1000/{name}{''.join(views)}") == doi
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read(text: str) -> None:
-    identifiers_of(text)
-    identifiers_of(f"https://doi.org/{text}")
+    find_identifiers(text)
+    find_identifiers(f"https://doi.org/{text}")

@@ -1,4 +1,4 @@
-"""Web search: engines' pages, where their links lead, how an engine is asked."""
+"""WebSearch search: engines' pages, where their links lead, how an engine is asked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.sources.adapter import SPARE
-from outrider.sources.http.cache import Kept, put_all
-from outrider.sources.web.browser_tab import Opened
-from outrider.sources.web.result_pages import BING, DUCKDUCKGO, ENGINES, GOOGLE, Engine, Found, ResultPage, read, target_of
-from outrider.sources.web.search import Web
+from outrider.sources.http.cache import CachedAnswer, flush_cache
+from outrider.sources.web.browser_tab import RenderedPage
+from outrider.sources.web.result_pages import (
+    BING,
+    DUCKDUCKGO,
+    ENGINES,
+    GOOGLE,
+    ResultPage,
+    SearchEngine,
+    SearchResult,
+    parse_results,
+    resolve_target,
+)
+from outrider.sources.web.search import WebSearch
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
 from support.shared_data import DATA
@@ -61,18 +71,18 @@ def whole(body: str) -> str:
 
 @pytest.mark.parametrize("name", list(ENGINES))
 def test_results_without_what_is_paid_for_each_link_once(name: str) -> None:
-    found = read(ENGINES[name], whole(PAGES[name]))
-    assert found == ResultPage("results", (Found(PAPER, "Phage lysis", "How phages lyse."), Found(BLOG, "A blog", "")))
+    found = parse_results(ENGINES[name], whole(PAGES[name]))
+    assert found == ResultPage("results", (SearchResult(PAPER, "Phage lysis", "How phages lyse."), SearchResult(BLOG, "A blog", "")))
 
 
 @pytest.mark.parametrize("name", list(ENGINES))
 def test_nothing_a_challenge_and_another_page_are_told_apart(name: str) -> None:
     engine = ENGINES[name]
-    assert read(engine, whole(NOTHING[name])) == ResultPage("nothing")
-    assert read(engine, whole(CHALLENGE[name])) == ResultPage("challenge")
+    assert parse_results(engine, whole(NOTHING[name])) == ResultPage("nothing")
+    assert parse_results(engine, whole(CHALLENGE[name])) == ResultPage("challenge")
     for other in (whole("<p>Something else</p>"), "", "{}", whole("<script>did not match any documents; unusual traffic</script>")):
         with pytest.raises(Malformed, match=name):
-            read(engine, other)
+            parse_results(engine, other)
 
 
 @pytest.mark.skipif(not SAVED.exists(), reason=f"no data at {SAVED}; set OUTRIDER_DATA")
@@ -81,7 +91,7 @@ def test_google_s_saved_pages() -> None:
     counts = {}
     for path in sorted(SAVED.glob("*.html")):
         html = path.read_text(encoding="utf-8", errors="replace")
-        page = read(GOOGLE, html)
+        page = parse_results(GOOGLE, html)
         counts[path.stem] = (page.kind, len(page.results))
         for found in page.results:
             assert found.url in unquote(html.replace("&amp;", "&"))
@@ -97,7 +107,7 @@ def test_google_s_saved_pages() -> None:
         "matrix-nojs": ("results", 10),
         "no-results-nojs": ("nothing", 0),
     }
-    first = read(GOOGLE, (SAVED / "coffee-nojs.html").read_text(encoding="utf-8", errors="replace")).results[0]
+    first = parse_results(GOOGLE, (SAVED / "coffee-nojs.html").read_text(encoding="utf-8", errors="replace")).results[0]
     assert (first.url, first.title) == ("https://en.wikipedia.org/wiki/Coffee", "Coffee - Wikipedia")
     assert first.snippet.startswith("Coffee is a beverage prepared from roasted coffee beans.")
 
@@ -122,35 +132,35 @@ def test_google_s_saved_pages() -> None:
     ],
 )
 def test_where_a_result_s_link_leads(href: str, target: str | None) -> None:
-    assert target_of(href, DUCKDUCKGO.address) == target
+    assert resolve_target(href, DUCKDUCKGO.address) == target
 
 
 @given(st.text(max_size=80), st.sampled_from(["", "//duckduckgo.com/l/?uddg=", "https://www.bing.com/ck/a?u=a1", "/url?q="]))
 def test_any_link_is_read(text: str, before: str) -> None:
-    target = target_of(before + text, GOOGLE.address)
+    target = resolve_target(before + text, GOOGLE.address)
     assert target is None or target.lower().startswith(("http://", "https://"))
 
 
 @given(st.text(max_size=200), st.sampled_from([DUCKDUCKGO, BING, GOOGLE]))
-def test_any_page_is_read(text: str, engine: Engine) -> None:
+def test_any_page_is_read(text: str, engine: SearchEngine) -> None:
     with suppress(Malformed):
-        read(engine, text)
+        parse_results(engine, text)
 
 
 def test_words_are_quoted_and_cut() -> None:
-    assert DUCKDUCKGO.asked('c++ & "a b" {query} ü') == "https://html.duckduckgo.com/html/?q=c%2B%2B+%26+%22a+b%22+%7Bquery%7D+%C3%BC"
-    assert len(BING.asked("x" * 9_999)) < 500
+    assert DUCKDUCKGO.query_url('c++ & "a b" {query} ü') == "https://html.duckduckgo.com/html/?q=c%2B%2B+%26+%22a+b%22+%7Bquery%7D+%C3%BC"
+    assert len(BING.query_url("x" * 9_999)) < 500
 
 
 @dataclass
 class Shown:
     """A browser that shows a page, or fails."""
 
-    answer: Opened | SourceError
+    answer: RenderedPage | SourceError
     asked: list[tuple[str, frozenset[str] | None]] = field(default_factory=list)
     within_s: list[float] = field(default_factory=list)
 
-    async def opened(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> Opened:
+    async def open_page(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> RenderedPage:
         self.asked.append((url, hosts))
         self.within_s.append(within_s)
         if isinstance(self.answer, SourceError):
@@ -160,12 +170,12 @@ class Shown:
 
 @dataclass
 class Remembered:
-    kept: Kept | None = None
+    kept: CachedAnswer | None = None
     put_in: list[bytes] = field(default_factory=list)
     get_s: float = 0.0
     put_s: float = 0.0
 
-    async def get(self, key: str) -> Kept | None:
+    async def get(self, key: str) -> CachedAnswer | None:
         await asyncio.sleep(self.get_s)
         return self.kept
 
@@ -177,13 +187,13 @@ class Remembered:
 HOSTS = iter(range(10_000))
 
 
-def engine(like: Engine = DUCKDUCKGO) -> Engine:
+def engine(like: SearchEngine = DUCKDUCKGO) -> SearchEngine:
     """One that nobody has asked yet: what is known of an engine holds for the process."""
     return replace(like, address=f"https://e{next(HOSTS)}.example.com/?q={{query}}")
 
 
 def shown(name: str = "duckduckgo", status: int = 200) -> Shown:
-    return Shown(Opened("https://x", status, whole(PAGES[name])))
+    return Shown(RenderedPage("https://x", status, whole(PAGES[name])))
 
 
 def query(text: str = "phage lysis", limit: int = 10, strategy: str = "duckduckgo", within_s: float = 5.0) -> SourceQuery:
@@ -192,7 +202,7 @@ def query(text: str = "phage lysis", limit: int = 10, strategy: str = "duckduckg
 
 async def test_an_answer_s_records() -> None:
     browser, one = shown(), engine()
-    answer = await Web(browser, (one,), gap_s=0.0).search(query())
+    answer = await WebSearch(browser, (one,), gap_s=0.0).search(query())
     assert [(hit.record.doc_id, hit.record.title, hit.score) for hit in answer.results] == [
         (f"web:{PAPER}", "Phage lysis", 1.0),
         (f"web:{BLOG}", "A blog", 0.5),
@@ -206,11 +216,11 @@ async def test_an_answer_s_records() -> None:
         "How phages lyse.",
     )
     assert (answer.total, answer.status) == (None, "")
-    assert browser.asked == [(one.asked("phage lysis"), frozenset({one.host}))]
+    assert browser.asked == [(one.query_url("phage lysis"), frozenset({one.host}))]
 
 
 async def test_a_source_with_a_strategy_an_engine() -> None:
-    web = Web(shown("bing"), (engine(), engine(BING)), gap_s=0.0)
+    web = WebSearch(shown("bing"), (engine(), engine(BING)), gap_s=0.0)
     assert (web.name, web.strategies, web.capabilities.queries, web.capabilities.kinds) == ("web", ("duckduckgo", "bing"), 1, {"page"})
     assert len((await web.search(query(strategy="bing", limit=1))).results) == 1
     assert await web.get("doi", "10.1000/x", 1.0) is None
@@ -218,12 +228,12 @@ async def test_a_source_with_a_strategy_an_engine() -> None:
 
 async def test_no_words_no_question() -> None:
     browser = shown()
-    assert (await Web(browser, (engine(),)).search(query(" "))).results == ()
+    assert (await WebSearch(browser, (engine(),)).search(query(" "))).results == ()
     assert browser.asked == []
 
 
 async def test_nothing_found_is_an_empty_answer() -> None:
-    answer = await Web(Shown(Opened("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
+    answer = await WebSearch(Shown(RenderedPage("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
     assert (answer.results, answer.status) == ((), "")
 
 
@@ -232,8 +242,8 @@ async def test_nothing_found_is_an_empty_answer() -> None:
 )
 async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, html: str) -> None:
     """By every `Web` of the process, until the pause is over."""
-    browser, one = Shown(Opened("", status, whole(html))), engine()
-    for web in (Web(browser, (one,), gap_s=0.0), Web(browser, (one,), gap_s=0.0)):
+    browser, one = Shown(RenderedPage("", status, whole(html))), engine()
+    for web in (WebSearch(browser, (one,), gap_s=0.0), WebSearch(browser, (one,), gap_s=0.0)):
         with pytest.raises(RateLimited) as limited:
             await web.search(query())
         assert limited.value.retry_at
@@ -244,7 +254,7 @@ async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, 
 async def test_one_question_in_a_while() -> None:
     """Who asks at once waits; who has no time to wait is told."""
     browser, one = shown(), engine()
-    web = Web(browser, (one,), gap_s=0.3)
+    web = WebSearch(browser, (one,), gap_s=0.3)
     began = time.monotonic()
     await asyncio.gather(web.search(query("a")), web.search(query("b")))
     assert time.monotonic() - began >= 0.3
@@ -256,29 +266,29 @@ async def test_one_question_in_a_while() -> None:
 @pytest.mark.parametrize("error", [SourceTimeout("late"), SourceUnavailable("crashed"), Forbidden("elsewhere")])
 async def test_the_browser_s_errors_pass(error: SourceError) -> None:
     with pytest.raises(type(error)):
-        await Web(Shown(error), (engine(),)).search(query())
+        await WebSearch(Shown(error), (engine(),)).search(query())
 
 
 @pytest.mark.parametrize(("status", "error"), [(500, SourceUnavailable), (404, SourceUnavailable)])
 async def test_an_engine_that_fails(status: int, error: type[SourceError]) -> None:
     with pytest.raises(error, match=str(status)):
-        await Web(shown(status=status), (engine(),)).search(query())
+        await WebSearch(shown(status=status), (engine(),)).search(query())
 
 
 async def test_what_was_answered_lately_is_not_asked_again() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
     browser, answers = shown(), Remembered()
-    await Web(browser, (engine(),), answers=answers).search(query())
-    await asyncio.to_thread(put_all)
+    await WebSearch(browser, (engine(),), answers=answers).search(query())
+    await asyncio.to_thread(flush_cache)
     assert answers.put_in == [html]
-    answer = await Web(browser, (engine(),), answers=Remembered(Kept(html, {}, 600.0))).search(query())
+    answer = await WebSearch(browser, (engine(),), answers=Remembered(CachedAnswer(html, {}, 600.0))).search(query())
     assert (len(answer.results), answer.status, len(browser.asked)) == (2, "cached", 1)
     assert "10 min" in answer.message
 
 
 async def test_an_old_answer_is_better_than_none() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
-    web = Web(Shown(Opened("", 429, "")), (engine(),), answers=Remembered(Kept(html, {}, 7_200.0)))
+    web = WebSearch(Shown(RenderedPage("", 429, "")), (engine(),), answers=Remembered(CachedAnswer(html, {}, 7_200.0)))
     answer = await web.search(query())
     assert (len(answer.results), answer.status) == (2, "stale")
     assert "2 h" in answer.message
@@ -288,20 +298,20 @@ async def test_an_old_answer_is_better_than_none() -> None:
 async def test_the_browser_is_left_time_to_hand_over_an_old_answer() -> None:
     """Who asks stops listening when the time is up."""
     browser = shown()
-    await Web(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
-    await Web(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
+    await WebSearch(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
+    await WebSearch(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
     assert max(browser.within_s) <= 5.0 * (1 - SPARE)
 
 
 async def test_an_answer_of_an_engine_does_not_wait_for_the_cache() -> None:
     answers = Remembered(put_s=0.5)
-    assert (await Web(shown(), (engine(),), answers=answers).search(query())).results
+    assert (await WebSearch(shown(), (engine(),), answers=answers).search(query())).results
     assert not answers.put_in
-    await asyncio.to_thread(put_all)
+    await asyncio.to_thread(flush_cache)
     assert answers.put_in
     began = time.monotonic()
     with pytest.raises(RateLimited):
-        await Web(shown(), (engine(),), answers=Remembered(get_s=5.0)).search(query(within_s=0.2))
+        await WebSearch(shown(), (engine(),), answers=Remembered(get_s=5.0)).search(query(within_s=0.2))
     assert time.monotonic() - began < 1.5
 
 
@@ -309,5 +319,5 @@ async def test_challenges_and_broken_pages_are_not_kept() -> None:
     answers = Remembered()
     for html in (CHALLENGE["duckduckgo"], "<p>x</p>"):
         with pytest.raises(SourceError):
-            await Web(Shown(Opened("", 200, whole(html))), (engine(),), answers=answers).search(query())
+            await WebSearch(Shown(RenderedPage("", 200, whole(html))), (engine(),), answers=answers).search(query())
     assert answers.put_in == []

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element  # the type only; defusedxml parses
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.readers.safe_xml import xml_errors
-from outrider.sources.pubmed.parse import ARTICLES, paper_of
+from outrider.sources.pubmed.parse import ARTICLES, parse_paper
 from outrider.state.errors import UnreadableFile
 
 
@@ -23,7 +23,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
                 root = element
             if event == "end" and element.tag in ARTICLES:
                 articles += 1
-                record = paper_of(element)
+                record = parse_paper(element)
                 if record is None:
                     yield BadEntry(f"article {articles}", "has neither a title nor an identifier")
                 else:

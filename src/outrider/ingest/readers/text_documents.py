@@ -18,7 +18,7 @@ from outrider.ingest.entry import Entry, Parsed, ReadOptions
 from outrider.ingest.field_values import one_line, parse_year
 from outrider.ingest.readers.open_text import read_text
 from outrider.linkage.identifiers import normal_doi
-from outrider.sources.web.html_page import declared_charset, page_of
+from outrider.sources.web.html_page import declared_charset, parse_page
 from outrider.state.errors import Malformed, UnreadableFile
 from outrider.state.records import Document, Identifiers
 
@@ -42,7 +42,7 @@ def read_html(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     """A saved web page."""
     content = read_text(path, declared_charset)
     try:
-        page = page_of(content.text, content.encoding.metadata())
+        page = parse_page(content.text, content.encoding.metadata())
     except Malformed as error:
         raise UnreadableFile(f"{path}: {error}") from error
     if not page.text and not page.title:

@@ -20,15 +20,15 @@ from pydantic import JsonValue
 
 from outrider.sources.github.parse import (
     RAW,
-    closed_since,
-    counted,
-    listed,
-    names_in,
+    count_closed_since,
+    median_response_days,
     normal_name,
-    readme_in,
-    releases_in,
-    repository_of,
-    response_days,
+    parse_count,
+    parse_list,
+    parse_readme,
+    parse_releases,
+    parse_repository,
+    parse_tree,
 )
 from outrider.sources.github.repository import JSON
 from outrider.sources.http.client import Params
@@ -48,29 +48,29 @@ FIRST: Params = {"per_page": NEWEST, "direction": "desc"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class DetailRequest:
     """One request about a repository."""
 
     what: str
     path: str
-    tell: Callable[[Told, Reply], None]
+    tell: Callable[[RepositoryDetails, Reply], None]
     params: Params = field(default_factory=dict)
     recent: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
 
 
 @dataclass(slots=True, eq=False)
-class Case:
+class RepositoryProgress:
     """One repository, and how far it is."""
 
     path: str
-    told: Told
-    wanted: set[Part] = field(default_factory=lambda: set(PARTS) - {README, TREE, ITSELF})
-    begun: set[Part] = field(default_factory=set)
-    had: set[Part] = field(default_factory=set)
-    stale: set[Part] = field(default_factory=set)
+    told: RepositoryDetails
+    wanted: set[DetailRequest] = field(default_factory=lambda: set(PARTS) - {README, TREE, ITSELF})
+    begun: set[DetailRequest] = field(default_factory=set)
+    had: set[DetailRequest] = field(default_factory=set)
+    stale: set[DetailRequest] = field(default_factory=set)
     """Had from the cache, where it is older than it should be."""
-    failed: set[Part] = field(default_factory=set)
+    failed: set[DetailRequest] = field(default_factory=set)
     tried: bool = False
     there: bool = False
     gone: bool = False
@@ -81,16 +81,16 @@ class Case:
         self.wanted |= set() if "tree" in record.metadata else {TREE}
         self.wanted |= {ITSELF} if record.is_fork and record.parent_stars is None else set()
 
-    def lacks(self, part: Part) -> bool:
+    def lacks(self, part: DetailRequest) -> bool:
         return part in self.wanted and not self.gone and part not in self.had and part not in self.begun
 
-    def left_out(self) -> set[Part]:
+    def left_out(self) -> set[DetailRequest]:
         return set() if self.gone else self.wanted - self.had - self.stale - self.failed
 
     def asked(self) -> bool:
         return self.tried or bool(self.had or self.stale)
 
-    def heard(self, part: Part, reply: Reply) -> None:
+    def heard(self, part: DetailRequest, reply: Reply) -> None:
         """Raises `Malformed`. That there is no README means something only of a repository that is there."""
         if reply.status == 451 or (reply.status == 404 and part is not README):
             self.gone = True
@@ -108,11 +108,11 @@ class Case:
             return record
         if self.without_readme and self.there:
             self.told.no_readme()
-        return detailed(record, self.told)
+        return merge_details(record, self.told)
 
 
 @dataclass(slots=True)
-class Told:
+class RepositoryDetails:
     """One method for each kind of answer. They raise `Malformed`, and then nothing has changed."""
 
     since: float
@@ -124,7 +124,7 @@ class Told:
     comments: list[dict[str, Any]] | None = None
 
     def readme(self, reply: Reply) -> None:
-        whole = readme_in(reply)
+        whole = parse_readme(reply)
         self.figures["readme"] = True
         if whole is not None:
             self.text = whole[:MOST_README]
@@ -138,41 +138,41 @@ class Told:
         self.figures["readme"] = False
 
     def tree(self, reply: Reply) -> None:
-        self.figures["tree"] = list(names_in(reply))
+        self.figures["tree"] = list(parse_tree(reply))
 
     def releases(self, reply: Reply) -> None:
-        said = releases_in(reply)
+        said = parse_releases(reply)
         self.figures |= {"releases": said.count, "last_release_at": said.last_at}
 
     def of_itself(self, reply: Reply) -> None:
-        said = repository_of(reply.json())
+        said = parse_repository(reply.json())
         if said is None:
             raise Malformed(f"{reply.url} answered with something else than a repository")
         self.itself = said
 
     def commits(self, reply: Reply) -> None:
-        self.figures["commits_90d"] = counted(reply)
+        self.figures["commits_90d"] = parse_count(reply)
 
     def contributors(self, reply: Reply) -> None:
-        self.figures["contributors"] = counted(reply)
+        self.figures["contributors"] = parse_count(reply)
 
     def changed_issues(self, reply: Reply) -> None:
-        self.issues = listed(reply)
-        self.figures["closed_90d"] = closed_since(self.issues, self.since)
+        self.issues = parse_list(reply)
+        self.figures["closed_90d"] = count_closed_since(self.issues, self.since)
 
     def newest_comments(self, reply: Reply) -> None:
-        self.comments = listed(reply)
+        self.comments = parse_list(reply)
 
     def closed_issues(self, reply: Reply) -> None:
-        self.figures["closed_issues"] = counted(reply)
+        self.figures["closed_issues"] = parse_count(reply)
 
 
-def detailed(record: Repository, told: Told) -> Repository:
+def merge_details(record: Repository, told: RepositoryDetails) -> Repository:
     """With what was told, and otherwise as it was, its `doc_id` included; of a repository that was renamed the name of now."""
     figures = dict(told.figures)
     if told.issues is not None and told.comments is not None:
         every = len(told.comments) < NEWEST
-        figures["issue_response_days"] = response_days(told.issues, told.comments, all_comments=every)
+        figures["issue_response_days"] = median_response_days(told.issues, told.comments, all_comments=every)
     known = {name: value for name, value in figures.items() if value is not None}
     changed: dict[str, Any] = {"text": record.text or told.text, "metadata": {**record.metadata, **known}}
     if told.itself:
@@ -191,24 +191,24 @@ def _of_itself(record: Repository, itself: Repository) -> dict[str, Any]:
     return changed
 
 
-README: Part = Part("README", "/readme", Told.readme, headers={**JSON, "Accept": RAW})
+README: DetailRequest = DetailRequest("README", "/readme", RepositoryDetails.readme, headers={**JSON, "Accept": RAW})
 
 
-TREE: Part = Part("top folder", "/git/trees/HEAD", Told.tree)
+TREE: DetailRequest = DetailRequest("top folder", "/git/trees/HEAD", RepositoryDetails.tree)
 
 
-ITSELF: Part = Part("the repository itself", "", Told.of_itself)
+ITSELF: DetailRequest = DetailRequest("the repository itself", "", RepositoryDetails.of_itself)
 """Of forks, for the stars of the parent, and of what was renamed, for the name of now."""
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[DetailRequest, ...] = (
     README,
     TREE,
-    Part("releases", "/releases", Told.releases, ONE),
+    DetailRequest("releases", "/releases", RepositoryDetails.releases, ONE),
     ITSELF,
-    Part("commits", "/commits", Told.commits, ONE, recent=True),
-    Part("contributors", "/contributors", Told.contributors, ONE),
-    Part("issues", "/issues", Told.changed_issues, {**FIRST, "state": "all", "sort": "updated"}, recent=True),
-    Part("comments", "/issues/comments", Told.newest_comments, {**FIRST, "sort": "created"}),
-    Part("closed issues", "/issues", Told.closed_issues, {**ONE, "state": "closed"}),
+    DetailRequest("commits", "/commits", RepositoryDetails.commits, ONE, recent=True),
+    DetailRequest("contributors", "/contributors", RepositoryDetails.contributors, ONE),
+    DetailRequest("issues", "/issues", RepositoryDetails.changed_issues, {**FIRST, "state": "all", "sort": "updated"}, recent=True),
+    DetailRequest("comments", "/issues/comments", RepositoryDetails.newest_comments, {**FIRST, "sort": "created"}),
+    DetailRequest("closed issues", "/issues", RepositoryDetails.closed_issues, {**ONE, "state": "closed"}),
 )

@@ -19,11 +19,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from outrider.runtime.background_loop import in_background
-from outrider.sources.adapter import shown_age
-from outrider.sources.github.detail_requests import ITSELF, NOTHING, PARTS, README, TREE, Case, Part, Told
-from outrider.sources.github.parse import budget_in, normal_name
-from outrider.sources.github.repository import GONE, OK, GithubRepositories, moved_to, path_of
-from outrider.sources.http.rate_limit import Window, turn_of
+from outrider.sources.adapter import format_age
+from outrider.sources.github.detail_requests import (
+    ITSELF,
+    NOTHING,
+    PARTS,
+    README,
+    TREE,
+    DetailRequest,
+    RepositoryDetails,
+    RepositoryProgress,
+)
+from outrider.sources.github.parse import normal_name, parse_budget
+from outrider.sources.github.repository import GONE, OK, GithubRepositories, redirect_path, repository_path
+from outrider.sources.http.rate_limit import SlidingWindow, get_rate_limiter
 from outrider.sources.http.service import MOVED, Reply
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceTimeout, Unauthorized
 from outrider.state.ports import Detailed
@@ -36,16 +45,16 @@ CURE = "set GITHUB_TOKEN: with one there are 5,000 requests an hour instead of 6
 Status = Literal["ok", "partial", "empty", "cached", "stale", "rate_limited", "unauthorized", "forbidden", "unavailable", "timeout"]
 
 
-async def details_of(records: Sequence[Repository], repositories: GithubRepositories, within_s: float) -> Detailed:
+async def fetch_details(records: Sequence[Repository], repositories: GithubRepositories, within_s: float) -> Detailed:
     """What a record has already, README and top folder, is not asked for. Raises nothing that GitHub may cause."""
     now = datetime.fromtimestamp(repositories.caller.clock(), UTC)
     # The beginning of a day: whoever asks again on that day finds the answer in the cache.
     since = now.replace(hour=0, minute=0, second=0, microsecond=0) - RECENT
-    cases: dict[str, Case] = {}
+    cases: dict[str, RepositoryProgress] = {}
     for record in records:
         if name := _name(record):
-            cases.setdefault(name, Case(path_of(name), Told(since.timestamp()))).wants(record)
-    looking = Looking(repositories, f"{since:%Y-%m-%dT%H:%M:%SZ}", within_s, tuple(cases.values()))
+            cases.setdefault(name, RepositoryProgress(repository_path(name), RepositoryDetails(since.timestamp()))).wants(record)
+    looking = DetailFetcher(repositories, f"{since:%Y-%m-%dT%H:%M:%SZ}", within_s, tuple(cases.values()))
     await in_background(looking.look())
     asked = [cases.get(_name(record)) for record in records]
     return looking.report(records, asked)
@@ -56,7 +65,7 @@ def _name(record: Repository) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Allowance:
+class RequestBudget:
     """How many requests there may still be: by our own limit, by what GitHub says is left, and by the share of one search.
 
     What other searches under way may still ask is not shared out again: shares hold for those at once as for those in turn.
@@ -64,7 +73,7 @@ class Allowance:
 
     left: int
     share: float
-    others: list[Allowance] = field(default_factory=list)
+    others: list[RequestBudget] = field(default_factory=list)
     """Of all searches under way, this one, too."""
     taken: int = 0
     under_way: int = 0
@@ -73,9 +82,9 @@ class Allowance:
 
     @classmethod
     @contextmanager
-    def of(cls, window: Window, share: float) -> Iterator[Allowance]:
+    def of(cls, window: SlidingWindow, share: float) -> Iterator[RequestBudget]:
         under_way = _UNDER_WAY[window]
-        made = cls(int(max(0, window.left() - sum(one.left for one in under_way)) * share), share, under_way)
+        made = cls(int(max(0, window.available() - sum(one.left for one in under_way)) * share), share, under_way)
         under_way.append(made)
         try:
             yield made
@@ -90,7 +99,7 @@ class Allowance:
 
     def hear(self, reply: Reply, now: float) -> None:
         """Of answers that cross, the first to come says the least; what is under way may not be counted in it."""
-        remaining, renewed_at = budget_in(reply, now)
+        remaining, renewed_at = parse_budget(reply, now)
         self.answered += 1
         self.renewed_at = renewed_at or self.renewed_at
         if remaining is None:
@@ -101,19 +110,19 @@ class Allowance:
         self.left = max(0, min(self.left, remaining - self.under_way))
 
 
-_UNDER_WAY: defaultdict[Window, list[Allowance]] = defaultdict(list)
+_UNDER_WAY: defaultdict[SlidingWindow, list[RequestBudget]] = defaultdict(list)
 """On the background loop only, as the windows are."""
 
 
 @dataclass(slots=True)
-class Looking:
+class DetailFetcher:
     """The requests of one search."""
 
     repositories: GithubRepositories
     since: str
     within_s: float
-    cases: tuple[Case, ...]
-    allowance: Allowance = field(default_factory=lambda: Allowance(0, 1.0))
+    cases: tuple[RepositoryProgress, ...]
+    allowance: RequestBudget = field(default_factory=lambda: RequestBudget(0, 1.0))
     until: float = 0.0
     stopped: SourceError | None = None
     """Why nothing more is asked."""
@@ -130,7 +139,7 @@ class Looking:
         self.until = time.monotonic() + self.within_s
         service, share = self.repositories.service, self.repositories.share
         await asyncio.gather(*(self._kept(case, part) for case, part in self._jobs()))
-        with Allowance.of(turn_of(service).window, share) as self.allowance:
+        with RequestBudget.of(get_rate_limiter(service).window, share) as self.allowance:
             jobs = self._jobs()
             alone = asyncio.ensure_future(self._asked(jobs, until_answered=True))
             try:
@@ -139,10 +148,10 @@ class Looking:
             finally:
                 alone.cancel()
 
-    def _jobs(self) -> Iterator[tuple[Case, Part]]:
+    def _jobs(self) -> Iterator[tuple[RepositoryProgress, DetailRequest]]:
         return ((case, part) for part in PARTS for case in self.cases if case.lacks(part))
 
-    async def _kept(self, case: Case, part: Part) -> None:
+    async def _kept(self, case: RepositoryProgress, part: DetailRequest) -> None:
         """From the cache alone."""
         try:
             reply = await self._got(case, part, tries=0)
@@ -152,7 +161,7 @@ class Looking:
         self.oldest_s = max(self.oldest_s, reply.age_s)
         (case.stale if reply.stale else case.had).add(part)
 
-    async def _asked(self, jobs: Iterator[tuple[Case, Part]], *, until_answered: bool = False) -> None:
+    async def _asked(self, jobs: Iterator[tuple[RepositoryProgress, DetailRequest]], *, until_answered: bool = False) -> None:
         """Several do this at a time with the same jobs."""
         for case, part in jobs:
             if self.stopped or time.monotonic() >= self.until:
@@ -161,7 +170,7 @@ class Looking:
             if until_answered and self.allowance.answered:
                 return
 
-    async def _ask(self, case: Case, part: Part) -> None:
+    async def _ask(self, case: RepositoryProgress, part: DetailRequest) -> None:
         case.begun.add(part)
         try:
             reply = await self._answered(case, part)
@@ -174,17 +183,17 @@ class Looking:
         if case.without_readme and part is README and not case.there and case.lacks(TREE):
             await self._ask(case, TREE)
 
-    async def _answered(self, case: Case, part: Part) -> Reply:
+    async def _answered(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
         reply = await self._allowed(case, part)
         if reply.status in MOVED:
-            case.path = moved_to(reply, self.repositories.service)
+            case.path = redirect_path(reply, self.repositories.service)
             case.wanted.add(ITSELF)
             reply = await self._allowed(case, part)
         if reply.status in MOVED:
             raise Malformed(f"{reply.url} answered {reply.status} once more")
         return reply
 
-    async def _allowed(self, case: Case, part: Part) -> Reply:
+    async def _allowed(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
         """Raises the reason for which an older answer of the cache would have to do."""
         if not self.allowance.take():
             raise self._used_up()
@@ -201,7 +210,7 @@ class Looking:
             self.allowance.hear(reply, self.repositories.caller.clock())
         return reply
 
-    async def _got(self, case: Case, part: Part, tries: int) -> Reply:
+    async def _got(self, case: RepositoryProgress, part: DetailRequest, tries: int) -> Reply:
         return await self.repositories.caller.get(
             replace(self.repositories.service, tries=tries),
             case.path + part.path,
@@ -217,7 +226,7 @@ class Looking:
         part = f"{share:.0%} of " if share < 1 else ""
         return RateLimited(f"{service.name}: {part}what was left of the requests of this hour is used up", at)
 
-    def _failed(self, case: Case, part: Part, error: SourceError) -> None:
+    def _failed(self, case: RepositoryProgress, part: DetailRequest, error: SourceError) -> None:
         if isinstance(error, RateLimited | SourceTimeout) and time.monotonic() >= self.until:
             return  # it had no fair chance
         if isinstance(error, RateLimited | Unauthorized):
@@ -226,7 +235,7 @@ class Looking:
             case.failed.add(part)
             self.failures.append(error)
 
-    def report(self, records: Sequence[Repository], cases: Sequence[Case | None]) -> Detailed:
+    def report(self, records: Sequence[Repository], cases: Sequence[RepositoryProgress | None]) -> Detailed:
         """`cases` are those of the records, None for one that is not GitHub's."""
         those = [case for case in cases if case]
         returned = sum(not case.gone and (case.there or bool(case.stale)) for case in those)
@@ -244,7 +253,7 @@ class Looking:
     def _errors(self) -> list[SourceError]:
         return [*([self.stopped] if self.stopped else ()), *self.failures]
 
-    def _status(self, returned: int, left_out: Mapping[Part, int]) -> Status:
+    def _status(self, returned: int, left_out: Mapping[DetailRequest, int]) -> Status:
         if isinstance(self.stopped, Unauthorized):
             return "unauthorized"
         if not returned:
@@ -253,7 +262,7 @@ class Looking:
             return "partial"
         return "stale" if any(case.stale for case in self.cases) else "ok" if self.allowance.answered else "cached"
 
-    def _notes(self, left_out: Mapping[Part, int]) -> Iterator[str]:
+    def _notes(self, left_out: Mapping[DetailRequest, int]) -> Iterator[str]:
         stale = sum(len(case.stale) for case in self.cases)
         if left_out:
             yield f"left out: {', '.join(f'{part.what} of {left_out[part]}' for part in PARTS if part in left_out)}"
@@ -269,7 +278,7 @@ class Looking:
         if stale:
             yield f"{stale} older answers of the cache stand in"
         if self.oldest_s:
-            yield f"from the cache, up to {shown_age(self.oldest_s)} old"
+            yield f"from the cache, up to {format_age(self.oldest_s)} old"
         if gone := sum(case.gone for case in self.cases):
             yield f"{gone} no longer there"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outrider.sources.http.service import Reply, is_whole
+from outrider.sources.http.service import Reply, is_complete
 from outrider.sources.json_fields import UNSTORABLE, items, link, mapping, text, whole
 from outrider.state.errors import Malformed
 from outrider.state.records import Identifiers, Repository
@@ -34,7 +34,7 @@ MOST_NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """One page of a search."""
 
     records: tuple[Repository, ...]
@@ -58,23 +58,23 @@ def normal_name(name: str) -> str | None:
     return name.strip().lower() if FULL_NAME.fullmatch(name.strip()) else None
 
 
-def found_in(reply: Reply) -> Found:
+def parse_search_page(reply: Reply) -> SearchPage:
     """Raises `Malformed` for what is no answer to a search."""
     said = mapping(reply.json())
     if not isinstance(said.get("items"), list):
         raise Malformed(f"{reply.url} answered without a list of items")
-    records = tuple(record for item in said["items"] if (record := repository_of(item)))
-    return Found(records, whole(said.get("total_count")), len(said["items"]) - len(records), said.get("incomplete_results") is True)
+    records = tuple(record for item in said["items"] if (record := parse_repository(item)))
+    return SearchPage(records, whole(said.get("total_count")), len(said["items"]) - len(records), said.get("incomplete_results") is True)
 
 
-def worth_keeping(reply: Reply) -> bool:
+def is_cacheable(reply: Reply) -> bool:
     """A README, whose media type ends in `+json` though it is none; of all else what is JSON, and no search that was cut short."""
     if reply.headers.get("content-type", "").startswith(RAW):
         return True
-    return is_whole(reply) and mapping(reply.json()).get("incomplete_results") is not True
+    return is_complete(reply) and mapping(reply.json()).get("incomplete_results") is not True
 
 
-def repository_of(said: Any) -> Repository | None:
+def parse_repository(said: Any) -> Repository | None:
     """A repository from a search or of its own; None without a name. Its year stays open: of when it was made, or last changed?"""
     said = mapping(said)
     title = text(said.get("full_name")) or text(said.get("name"))
@@ -116,14 +116,14 @@ def _licence(said: Any) -> str | None:
     return None if spdx.upper() in NO_LICENCE else spdx or None
 
 
-def refusal_in(reply: Reply) -> str:
+def find_refusal(reply: Reply) -> str:
     """Why a query is not valid (`validation-error`)."""
     said = mapping(reply.json())
     told = [text(mapping(error).get("message")) for error in items(said.get("errors"))]
     return "; ".join(filter(None, told)) or text(said.get("message")) or "no reason given"
 
 
-def readme_in(reply: Reply) -> str | None:
+def parse_readme(reply: Reply) -> str | None:
     """The text itself (media type `raw`), or a `content-file` that holds it in base64; None for a file too large for that."""
     kind = reply.headers.get("content-type", "")
     if not kind or kind.startswith("text/html"):  # of a proxy, or a page that says it is down
@@ -146,7 +146,7 @@ def _body(said: bytes) -> str:
     return UNSTORABLE.sub(" ", said.decode("utf-8-sig", "replace"))
 
 
-def names_in(reply: Reply) -> tuple[str, ...]:
+def parse_tree(reply: Reply) -> tuple[str, ...]:
     """Of the entries of a `git-tree`."""
     entries = mapping(reply.json()).get("tree")
     if not isinstance(entries, list):
@@ -154,20 +154,20 @@ def names_in(reply: Reply) -> tuple[str, ...]:
     return tuple(name for entry in entries[:MOST_NAMES] if (name := text(mapping(entry).get("path"))))
 
 
-def releases_in(reply: Reply) -> Releases:
+def parse_releases(reply: Reply) -> Releases:
     """From a page of one release, the last one."""
-    dates = [_date(said.get("published_at")) for said in listed(reply)]
-    return Releases(counted(reply), next(filter(None, dates), None))
+    dates = [_date(said.get("published_at")) for said in parse_list(reply)]
+    return Releases(parse_count(reply), next(filter(None, dates), None))
 
 
-def listed(reply: Reply) -> list[dict[str, Any]]:
+def parse_list(reply: Reply) -> list[dict[str, Any]]:
     said = reply.json()
     if not isinstance(said, list) or not all(isinstance(one, dict) for one in said):
         raise Malformed(f"{reply.url} answered with something else than a list of objects")
     return said
 
 
-def counted(reply: Reply) -> int | None:
+def parse_count(reply: Reply) -> int | None:
     """How many there are of which this is a page of at most one: the number of the last page (`Link`, RFC 8288).
 
     None where there are more, but they are told by a cursor.
@@ -176,10 +176,10 @@ def counted(reply: Reply) -> int | None:
     if "last" in links:
         last = PAGE.search(links["last"])
         return int(last.group(1)) if last else None
-    return None if "next" in links else len(listed(reply))
+    return None if "next" in links else len(parse_list(reply))
 
 
-def budget_in(reply: Reply, now: float) -> tuple[int | None, float | None]:
+def parse_budget(reply: Reply, now: float) -> tuple[int | None, float | None]:
     """How many requests are left, and when there will be all again, in seconds since the epoch; None for what it does not say.
 
     A time that is past, or more than a day off, is none.
@@ -189,11 +189,11 @@ def budget_in(reply: Reply, now: float) -> tuple[int | None, float | None]:
     return left, float(at) if at is not None and now < at <= now + DAY_S else None
 
 
-def closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int:
+def count_closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int:
     return sum((_seconds(issue.get("closed_at")) or 0.0) >= since for issue in issues)
 
 
-def response_days(issues: Sequence[Mapping[str, Any]], comments: Sequence[Mapping[str, Any]], *, all_comments: bool) -> float | None:
+def median_response_days(issues: Sequence[Mapping[str, Any]], comments: Sequence[Mapping[str, Any]], *, all_comments: bool) -> float | None:
     """Median days from an issue or pull request to the first word of somebody else who is no bot, of those that have one.
 
     `comments` are the newest of the repository. Unless they are all, issues older than the oldest of them do not count: their first

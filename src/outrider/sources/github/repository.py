@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from outrider.sources.github.parse import normal_name, repository_of
+from outrider.sources.github.parse import normal_name, parse_repository
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import MOVED, Reply, Service
 from outrider.sources.json_fields import code, items, mapping
@@ -38,12 +38,12 @@ class GithubDependencies:
     async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
         """As `ecosystem:name`, sorted; None where the graph is switched off. Raises `SourceError`."""
         calls = self.repositories
-        path = f"{path_of(full_name)}/dependency-graph/sbom"
+        path = f"{repository_path(full_name)}/dependency-graph/sbom"
         reply = await calls.caller.get(calls.service, path, within_s=within_s, headers=JSON, accept=OK | GONE | OFF)
-        return named_in(reply) if reply.status in OK else None
+        return parse_dependencies(reply) if reply.status in OK else None
 
 
-def named_in(reply: Reply) -> tuple[str, ...]:
+def parse_dependencies(reply: Reply) -> tuple[str, ...]:
     packages = mapping(mapping(reply.json()).get("sbom")).get("packages")
     if not isinstance(packages, list):
         raise Malformed(f"{reply.url} answered with something else than an SPDX document")
@@ -79,24 +79,24 @@ class GithubRepositories:
         if normal_name(full_name) is None:
             raise SourceUnavailable(f"{self.service.name}: {full_name!r} names no repository; write owner/name")
         until = time.monotonic() + within_s
-        path, accept = path_of(full_name), OK | GONE
+        path, accept = repository_path(full_name), OK | GONE
         reply = await self.caller.get(self.service, path, within_s=within_s, headers=JSON, accept=accept | MOVED)
         if reply.status in MOVED:
-            path = moved_to(reply, self.service)
+            path = redirect_path(reply, self.service)
             reply = await self.caller.get(self.service, path, within_s=until - time.monotonic(), headers=JSON, accept=accept)
         if reply.status in GONE:
             return None
-        record = repository_of(reply.json())
+        record = parse_repository(reply.json())
         if record is None:
             raise Malformed(f"{reply.url} answered with something else than a repository")
         return record
 
 
-def path_of(full_name: str) -> str:
+def repository_path(full_name: str) -> str:
     return f"/repos/{quote(full_name.strip(), safe='/')}"
 
 
-def moved_to(reply: Reply, service: Service) -> str:
+def redirect_path(reply: Reply, service: Service) -> str:
     """Path of the repository by its number. One of another host is not asked: the token is for this one."""
     there, base = urlsplit(reply.headers.get("location", "")), urlsplit(service.base_url.rstrip("/"))
     path = BY_NUMBER.match(there.path.removeprefix(base.path))

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from outrider.settings.sources import GithubSettings
-from outrider.sources.adapter import answered, ends_at, parted_words, said_by, scored, spared, telling
-from outrider.sources.github.details import details_of
-from outrider.sources.github.parse import NAME, Found, found_in, normal_name, refusal_in, worth_keeping
+from outrider.sources.adapter import build_answer, deadline_after, drop_stop_words, query_terms, score_results, split_words, usable_seconds
+from outrider.sources.github.details import fetch_details
+from outrider.sources.github.parse import NAME, SearchPage, find_refusal, is_cacheable, normal_name, parse_search_page
 from outrider.sources.github.repository import JSON, GithubRepositories
 from outrider.sources.http.client import Caller, Params
 from outrider.sources.http.service import MEBIBYTE, Reply, Service
@@ -40,9 +40,9 @@ WORD = re.compile(r"[^\s\x00-\x1f\x7f\"“”„:()\[\]{}<>=*,;!?|~^\\]+")
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 
 
-def question(query: SourceQuery, *, plain: bool = False) -> str:
+def build_query(query: SourceQuery, *, plain: bool = False) -> str:
     """The parameter `q`; empty where there is no word to look for. `plain` asks for less: three words, without language and topic."""
-    words = _fitting(telling(_words(said_by(query))), PLAIN_WORDS if plain else MOST_WORDS)
+    words = _fitting(drop_stop_words(_words(query_terms(query))), PLAIN_WORDS if plain else MOST_WORDS)
     if not words:
         return ""
     asked = " ".join(words)
@@ -53,7 +53,7 @@ def question(query: SourceQuery, *, plain: bool = False) -> str:
 
 def _words(terms: Iterable[str]) -> list[str]:
     """As they are written, without what would leave a word out or stand for an operator."""
-    return [word.lower() if word in OPERATORS else word for word in parted_words(terms, WORD, "-", lower=False)]
+    return [word.lower() if word in OPERATORS else word for word in split_words(terms, WORD, "-", lower=False)]
 
 
 def _others(terms: Iterable[str], words: Iterable[str]) -> Iterator[str]:
@@ -117,9 +117,9 @@ REFUSED = 422
 """The query is not valid: an unknown language, for example."""
 
 
-class Heard(NamedTuple):
+class QueryOutcome(NamedTuple):
     reply: Reply
-    found: Found | None
+    found: SearchPage | None
     """None where the query is refused."""
 
 
@@ -142,7 +142,7 @@ class Github:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         untouched = (settings.requests, settings.per_s) == (SEARCHES, 60)
         searches = SEARCHES_WITH_TOKEN if token and untouched else settings.requests
-        service = Service.of(NAME, settings, headers=headers, keeps=worth_keeping)
+        service = Service.of(NAME, settings, headers=headers, keeps=is_cacheable)
         service = replace(service, requests=searches, timeout_s=settings.timeout_s / 2)  # one that hangs leaves time for another
         raised = searches / settings.per_s * 60 / (SEARCHES_WITH_TOKEN if token else SEARCHES)
         requests = (REQUESTS_WITH_TOKEN if token else REQUESTS) * raised
@@ -153,47 +153,47 @@ class Github:
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
         """A query that GitHub refuses is asked again for less, and one by stars that finds nothing or fails, too: something should come."""
-        until = ends_at(query.within_s)
-        asked, plain = question(query), question(query, plain=True)
+        until = deadline_after(query.within_s)
+        asked, plain = build_query(query), build_query(query, plain=True)
         if not asked or query.limit < 1:
             return SourceAnswer(())
         if query.strategy == STARS:
-            return await self._by_stars(asked, plain, query, until)
-        first = await self._asked(asked, query, until)
+            return await self._search_by_stars(asked, plain, query, until)
+        first = await self._run_query(asked, query, until)
         if first.found is None and plain != asked:
-            return await self._for_less(asked, plain, first, query, until)
-        return answer(first)
+            return await self._retry_plain(asked, plain, first, query, until)
+        return build_search_answer(first)
 
-    async def _by_stars(self, asked: str, plain: str, query: SourceQuery, until: float) -> SourceAnswer:
+    async def _search_by_stars(self, asked: str, plain: str, query: SourceQuery, until: float) -> SourceAnswer:
         """One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other."""
         once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
         try:
-            first = await self._asked(asked, query, until, once)
+            first = await self._run_query(asked, query, until, once)
         except (SourceTimeout, SourceUnavailable) as error:
             try:
-                second = await self._asked(plain, query, until, replace(self.service, tries=self.service.tries - 1))
+                second = await self._run_query(plain, query, until, replace(self.service, tries=self.service.tries - 1))
             except SourceError:
                 raise error from None
-            return answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
+            return build_search_answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
         if plain != asked and (first.found is None or not first.found.records):
-            return await self._for_less(asked, plain, first, query, until)
-        return answer(first)
+            return await self._retry_plain(asked, plain, first, query, until)
+        return build_search_answer(first)
 
-    async def _for_less(self, asked: str, plain: str, first: Heard, query: SourceQuery, until: float) -> SourceAnswer:
+    async def _retry_plain(self, asked: str, plain: str, first: QueryOutcome, query: SourceQuery, until: float) -> SourceAnswer:
         try:
-            second = await self._asked(plain, query, until)
+            second = await self._run_query(plain, query, until)
         except SourceError as error:
             if first.found is None:
                 raise
-            return replace(answer(first), status="partial", message=f"nothing for {asked!r}; asking for less failed: {error}")
-        return answer(second, f"nothing for {asked!r}, so asked for {plain!r}")
+            return replace(build_search_answer(first), status="partial", message=f"nothing for {asked!r}; asking for less failed: {error}")
+        return build_search_answer(second, f"nothing for {asked!r}, so asked for {plain!r}")
 
-    async def _asked(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> Heard:
+    async def _run_query(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> QueryOutcome:
         params: Params = {"q": asked, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
         within_s, accept = until - time.monotonic(), frozenset({200, REFUSED})
         path = "/search/repositories"
         reply = await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)
-        return Heard(reply, None if reply.status == REFUSED else found_in(reply))
+        return QueryOutcome(reply, None if reply.status == REFUSED else parse_search_page(reply))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Repository | None:
         if scheme != "github" or normal_name(value) is None:
@@ -202,14 +202,14 @@ class Github:
 
     async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
         """README, top folder, releases, parents and recent activity (`github_details`), as far as limit and time allow."""
-        return await details_of(records, self.repositories, spared(within_s))
+        return await fetch_details(records, self.repositories, usable_seconds(within_s))
 
 
-def answer(heard: Heard, note: str = "", missing: str = "") -> SourceAnswer:
+def build_search_answer(heard: QueryOutcome, note: str = "", missing: str = "") -> SourceAnswer:
     """Scores are 1 / rank: GitHub gives every repository the same one."""
     reply, found = heard
     if found is None:
-        raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {refusal_in(reply)}")
+        raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
     cut_short = "GitHub ran out of time before it had searched everything" if found.incomplete else ""
     missing = "; ".join(filter(None, (missing, cut_short)))
-    return answered(scored([(record, None) for record in found.records]), found.total, [reply], found.nameless, [note], missing)
+    return build_answer(score_results([(record, None) for record in found.records]), found.total, [reply], found.nameless, [note], missing)

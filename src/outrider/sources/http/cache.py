@@ -1,8 +1,7 @@
-"""Texts of our own among the answers of services: the same folder or Redis, the same failures that cost time only.
+"""Cache of service responses and of Outrider's own texts
 
-Answers that were had before, kept on disk (`cache_disk`) or in Redis (`cache_redis`). What is kept says when it came.
-
-An answer stays long after it has ceased to be fresh: a stale one is better than none where the service cannot be asked.
+Backends: a folder and Redis (`cache_backends`). Each answer carries the time of its arrival. It stays long after it has ceased to be
+fresh: if the service is unavailable, a stale answer is better than none.
 """
 
 from __future__ import annotations
@@ -22,71 +21,50 @@ from outrider.runtime.background_loop import in_background, run_in_background
 from outrider.runtime.threads import before_exit
 from outrider.state.ports import CachedText
 
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """A `TextCache`."""
-
-    answers: Answers
-    secret: str = field(default="", repr=False)
-    """What holds it is not kept."""
-
-    async def get(self, key: str, within_s: float) -> CachedText | None:
-        kept = await in_background(kept_in(self.answers, key, time.monotonic() + within_s))
-        return None if kept is None else CachedText(kept.body.decode(errors="replace"), kept.age_s)
-
-    async def put(self, key: str, text: str) -> None:
-        if not (self.secret and self.secret in text):
-            await in_background(self._put(key, text.encode(errors="replace")))
-
-    async def _put(self, key: str, body: bytes) -> None:
-        put_beside(self.answers, key, body, {})
-
-
-KEPT_S = 30 * 86_400
-"""Seconds after which an answer is gone for good."""
+EXPIRE_S = 30 * 86_400
+"""Seconds after which an answer is deleted."""
 PATIENCE_S = 1.0
-"""An answer of the cache that takes longer is as good as none."""
-LEFT_ALONE_S = 30.0
-"""How long nothing is asked of a cache that has failed."""
+"""An answer of the cache that takes longer is of no use."""
+RETRY_AFTER_S = 30.0
+"""How long a cache that has failed is not used."""
 CLOSED_WITHIN_S = 1.0
-LATER_S = 0.3
-"""How long an answer waits to be put on disk, with all that come meanwhile: they come when a search has most to do."""
-Result = TypeVar("Result")
+BATCH_S = 0.3
+"""How long an answer waits to be written, together with those that arrive meanwhile: they arrive when a search is busiest."""
 MOST_WAITING = 1_000
-"""Answers that wait to be put; of more, where the disk hangs, none is kept."""
-_putting: set[asyncio.Task[None]] = set()
-"""A loop alone holds no task for good."""
-_later: set[asyncio.Future[None]] = set()
-"""What is put a little later; ready where somebody waits until all is put."""
+"""Answers that wait to be written; if more arrive, because the disk hangs, they are dropped."""
+Result = TypeVar("Result")
+_writes: set[asyncio.Task[None]] = set()
+"""A loop alone does not keep a task alive."""
+_delays: set[asyncio.Future[None]] = set()
+"""Ends of `batch_delay`; cancelled when somebody waits for all writes."""
 
 log = logging.getLogger(__name__)
 
 
-class Kept(NamedTuple):
+class CachedAnswer(NamedTuple):
     body: bytes
     headers: dict[str, str]
     age_s: float
 
 
-class Answers(Protocol):
-    """Raises nothing: a cache that fails costs time only."""
+class AnswerCache(Protocol):
+    """Raises nothing: a cache that fails costs only time."""
 
-    async def get(self, key: str) -> Kept | None: ...
+    async def get(self, key: str) -> CachedAnswer | None: ...
 
     def put(self, key: str, body: bytes, headers: dict[str, str]) -> Coroutine[Any, Any, None]: ...
 
 
-class NoAnswers:
-    async def get(self, key: str) -> Kept | None:
+class NoCache:
+    async def get(self, key: str) -> CachedAnswer | None:
         return None
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
         return None
 
 
-async def kept_in(answers: Answers, key: str, until: float) -> Kept | None:
-    """None also for what does not come until then, by `time.monotonic`."""
+async def read_cached(answers: AnswerCache, key: str, until: float) -> CachedAnswer | None:
+    """None also if it does not arrive by then (`time.monotonic`)."""
     try:
         async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
             return await answers.get(key)
@@ -94,115 +72,137 @@ async def kept_in(answers: Answers, key: str, until: float) -> Kept | None:
         return None
 
 
-def put_beside(answers: Answers, key: str, body: bytes, headers: dict[str, str]) -> None:
-    """Nobody waits for it but the end of the process. On the background loop only."""
-    if len(_putting) >= MOST_WAITING:
+def store_later(answers: AnswerCache, key: str, body: bytes, headers: dict[str, str]) -> None:
+    """Only the end of the process waits for it. On the background loop only."""
+    if len(_writes) >= MOST_WAITING:
         return
-    _put_at_the_end()
+    _flush_at_exit()
     task = asyncio.get_running_loop().create_task(answers.put(key, body, headers))
-    _putting.add(task)
-    task.add_done_callback(_putting.discard)
+    _writes.add(task)
+    task.add_done_callback(_writes.discard)
 
 
-def put_all() -> None:
-    """Waits for what is being put, no longer than `CLOSED_WITHIN_S`. Not on the background loop."""
-    run_in_background(_put_all())
+def flush_cache() -> None:
+    """Wait for all writes under way, at most `CLOSED_WITHIN_S`. Not on the background loop."""
+
+    async def wait_for_writes() -> None:
+        for delay in _delays:
+            delay.cancel()
+        if _writes:
+            await asyncio.wait(_writes, timeout=CLOSED_WITHIN_S)
+
+    run_in_background(wait_for_writes())
 
 
-async def a_little_later() -> None:
-    """Waits a moment, or until somebody waits for all that is being put."""
-    later = asyncio.get_running_loop().create_future()
-    _later.add(later)
-    await asyncio.wait({later}, timeout=LATER_S)
-    _later.discard(later)
-
-
-async def _put_all() -> None:
-    for later in _later:
-        later.cancel()
-    if _putting:
-        await asyncio.wait(_putting, timeout=CLOSED_WITHIN_S)
+async def batch_delay() -> None:
+    """Wait a moment, or until somebody waits for all writes."""
+    delay = asyncio.get_running_loop().create_future()
+    _delays.add(delay)
+    await asyncio.wait({delay}, timeout=BATCH_S)
+    _delays.discard(delay)
 
 
 @cache
-def _put_at_the_end() -> None:
-    """Registered at the first answer: what is opened before is closed after this."""
-    before_exit(put_all)
+def _flush_at_exit() -> None:
+    """Registered at the first answer: what is opened earlier is closed after this."""
+    before_exit(flush_cache)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTextCache:
+    """A `TextCache` among the answers of services."""
+
+    answers: AnswerCache
+    secret: str = field(default="", repr=False)
+    """Texts that contain it are not cached."""
+
+    async def get(self, key: str, within_s: float) -> CachedText | None:
+        cached = await in_background(read_cached(self.answers, key, time.monotonic() + within_s))
+        return None if cached is None else CachedText(cached.body.decode(errors="replace"), cached.age_s)
+
+    async def put(self, key: str, text: str) -> None:
+        async def store() -> None:
+            store_later(self.answers, key, text.encode(errors="replace"), {})
+
+        if not (self.secret and self.secret in text):
+            await in_background(store())
 
 
 @dataclass(slots=True)
-class Stored(ABC):
-    """What both kinds of cache have in common. Used on the background loop only."""
+class BaseCache(ABC):
+    """The common part of both backends: format, patience, and a pause after a failure. Used on the background loop only."""
 
     clock: Callable[[], float] = field(default=time.time, kw_only=True)
     patience_s: float = field(default=PATIENCE_S, kw_only=True)
-    _left_alone_until: float = field(default=0.0, init=False)
-    _under_way: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
-    """What is being put: who asks the next moment finds it."""
+    _paused_until: float = field(default=0.0, init=False)
+    _pending: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
+    """Answers that are being written: a request of the next moment finds them."""
 
-    async def get(self, key: str) -> Kept | None:
-        value: object = self._under_way.get(key) or await self._forgiven(lambda: self._read(key), self.patience_s)
-        return _unpacked(value, self.clock())
+    async def get(self, key: str) -> CachedAnswer | None:
+        value: object = self._pending.get(key) or await self._guard(lambda: self.read(key), self.patience_s)
+        return unpack_answer(value, self.clock())
 
     def put(self, key: str, body: bytes, headers: dict[str, str]) -> Coroutine[Any, Any, None]:
-        """The answer's age counts from this call, and `get` finds it from now on; what is returned writes it."""
-        value = self._under_way[key] = _packed(body, headers, self.clock())
-        return self._put(key, value)
+        """The answer's age counts from this call, and `get` finds it from now on; the returned coroutine writes it."""
+        value = self._pending[key] = pack_answer(body, headers, self.clock())
 
-    async def _put(self, key: str, value: bytes) -> None:
-        try:
-            await self._forgiven(lambda: self._write(key, value), None)
-        finally:
-            if self._under_way.get(key) is value:
-                del self._under_way[key]
+        async def write() -> None:
+            try:
+                await self._guard(lambda: self.write(key, value), None)
+            finally:
+                if self._pending.get(key) is value:
+                    del self._pending[key]
 
-    @abstractmethod
-    async def _read(self, key: str) -> object: ...
+        return write()
 
     @abstractmethod
-    async def _write(self, key: str, value: bytes) -> None: ...
+    async def read(self, key: str) -> object: ...
 
     @abstractmethod
-    def _where(self) -> str: ...
+    async def write(self, key: str, value: bytes) -> None: ...
 
     @abstractmethod
-    def _failures(self) -> tuple[type[Exception], ...]:
-        """What may go wrong beside `OSError`."""
+    def location(self) -> str: ...
 
-    def _hangs(self) -> bool:
-        """Whether what took too long did so in the cache itself."""
+    @abstractmethod
+    def failures(self) -> tuple[type[Exception], ...]:
+        """Errors that may occur besides `OSError`."""
+
+    def hangs(self) -> bool:
+        """Whether an operation that took too long did so in the cache itself."""
         return True
 
-    async def _forgiven(self, work: Callable[[], Awaitable[Result]], within_s: float | None) -> Result | None:
-        failures: tuple[type[Exception], ...] = (OSError, *self._failures())  # TimeoutError is an OSError
-        if time.monotonic() < self._left_alone_until:
+    async def _guard(self, work: Callable[[], Awaitable[Result]], within_s: float | None) -> Result | None:
+        """The result; None after a failure, and for `RETRY_AFTER_S` from then on."""
+        failures: tuple[type[Exception], ...] = (OSError, *self.failures())  # TimeoutError is an OSError
+        if time.monotonic() < self._paused_until:
             return None
         try:
             async with asyncio.timeout(within_s):
                 return await work()
         except failures as error:
-            if isinstance(error, TimeoutError) and not self._hangs():
-                return None  # this process has too much to do, which is no fault of the cache
-            told, self._left_alone_until = time.monotonic() < self._left_alone_until, time.monotonic() + LEFT_ALONE_S
-            if told:  # by another that was under way
-                return None
-            log.warning("the cache %s cannot be used, services are asked each time: %s", self._where(), str(error) or type(error).__name__)
+            if isinstance(error, TimeoutError) and not self.hangs():
+                return None  # this process is too busy, which is no fault of the cache
+            already_logged, self._paused_until = time.monotonic() < self._paused_until, time.monotonic() + RETRY_AFTER_S
+            if not already_logged:  # by another operation that was under way
+                reason = str(error) or type(error).__name__
+                log.warning("the cache %s is unavailable, every request goes to the services: %s", self.location(), reason)
             return None
 
 
-def _packed(body: bytes, headers: dict[str, str], now: float) -> bytes:
+def pack_answer(body: bytes, headers: dict[str, str], now: float) -> bytes:
     return json.dumps({"at": now, "sum": zlib.crc32(body), "headers": headers}).encode() + b"\n" + body
 
 
-def _unpacked(value: object, now: float) -> Kept | None:
-    """None for what is not there, is damaged, or was written by somebody else."""
+def unpack_answer(value: object, now: float) -> CachedAnswer | None:
+    """None if it is missing, damaged, or was written by another program."""
     if not isinstance(value, bytes):
         return None
     head, _, body = value.partition(b"\n")
     try:
-        said = json.loads(head)
-        whole = said["sum"] == zlib.crc32(body)
-        kept = Kept(body, {str(name): str(text) for name, text in said["headers"].items()}, max(0.0, now - float(said["at"])))
+        meta = json.loads(head)
+        is_whole = meta["sum"] == zlib.crc32(body)
+        cached = CachedAnswer(body, {str(name): str(text) for name, text in meta["headers"].items()}, max(0.0, now - float(meta["at"])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
-    return kept if whole else None
+    return cached if is_whole else None

@@ -1,7 +1,4 @@
-"""Answers in a folder, shared by the processes of this machine (diskcache, on SQLite).
-
-Answers in Redis, for several machines.
-"""
+"""Cache backends: a folder (diskcache, on SQLite) for the processes of one machine, and Redis for several machines"""
 
 from __future__ import annotations
 
@@ -16,108 +13,105 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outrider.runtime.background_loop import run_in_background
-from outrider.sources.http.cache import CLOSED_WITHIN_S, KEPT_S, PATIENCE_S, Stored, a_little_later
+from outrider.sources.http.cache import CLOSED_WITHIN_S, EXPIRE_S, PATIENCE_S, BaseCache, batch_delay
 from outrider.state.errors import MissingExtra, SettingsError
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 MOST_BYTES = 512 * 2**20
-"""Of the folder; what was stored first goes first."""
+"""Of the folder; the oldest answers are deleted first."""
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class DiskAnswers(Stored):
+class DiskCache(BaseCache):
     """In a folder, shared by the processes of this machine."""
 
     folder: Path
-    _reading: _Worker = field(init=False, repr=False)
-    _writing: _Worker = field(init=False, repr=False)
-    """Apart: whoever reads waits for no one who writes."""
-    _queued: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
-    _next: asyncio.Task[None] | None = field(default=None, init=False, repr=False)
-    """Writes what is queued, a little later."""
+    _reader: _Worker = field(init=False, repr=False)
+    _writer: _Worker = field(init=False, repr=False)
+    """Two threads: a read never waits for a write."""
+    _queue: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
+    _next_write: asyncio.Task[None] | None = field(default=None, init=False, repr=False)
+    """Writes the queue after a short delay."""
 
     def __post_init__(self) -> None:
-        self._reading, self._writing = _Worker(self.folder, "outrider-cache"), _Worker(self.folder, "outrider-cache-writing")
+        self._reader, self._writer = _Worker(self.folder, "outrider-cache"), _Worker(self.folder, "outrider-cache-writing")
 
-    async def _read(self, key: str) -> object:
-        return await self._reading.done(lambda disk: disk.get(key))
+    async def read(self, key: str) -> object:
+        return await self._reader.run(lambda disk: disk.get(key))
 
-    async def _write(self, key: str, value: bytes) -> None:
-        self._queued[key] = value
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._written())
-        await asyncio.shield(self._next)
+    async def write(self, key: str, value: bytes) -> None:
+        self._queue[key] = value
+        if self._next_write is None:
+            self._next_write = asyncio.get_running_loop().create_task(self._write_queue())
+        await asyncio.shield(self._next_write)
 
-    async def _written(self) -> None:
-        await a_little_later()
-        values, self._queued, self._next = self._queued, {}, None
-        await self._writing.done(lambda disk: _set_all(disk, values))
+    async def _write_queue(self) -> None:
+        await batch_delay()
+        values, self._queue, self._next_write = self._queue, {}, None
+        await self._writer.run(lambda disk: _set_all(disk, values))
 
-    def _failures(self) -> tuple[type[Exception], ...]:
+    def failures(self) -> tuple[type[Exception], ...]:
         import sqlite3
 
         import diskcache
 
-        return sqlite3.Error, diskcache.Timeout, _NotOurs  # a damaged file, a busy one, one that somebody else wrote
+        return sqlite3.Error, diskcache.Timeout, _ForeignFile  # a damaged file, a busy one, one of another program
 
-    def _where(self) -> str:
+    def location(self) -> str:
         return f"in {self.folder}"
 
-    def _hangs(self) -> bool:
-        return self._reading.busy_s() >= self.patience_s
+    def hangs(self) -> bool:
+        return self._reader.busy_s() >= self.patience_s
 
     def close(self) -> None:
         """It can be used again."""
-        self._reading.close()
-        self._writing.close()
+        self._reader.close()
+        self._writer.close()
 
 
 class _Worker:
-    """One thread with a connection of its own, as SQLite wants it."""
+    """One thread with its own connection, as SQLite requires."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._thread = ThreadPoolExecutor(1, name)
         self._disk: Any = None
-        self._began: float | None = None
+        self._started: float | None = None
 
-    async def done(self, work: Callable[[Any], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._timed(work))
+    async def run(self, work: Callable[[Any], Result]) -> Result:
+        def timed() -> Result:
+            self._started = time.monotonic()
+            try:
+                if self._disk is None:
+                    self._disk = _open_disk(self._folder)
+                return work(self._disk)
+            finally:
+                self._started = None
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
 
     def busy_s(self) -> float:
-        """How long the work at hand has taken so far; what waits for its turn does not count."""
-        began = self._began
-        return 0.0 if began is None else time.monotonic() - began
-
-    def _timed(self, work: Callable[[Any], Result]) -> Result:
-        self._began = time.monotonic()
-        try:
-            return work(self._opened())
-        finally:
-            self._began = None
+        """Duration of the current operation so far; those in the queue do not count."""
+        started = self._started
+        return 0.0 if started is None else time.monotonic() - started
 
     def close(self) -> None:
-        self._thread.submit(self._closed).result()
+        def close_disk() -> None:
+            if self._disk is not None:
+                self._disk.close()
+                self._disk = None
 
-    def _opened(self) -> Any:
-        if self._disk is None:
-            self._disk = _opened(self._folder)
-        return self._disk
-
-    def _closed(self) -> None:
-        if self._disk is not None:
-            self._disk.close()
-            self._disk = None
+        self._thread.submit(close_disk).result()
 
 
-class _NotOurs(Exception):
-    """In the folder lies what we did not write."""
+class _ForeignFile(Exception):
+    """The folder holds a value that Outrider did not write."""
 
 
-def _opened(folder: Path) -> Any:
+def _open_disk(folder: Path) -> Any:
     """Pickles are never read: whoever can write to the folder could run code with them."""
     import diskcache
     from diskcache.core import MODE_PICKLE
@@ -125,7 +119,7 @@ def _opened(folder: Path) -> Any:
     class Plain(diskcache.Disk):  # type: ignore[misc]
         def fetch(self, mode: int, filename: str | None, value: object, read: bool) -> object:
             if mode == MODE_PICKLE:
-                raise _NotOurs
+                raise _ForeignFile
             return super().fetch(mode, filename, value, read)
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,12 +130,12 @@ def _set_all(disk: Any, values: Mapping[str, bytes]) -> None:
     """In one transaction."""
     with disk.transact():
         for key, value in values.items():
-            disk.set(key, value, expire=KEPT_S)
+            disk.set(key, value, expire=EXPIRE_S)
 
 
 @dataclass(slots=True)
-class RedisAnswers(Stored):
-    """In Redis. Raises `SettingsError` for an address that is none, `MissingExtra` where its client is not installed."""
+class RedisCache(BaseCache):
+    """In Redis. Raises `SettingsError` for an invalid address, `MissingExtra` if the client is not installed."""
 
     url: str = field(repr=False)
     """May hold a password."""
@@ -155,7 +149,7 @@ class RedisAnswers(Stored):
         try:
             self._redis = Redis.from_url(
                 self.url,
-                protocol=2,  # what every server speaks
+                protocol=2,  # spoken by every server
                 socket_timeout=self.patience_s,
                 socket_connect_timeout=self.patience_s,
             )
@@ -164,20 +158,20 @@ class RedisAnswers(Stored):
         atexit.register(self.close)
 
     def close(self) -> None:
-        """It can be used again. Connections that are kept open would be complained about when the process ends."""
+        """It can be used again. Open connections would cause warnings when the process ends."""
         with suppress(TimeoutError):
             run_in_background(asyncio.wait_for(self._redis.aclose(), CLOSED_WITHIN_S))
 
-    async def _read(self, key: str) -> object:
+    async def read(self, key: str) -> object:
         return await self._redis.get(f"outrider:{key}")
 
-    async def _write(self, key: str, value: bytes) -> None:
-        await self._redis.set(f"outrider:{key}", value, ex=KEPT_S)
+    async def write(self, key: str, value: bytes) -> None:
+        await self._redis.set(f"outrider:{key}", value, ex=EXPIRE_S)
 
-    def _failures(self) -> tuple[type[Exception], ...]:
+    def failures(self) -> tuple[type[Exception], ...]:
         from redis.exceptions import RedisError
 
         return (RedisError,)
 
-    def _where(self) -> str:
+    def location(self) -> str:
         return "in Redis (cache.url)"

@@ -13,7 +13,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from outrider.sources.http.ssrf_guard import Guard, same_peer
+from outrider.sources.http.ssrf_guard import Guard, check_peer
 from outrider.state.errors import Forbidden
 
 
@@ -27,7 +27,7 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
         super().__init__(trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(trust_env=False),
-            max_connections=None,  # hosts that hang would hold up all others; whoever asks has a bound of its own
+            max_connections=None,  # hosts that hang would block all others; each request has its own bound
             max_keepalive_connections=10,
             keepalive_expiry=10.0,
             network_backend=PinnedNetwork(guard),
@@ -35,6 +35,8 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
 
 
 class PinnedNetwork(httpcore.AsyncNetworkBackend):
+    """Opens connections to checked addresses only."""
+
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._network = httpcore.AnyIOBackend()
@@ -47,25 +49,25 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        failed: Exception = httpcore.ConnectError(f"{host} has no address")
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
         addresses = await self._guard.addresses(host, port)
         each_s = None if timeout is None else timeout / len(addresses)
         for address in addresses:
             try:
                 stream = await self._network.connect_tcp(str(address), port, each_s, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failed = error
+                failure = error
                 continue
             try:
-                same_peer(address, stream.get_extra_info("server_addr"), host)
+                check_peer(address, stream.get_extra_info("server_addr"), host)
             except Forbidden:
                 await stream.aclose()
                 raise
             return stream
-        raise failed
+        raise failure
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        raise Forbidden("a socket of this machine is not asked")
+        raise Forbidden("sockets of this machine are not used")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What there is to know of a service before it is asked, and what an answer of it is."""
+"""A service's address, limits and keys (`Service`), and one response of it (`Reply`)"""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 2**20
 MOVED = frozenset({301, 302, 307, 308})
-"""Statuses that name another address, which is followed by adapters only, and only where they know it."""
+"""Redirects. Only adapters follow them, and only to addresses that they know."""
 SHORTEST_SECRET = 6
-"""Characters: shorter values, such as `json`, are shown."""
+"""Characters: shorter values of headers and parameters, such as `json`, are shown."""
 SHORTEST_KEY = 16
-"""Characters: shorter values, such as a version that is a date, may stand in any answer."""
+"""Characters: shorter values, such as a version that is a date, may occur in any response."""
 MOST_READ = 65_536
-"""Characters of what a service says that are looked through before it is shown."""
+"""Characters of a service's message that are searched for secrets before it is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with status 200, or another one that the caller accepts."""
+    """A response with status 200, or another status that the caller accepts."""
 
     url: str
-    """Without what is secret."""
+    """Without secrets."""
     status: int
     headers: Mapping[str, str]
     """By lower-case name."""
     body: bytes = field(repr=False)
     age_s: float = 0.0
-    """How long it has lain in the cache; 0 for an answer of now."""
+    """Seconds since the service sent it; 0 if it did not come from the cache."""
     stale: bool = False
-    """Older than it should be, since the service could not be asked again."""
+    """Older than requested, because the service is unavailable."""
     why: SourceError | None = None
-    """Why it could not be asked again, where it is stale."""
+    """Why the service is unavailable, if it is stale."""
 
     def json(self) -> Any:
         """Raises `Malformed` for anything but JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError) as error:
-            begins = self.body[:40].decode(errors="replace")
-            raise Malformed(f"{self.url} answered with something else than JSON, which begins {begins!r}") from error
+            start = self.body[:40].decode(errors="replace")
+            raise Malformed(f"{self.url} answered with something else than JSON, which begins {start!r}") from error
 
 
-def is_whole(reply: Reply) -> bool:
-    """Whether it looks like an answer: a page that says the service is down comes with status 200, too."""
+def is_complete(reply: Reply) -> bool:
+    """Whether it looks like a response of the API: a page that says the service is down has status 200, too."""
     kind = reply.headers.get("content-type", "").lower()
     if "json" not in kind:
         return bool(reply.body) and "text/html" not in kind
@@ -65,26 +65,26 @@ def is_whole(reply: Reply) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One API at one address. `headers` and `params` go with every request and may hold its key: neither is shown or cached."""
+    """One API at one address. `headers` and `params` are sent with every request and may hold a key: neither is shown or cached."""
 
     name: str
     base_url: str = field(repr=False)
     """May hold a password."""
     requests: float
-    """At most so many requests ..."""
+    """At most this many requests ..."""
     per_s: float
-    """... in so many seconds, by everybody in this process."""
+    """... in this many seconds, by the whole process."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     params: Mapping[str, str] = field(default_factory=dict, repr=False)
     at_once: int = 5
     timeout_s: float = 10.0
-    """Of one request, waiting for its turn not counted."""
+    """Of one request, without the wait for the rate limit."""
     most_bytes: int = 20 * MEBIBYTE
-    """Of one answer, unpacked."""
-    keeps: Callable[[Reply], bool] = is_whole
-    """Which answers with status 200 are worth keeping: some services report a failure with that status."""
+    """Of one response, decompressed."""
+    keeps: Callable[[Reply], bool] = is_complete
+    """Which responses with status 200 may be cached: some services report a failure with that status."""
     tries: int = 3
-    """Requests that one question may cost; with 0 only the cache is asked, whose answer is stale where it is not fresh."""
+    """Attempts for one request. With 0 only the cache is used, and its response is stale if it is not fresh."""
 
     @classmethod
     def of(
@@ -94,25 +94,25 @@ class Service:
         *,
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
-        keeps: Callable[[Reply], bool] = is_whole,
+        keeps: Callable[[Reply], bool] = is_complete,
     ) -> Self:
-        """As the settings have it."""
+        """A service with the address and limits of the settings."""
         limits = (settings.requests, settings.per_s, headers or {}, params or {}, settings.at_once, settings.timeout_s)
         return cls(name, settings.base_url, *limits, keeps=keeps)
 
-    def shown(self, said: object) -> str:
-        """What it or its client says, on one line that is not long, without what may be secret."""
-        text = str(said)[:MOST_READ]
+    def redact(self, message: object) -> str:
+        """A message of the service or its client on one short line, without possible secrets."""
+        text = str(message)[:MOST_READ]
         for secret in self.secrets():
             text = text.replace(secret, HIDDEN)
         return redact("".join(letter if letter.isprintable() else " " for letter in text), "")
 
-    def tells_a_key(self, body: bytes) -> bool:
+    def contains_key(self, body: bytes) -> bool:
         return any(secret.encode() in body for secret in self.secrets(SHORTEST_KEY))
 
     def secrets(self, shortest: int = SHORTEST_SECRET) -> Iterator[str]:
-        """Values that may be secret, as they may be written: plain, in an address, in JSON or quoted by Python."""
+        """Values that may be secret, in every form: plain, in a URL, in JSON, or quoted by Python."""
         values = [*self.headers.values(), *self.params.values()]
         plain = {part for value in values for part in (value, *value.split()) if len(part) >= shortest}
-        for secret in sorted(plain, key=lambda one: (-len(one), one)):
+        for secret in sorted(plain, key=lambda value: (-len(value), value)):
             yield from dict.fromkeys((secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]))

@@ -1,11 +1,11 @@
-"""No request reaches an address that is not public: private, loopback, link-local, multicast, reserved, metadata of a cloud.
+"""Guard against server-side request forgery: links reach public addresses only
 
-For links that others chose (pages, redirects, what a browser loads). A link is refused by its form first. Then its name is resolved
-once, every address that it has is checked, and the connection goes to a checked address and nowhere else, so that a name which answers
-differently the second time (DNS rebinding) gains nothing. The name stays what TLS and the Host header say. A proxy of the environment
-is not used: it would resolve names by itself.
+Refused are private, loopback, link-local, multicast and reserved addresses, and the metadata services of clouds. The guard is for links
+that others chose (pages, redirects, requests of a browser). It checks the form of a link first. Then it resolves the host once and checks
+all its addresses, and the connection goes to a checked address only, so that a name with another address the second time (DNS rebinding)
+gains nothing. TLS and the Host header keep the name. A proxy of the environment is not used: it would resolve names itself.
 
-Which addresses are public: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890), as they stood in 2026.
+Public addresses: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890), as of 2026.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from outrider.text.sanitize import redact, without_password
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name, best first. Raises `OSError` for a name without any."""
+"""Returns the addresses of a name, best first. Raises `OSError` for a name without any."""
 
 PORTS = frozenset({80, 443, 8080, 8443})
-"""Where pages are served. Others belong to services that were never meant for a browser."""
+"""Ports of web pages. Others belong to services that were never meant for a browser."""
 MOST_CHARS = 4_000
 MOST_ADDRESSES = 4
-"""That are tried in turn."""
+"""That are tried one after another."""
 NOT_PUBLIC = tuple(
     map(
         IPv4Network,
@@ -42,14 +42,14 @@ NOT_PUBLIC = tuple(
     )
 )  # fmt: skip
 UNICAST = IPv6Network("2000::/3")
-"""All of IPv6 that is assigned to anyone (RFC 4291 §2.4)."""
+"""The part of IPv6 that is assigned (RFC 4291 §2.4)."""
 NOT_UNICAST = tuple(
     map(
         IPv6Network,
         (
             "2001::/23",  # protocols, Teredo among them
             "2001:db8::/32", "3fff::/20",  # documentation
-            "2002::/16",  # 6to4, which hides an IPv4 address (RFC 7526 ended it)
+            "2002::/16",  # 6to4, which hides an IPv4 address (ended by RFC 7526)
             "2620:4f:8000::/48",  # AS112
         ),
     )
@@ -58,114 +58,110 @@ NAT64 = IPv6Network("64:ff9b::/96")
 """Networks without IPv4 reach it under this prefix (RFC 6052): the IPv4 address in the last 32 bits decides."""
 NAME = re.compile(r"(?=.{1,253}$)(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-)[a-z0-9_-]{1,63}(?<!-)")
 NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""What makes a host a number by the form of its last label (WHATWG URL, "ends in a number")."""
+"""A last label that makes the host a number (WHATWG URL, "ends in a number")."""
 DOTTED = re.compile(r"(?:0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,2})){3}")
 LOCAL = ("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "home.arpa")
-"""Names of no public host, whatever they resolve to (RFC 6761, RFC 6762, RFC 8375, ICANN's reserved `internal`)."""
+"""Names that belong to no public host, whatever they resolve to (RFC 6761, RFC 6762, RFC 8375, ICANN's reserved `internal`)."""
 
 
 class Target(NamedTuple):
-    """A link that may be asked as far as its form shows."""
+    """A link whose form is allowed."""
 
     url: str
     scheme: str
     host: str
-    """In lower case, without a dot at its end; IDNA-encoded; an IPv6 address without brackets."""
+    """In lower case, without a final dot; IDNA-encoded; an IPv6 address without brackets."""
     port: int
 
 
-async def resolved(host: str, port: int) -> tuple[str, ...]:
-    """By the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+async def resolve_host(host: str, port: int) -> tuple[str, ...]:
+    """With the system's resolver."""
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Decides what may be asked. `allowed_hosts` (`host` or `host:port`) are the settings' exceptions: any address, any port."""
+    """Decides which links may be requested. `allowed_hosts` (`host` or `host:port`) are exempt: any address, any port."""
 
     allowed_hosts: frozenset[str] = frozenset()
-    resolve: Resolve = resolved
+    resolve: Resolve = resolve_host
     ports: frozenset[int] = PORTS
 
     def target(self, url: str) -> Target:
-        """The link, read by the same parser that the client asks with. Raises `Forbidden` for one that may not be asked."""
+        """The link, read by the parser that the HTTP client uses. Raises `Forbidden` if its form, host or port is not allowed."""
         import httpx
 
         try:
             if len(url) > MOST_CHARS or not url.isprintable() or "\\" in url:
-                raise _refused(url, "is not the form of a link")
+                raise _refusal(url, "is not a valid link")
             parts = httpx.URL(url)
             host = parts.raw_host.decode("ascii").lower().removesuffix(".")
         except (httpx.InvalidURL, ValueError) as error:
-            raise _refused(url, "is not the form of a link") from error
+            raise _refusal(url, "is not a valid link") from error
         if parts.scheme not in {"http", "https"}:
-            raise _refused(url, f"has the scheme {parts.scheme or 'none'}: only http and https are fetched")
+            raise _refusal(url, f"has the scheme {parts.scheme or 'none'}: only http and https are fetched")
         if parts.userinfo:
-            raise _refused(url, "holds a user name or password")
+            raise _refusal(url, "holds a user name or password")
         plain = str(parts.copy_with(host=host, fragment=None))
         target = Target(plain, parts.scheme, host, parts.port or (443 if parts.scheme == "https" else 80))
-        self._named(target)
-        return target
-
-    def _named(self, target: Target) -> None:
-        """Refuses by host and port alone, before anything is resolved."""
-        if self._allowed(target.host, target.port):
-            return
+        if self._is_exempt(target.host, target.port):
+            return target
+        # By host and port alone, before anything is resolved.
         if target.port not in self.ports:
-            raise _refused(target.url, f"asks port {target.port}: only {', '.join(map(str, sorted(self.ports)))} are fetched")
-        if (address := literal(target.host)) is not None:
+            raise _refusal(target.url, f"has port {target.port}: only {', '.join(map(str, sorted(self.ports)))} are fetched")
+        if (address := parse_literal(target.host)) is not None:
             _check(address, target.url)
         elif ":" in target.host or not NAME.fullmatch(target.host) or NUMERIC.fullmatch(target.host.rpartition(".")[2]):
-            raise _refused(target.url, "names no host that can be asked")
+            raise _refusal(target.url, "has no valid host name")
         elif "." not in target.host or target.host.endswith(tuple(f".{name}" for name in LOCAL)):
-            raise _refused(target.url, "names a host of a local network")
+            raise _refusal(target.url, "names a host of a local network")
+        return target
 
     async def addresses(self, host: str, port: int) -> tuple[Address, ...]:
-        """The addresses of a host, each of them checked: one that is not public refuses the host.
+        """The addresses of a host, each of them checked: a single one that is not public makes the host forbidden.
 
         Raises `Forbidden`, or `SourceUnavailable` for a name without an address.
         """
         where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         plain = self.target(where).host
-        if (address := literal(plain)) is not None:
+        if (address := parse_literal(plain)) is not None:
             return (address,)
         try:
-            said = await self.resolve(plain, port)
-            found = tuple(ip_address(text) for text in said)
-        except (OSError, ValueError) as error:  # ValueError: a name that cannot be encoded, or a resolver's nonsense
+            addresses = tuple(ip_address(text) for text in await self.resolve(plain, port))
+        except (OSError, ValueError) as error:  # ValueError: a name that cannot be encoded, or an invalid result
             raise SourceUnavailable(f"{plain} could not be resolved: {redact(error, '')}") from error
-        if not found:
+        if not addresses:
             raise SourceUnavailable(f"{plain} could not be resolved: it has no address")
-        if not self._allowed(plain, port):
-            for address in found:
+        if not self._is_exempt(plain, port):
+            for address in addresses:
                 _check(address, where)
-        return found[:MOST_ADDRESSES]
+        return addresses[:MOST_ADDRESSES]
 
-    async def connection(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To a checked address of the host. Raises `Forbidden`, `SourceUnavailable`."""
-        failed: OSError | None = None
+    async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a checked address of the host. Raises `Forbidden`, `SourceUnavailable`."""
+        failure: OSError | None = None
         for address in await self.addresses(host, port):
             try:
                 reader, writer = await asyncio.open_connection(str(address), port)
             except OSError as error:
-                failed = error
+                failure = error
                 continue
             try:
-                same_peer(address, writer.get_extra_info("peername"), host)
+                check_peer(address, writer.get_extra_info("peername"), host)
             except Forbidden:
                 writer.close()
                 raise
             return reader, writer
-        raise SourceUnavailable(f"{host} could not be reached: {failed}")
+        raise SourceUnavailable(f"{host} could not be reached: {failure}")
 
-    def _allowed(self, host: str, port: int) -> bool:
+    def _is_exempt(self, host: str, port: int) -> bool:
         shown = f"[{host}]" if ":" in host else host
         return not self.allowed_hosts.isdisjoint({host, shown, f"{shown}:{port}"})
 
 
-def literal(host: str) -> Address | None:
-    """The address that a host spells out in its one plain form; `127.1` and `2130706433` are none."""
+def parse_literal(host: str) -> Address | None:
+    """The address that a host is, in the one plain notation; `127.1` and `2130706433` are none."""
     if not (DOTTED.fullmatch(host) or ":" in host):
         return None
     try:
@@ -174,13 +170,13 @@ def literal(host: str) -> Address | None:
         return None
 
 
-def why_not(address: Address) -> str:
-    """Why an address may not be asked, in a word or two; empty for a public one."""
+def non_public_reason(address: Address) -> str:
+    """Why an address is not public, in a word or two; empty for a public one."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return "bound to a network interface"
         if address in NAT64:
-            return why_not(IPv4Address(int(address) & 0xFFFF_FFFF))
+            return non_public_reason(IPv4Address(int(address) & 0xFFFF_FFFF))
         public = address in UNICAST and not any(address in network for network in NOT_UNICAST)
     else:
         public = not any(address in network for network in NOT_PUBLIC)
@@ -191,21 +187,21 @@ def why_not(address: Address) -> str:
 
 
 def _check(address: Address, url: str) -> None:
-    if why := why_not(address):
-        raise _refused(url, f"leads to {address}, which is {why}")
+    if why := non_public_reason(address):
+        raise _refusal(url, f"leads to {address}, which is {why}")
 
 
-def same_peer(address: Address, peer: Any, host: str) -> None:
-    """Whoever answers must be whom we asked."""
-    said = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+def check_peer(address: Address, peer: Any, host: str) -> None:
+    """Raises `Forbidden` unless the connection leads to the checked address."""
+    other = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     try:
-        right = ip_address(said.partition("%")[0]) == ip_address(str(address).partition("%")[0])
+        is_same = ip_address(other.partition("%")[0]) == ip_address(str(address).partition("%")[0])
     except ValueError:
-        right = False
-    if not right:
-        raise Forbidden(f"{host} was asked at {address}, but the connection leads to {said or 'nobody'}; nothing was sent")
+        is_same = False
+    if not is_same:
+        raise Forbidden(f"{host} has the address {address}, but the connection leads to {other or 'nobody'}; nothing was sent")
 
 
-def _refused(url: str, why: str) -> Forbidden:
+def _refusal(url: str, why: str) -> Forbidden:
     shown = without_password(url[:200])
     return Forbidden(f"{shown!r} {why}; it is not fetched (sources.allowed_hosts can allow a host)")

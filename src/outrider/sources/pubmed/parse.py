@@ -50,7 +50,7 @@ YEARS = (
 BOOK = "Book/BookTitle"
 
 
-def paper_of(item: Element) -> Paper | None:
+def parse_paper(item: Element) -> Paper | None:
     """The record of an element of `ARTICLES`, its `doc_id` empty; None for one with neither a title nor an identifier."""
     cited = next((part for part in item if part.tag in ("MedlineCitation", "BookDocument")), None)
     if cited is None:
@@ -72,17 +72,17 @@ def paper_of(item: Element) -> Paper | None:
         or element_text(body.find(BOOK))
         or None,
         language=normal_language(element_text(body.find("Language"))),
-        tags=_said(cited.iterfind("KeywordList/Keyword")),
+        tags=_unique_texts(cited.iterfind("KeywordList/Keyword")),
         edges=tuple(dict.fromkeys((*_references(item), *_notice_edges(cited)))),
         metadata=_metadata(cited, body),
         volume=element_text(body.find("Journal/JournalIssue/Volume")) or None,
         issue=element_text(body.find("Journal/JournalIssue/Issue")) or None,
         pages=element_text(body.find("Pagination/MedlinePgn")) or None,
-        mesh=_said(cited.iterfind("MeshHeadingList/MeshHeading/DescriptorName")),
+        mesh=_unique_texts(cited.iterfind("MeshHeadingList/MeshHeading/DescriptorName")),
     )
 
 
-def _said(elements: Iterable[Element]) -> tuple[str, ...]:
+def _unique_texts(elements: Iterable[Element]) -> tuple[str, ...]:
     """Their texts, each once."""
     return tuple(dict.fromkeys(filter(None, map(element_text, elements))))
 
@@ -163,7 +163,7 @@ def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
         for heading in cited.iterfind("MeshHeadingList/MeshHeading")
         for qualifier in heading.iterfind("QualifierName")
     )
-    kinds = _said((*body.iterfind("PublicationTypeList/PublicationType"), *body.iterfind("PublicationType")))
+    kinds = _unique_texts((*body.iterfind("PublicationTypeList/PublicationType"), *body.iterfind("PublicationType")))
     notices = list(_notices(cited))
     vernacular = element_text(body.find("VernacularTitle"))
     said: dict[str, JsonValue] = {

@@ -19,11 +19,11 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
 from outrider.settings.sources import PubmedSettings
-from outrider.sources.adapter import ServiceSource, answered, content_words, ends_at, said_by, scored
+from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service
 from outrider.sources.json_fields import mapping, text, whole
-from outrider.sources.pubmed.parse import ARTICLES, paper_of
+from outrider.sources.pubmed.parse import ARTICLES, parse_paper
 from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUnavailable, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
@@ -58,7 +58,7 @@ SETS = ("PubmedArticleSet", "PubmedBookArticleSet")
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, batch=BATCH)
 
 
-class Found(NamedTuple):
+class PmidList(NamedTuple):
     """What ESearch said."""
 
     ids: tuple[str, ...]
@@ -67,7 +67,7 @@ class Found(NamedTuple):
     reply: Reply
 
 
-class Fetched(NamedTuple):
+class FetchedArticles(NamedTuple):
     """What EFetch said."""
 
     papers: Mapping[str, Paper]
@@ -90,75 +90,77 @@ class Pubmed(ServiceSource):
         email = caller.contact if re.fullmatch(r"[^@\s/]+@[^@\s/]+", caller.contact) else ""
         unchanged = settings.requests == PubmedSettings.model_fields["requests"].default
         params = {name: value for name, value in (("api_key", key), ("email", email)) if value}
-        service = Service.of(NAME, settings, params=params, keeps=worth_keeping)
+        service = Service.of(NAME, settings, params=params, keeps=is_cacheable)
         return cls(caller, replace(service, requests=WITH_KEY) if key and unchanged else service, settings.timeout_s)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        until = ends_at(query.within_s)
-        every = words_of(query)
+        until = deadline_after(query.within_s)
+        every = search_words(query)
         if not every:
             return SourceAnswer(())
         asked = every[:MOST_WORDS]
-        found = await self._found(asked, query, until)
+        found = await self._find_pmids(asked, query, until)
         if not found.ids and len(asked) > FEW_WORDS:
             asked = every[:FEW_WORDS]
-            found = await self._found(asked, query, until)
+            found = await self._find_pmids(asked, query, until)
         fewer = f"asked for {' '.join(asked)} alone, since every word must be there" if len(asked) < len(every) else ""
-        return answer_of(found, await self._fetched(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer)
+        return build_search_answer(
+            found, await self._fetch_articles(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer
+        )
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
         return (await self.get_many(scheme, (value,), within_s)).get(value)
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        until = ends_at(within_s)
+        until = deadline_after(within_s)
         named = {value: own for value in values if scheme in NORMAL and (own := NORMAL[scheme](value))}
         if not named:
             return {}
         ids: Iterable[str] = dict.fromkeys(named.values())
         if scheme != "pmid":
             term = " OR ".join(f'"{own}"[{scheme}]' for own in ids)
-            ids = (await self._searched({"term": term, "retmax": SPARE * len(named)}, until)).ids
-        papers = (await self._fetched(ids, until)).papers if ids else {}
+            ids = (await self._search_pmids({"term": term, "retmax": SPARE * len(named)}, until)).ids
+        papers = (await self._fetch_articles(ids, until)).papers if ids else {}
         # looked at again: what ESearch does not find in its field it looks for in all others
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
-    async def _found(self, words: Iterable[str], query: SourceQuery, until: float) -> Found:
-        params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **dates_of(query.constraints.years)}
-        found = await self._searched(params, until)
+    async def _find_pmids(self, words: Iterable[str], query: SourceQuery, until: float) -> PmidList:
+        params = {"term": " ".join(words), "retmax": min(query.limit, MOST), **date_params(query.constraints.years)}
+        found = await self._search_pmids(params, until)
         return found._replace(ids=found.ids[: min(query.limit, MOST)])
 
-    async def _searched(self, params: Mapping[str, str | int], until: float) -> Found:
+    async def _search_pmids(self, params: Mapping[str, str | int], until: float) -> PmidList:
         said = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
-        return found_of(await self._asked("esearch", said, until))
+        return parse_search(await self._request("esearch", said, until))
 
-    async def _fetched(self, ids: Iterable[str], until: float) -> Fetched:
+    async def _fetch_articles(self, ids: Iterable[str], until: float) -> FetchedArticles:
         said = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(ids)}
-        return await asyncio.to_thread(fetched_of, await self._asked("efetch", said, until))  # megabytes of XML
+        return await asyncio.to_thread(parse_articles, await self._request("efetch", said, until))  # megabytes of XML
 
-    async def _asked(self, tool: str, params: Mapping[str, str | int], until: float) -> Reply:
+    async def _request(self, tool: str, params: Mapping[str, str | int], until: float) -> Reply:
         """With status 400 too: so come a key that is not known, and a number of no article."""
         path, left_s = f"/entrez/eutils/{tool}.fcgi", until - time.monotonic()
         return await self.caller.get(self.service, path, params, within_s=left_s, accept=frozenset({200, 400}))
 
 
-def worth_keeping(reply: Reply) -> bool:
+def is_cacheable(reply: Reply) -> bool:
     """No failure that comes with status 200, and nothing that broke off."""
     if not reply.body.lstrip().startswith(b"{"):
         return reply.body.rstrip().endswith(tuple(f"</{name}>".encode() for name in SETS))
     try:
-        found_of(reply)
+        parse_search(reply)
     except SourceError:
         return False
     return True
 
 
-def words_of(query: SourceQuery) -> list[str]:
+def search_words(query: SourceQuery) -> list[str]:
     """In lower case and without signs they are no operators, tags or wildcards."""
-    return content_words(said_by(query), WORD)
+    return content_words(query_terms(query), WORD)
 
 
-def dates_of(years: NumberRange) -> dict[str, str | int]:
+def date_params(years: NumberRange) -> dict[str, str | int]:
     """Of publication."""
     if years.min is None and years.max is None:
         return {}
@@ -166,51 +168,51 @@ def dates_of(years: NumberRange) -> dict[str, str | int]:
     return {"datetype": "pdat", "mindate": f"{low:04d}", "maxdate": f"{high:04d}"}
 
 
-def found_of(reply: Reply) -> Found:
+def parse_search(reply: Reply) -> PmidList:
     """`{"esearchresult": {"count": "2", "idlist": ["1", "2"], "errorlist": ..., "warninglist": ...}}`, or an `ERROR` in its place."""
     said = mapping(reply.json())
     result = mapping(said.get("esearchresult"))
     if problem := text(said.get("error")):
-        raise refusal_of(problem)
+        raise classify_refusal(problem)
     if result.get("ERROR"):
         raise SourceUnavailable(f"{NAME} could not search: {redact(result['ERROR'], '')}")
     if not isinstance(result.get("idlist"), list):
         raise Malformed(f"{NAME} answered without a list of PMIDs")
-    ids = dict.fromkeys(pmid for one in texts(result["idlist"]) if (pmid := normal_pmid(one)))
-    count = next(iter(texts(result.get("count"))), "")
-    return Found(tuple(ids), int(count) if COUNT.fullmatch(count) else None, warnings_of(result), reply)
+    ids = dict.fromkeys(pmid for one in clean_texts(result["idlist"]) if (pmid := normal_pmid(one)))
+    count = next(iter(clean_texts(result.get("count"))), "")
+    return PmidList(tuple(ids), int(count) if COUNT.fullmatch(count) else None, format_warnings(result), reply)
 
 
-def refusal_of(problem: str) -> SourceError:
+def classify_refusal(problem: str) -> SourceError:
     """For `{"error": "API rate limit exceeded", "api-key": ..., "count": "4", "limit": "3"}`, which either tool answers."""
     if "api key" in problem.lower():
         return Unauthorized(f"{NAME} does not accept the key; check sources.{NAME}.api_key or NCBI_API_KEY, or take it away")
     return (RateLimited if "rate limit" in problem.lower() else SourceUnavailable)(f"{NAME} answered: {redact(problem, '')}")
 
 
-def warnings_of(result: Mapping[str, Any]) -> str:
+def format_warnings(result: Mapping[str, Any]) -> str:
     """What ESearch could not do as it was asked."""
     lists = [mapping(result.get(name)) for name in ("errorlist", "warninglist")]
     warned = []
     for name, verb in WARNINGS.items():
-        named = [one for part in lists for one in texts(part.get(name)) if one != NOTHING]
+        named = [one for part in lists for one in clean_texts(part.get(name)) if one != NOTHING]
         if named:
             warned.append(f"it {verb} {redact(', '.join(dict.fromkeys(named[:MOST_WARNED])), '')}")
     return "; ".join(warned)
 
 
-def texts(value: Any) -> list[str]:
+def clean_texts(value: Any) -> list[str]:
     """The texts and whole numbers in a list; a list of one may come as the one."""
     every = value if isinstance(value, list) else [value]
     found = (text(one) if isinstance(one, str) else str(number) if (number := whole(one)) is not None else "" for one in every)
     return [one for one in found if one]
 
 
-def fetched_of(reply: Reply) -> Fetched:
+def parse_articles(reply: Reply) -> FetchedArticles:
     """The articles of a `PubmedArticleSet`, where it breaks off those before that; none of an `eFetchResult` that knows no such PMID."""
     if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
-        raise refusal_of(problem)
-    root, articles, complete = articles_of(reply.body)
+        raise classify_refusal(problem)
+    root, articles, complete = read_article_elements(reply.body)
     if root is not None and root.tag == "eFetchResult":
         said = element_text(root)
         if not complete or "ID list is empty" not in said:
@@ -218,14 +220,14 @@ def fetched_of(reply: Reply) -> Fetched:
     elif root is None or root.tag not in SETS or not (articles or complete):
         begins = reply.body[:40].decode(errors="replace")
         raise Malformed(f"{NAME} answered with something else than its XML, or with none of it whole; it begins {begins!r}")
-    papers = [paper_of(item) for item in articles]
+    papers = [parse_paper(item) for item in articles]
     named = {paper.identifiers.pmid: paper for paper in papers if paper is not None and paper.identifiers.pmid}
-    return Fetched(
+    return FetchedArticles(
         {pmid: paper.model_copy(update={"doc_id": f"{NAME}:{pmid}", "source": NAME}) for pmid, paper in named.items()}, complete, reply
     )
 
 
-def articles_of(body: bytes) -> tuple[Element | None, list[Element], bool]:
+def read_article_elements(body: bytes) -> tuple[Element | None, list[Element], bool]:
     """The root, the elements of whole articles, and whether all could be read."""
     from defusedxml.ElementTree import iterparse
 
@@ -241,7 +243,7 @@ def articles_of(body: bytes) -> tuple[Element | None, list[Element], bool]:
     return root, articles, True
 
 
-def answer_of(found: Found, fetched: Fetched | None, asked: int, fewer: str) -> SourceAnswer:
+def build_search_answer(found: PmidList, fetched: FetchedArticles | None, asked: int, fewer: str) -> SourceAnswer:
     """The articles in the order of ESearch; PubMed gives no scores."""
     papers = [paper for pmid in found.ids if (paper := fetched.papers.get(pmid))] if fetched else []
     named, missing = len(found.ids), len(found.ids) - len(papers)
@@ -253,4 +255,4 @@ def answer_of(found: Found, fetched: Fetched | None, asked: int, fewer: str) -> 
     )
     broken = "its answer broke off" if fetched and not fetched.whole else ""
     replies = [found.reply, *([fetched.reply] if fetched else [])]
-    return answered(scored([(paper, None) for paper in papers]), found.total, replies, notes=notes, missing=broken)
+    return build_answer(score_results([(paper, None) for paper in papers]), found.total, replies, notes=notes, missing=broken)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outrider.runtime.background_loop import in_background
 from outrider.runtime.threads import load_module
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.web.browser_tab import LOOPBACK_TOO, May, Opened, Tab
+from outrider.sources.web.browser_tab import LOOPBACK_TOO, NavigationCheck, RenderedPage, Tab
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import redact
 
@@ -50,7 +50,7 @@ FLAGS = (
 )
 
 
-def found_chromium() -> Path | None:
+def find_chromium() -> Path | None:
     """The browser that would be started."""
     if named := os.environ.get(VARIABLE, "").strip():
         return Path(named)
@@ -69,11 +69,11 @@ def found_chromium() -> Path | None:
     return next((path for path in own if path.is_file()), None)
 
 
-def why_off() -> str:
+def unavailable_reason() -> str:
     """Why no browser can be started here; empty where one can."""
     if not (find_spec("playwright") and find_spec("cssselect")):
         return str(MissingExtra(FEATURE, "browser"))
-    chromium = found_chromium()
+    chromium = find_chromium()
     if chromium is None:
         return f"no Chromium was found; install one, or name it in {VARIABLE}"
     return "" if shutil.which(chromium) else f"{VARIABLE} names {chromium}, which cannot be run"
@@ -103,9 +103,9 @@ class Chromium:
         """Begins to start Chromium and a tab, for a search that is coming. Not waited for; what is wrong with them the search will say."""
         await in_background(self._prepared())
 
-    async def opened(
-        self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "", may: May | None = None
-    ) -> Opened:
+    async def open_page(
+        self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "", may: NavigationCheck | None = None
+    ) -> RenderedPage:
         """A page once `ready` (a CSS selector) is there, or as it is when it has settled, has failed or time is up.
 
         With `hosts`, nothing that the page wants of any other host is asked, redirects included. `may` is asked of every address that
@@ -113,9 +113,9 @@ class Chromium:
         """
         return await in_background(self._bounded(url, within_s, hosts, ready, may))
 
-    async def rendered(self, url: str, within_s: float, may: May | None = None) -> tuple[str, str]:
+    async def render(self, url: str, within_s: float, may: NavigationCheck | None = None) -> tuple[str, str]:
         """A page of any public host: where it ended, and its HTML."""
-        opened = await self.opened(url, within_s, may=may)
+        opened = await self.open_page(url, within_s, may=may)
         if opened.status >= 400:
             raise SourceUnavailable(f"{url} answered {opened.status} to a browser")
         return opened.url, opened.html
@@ -123,7 +123,9 @@ class Chromium:
     async def close(self) -> None:
         await in_background(self._closed())
 
-    async def _bounded(self, url: str, within_s: float, hosts: frozenset[str] | None, ready: str, may: May | None) -> Opened:
+    async def _bounded(
+        self, url: str, within_s: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
+    ) -> RenderedPage:
         self.guard.target(url)
         until = time.monotonic() + within_s
         try:
@@ -138,7 +140,7 @@ class Chromium:
         finally:
             self._beside(self._tidied(held))
 
-    async def _translated(self, work: Coroutine[Any, Any, Opened], url: str, until: float, within_s: float) -> Opened:
+    async def _translated(self, work: Coroutine[Any, Any, RenderedPage], url: str, until: float, within_s: float) -> RenderedPage:
         """Playwright's errors as ours."""
         try:
             playwright = await load_module("playwright.async_api")
@@ -154,7 +156,9 @@ class Chromium:
         except playwright.Error as error:
             raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
 
-    async def _shown(self, held: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None) -> Opened:
+    async def _shown(
+        self, held: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
+    ) -> RenderedPage:
         tab = await self._taken()
         held.append(tab)
         return await tab.show(url, until, hosts, ready, may)
@@ -221,12 +225,12 @@ class Chromium:
             if self._running and self._running.is_connected():
                 return self._running
             await self._close()
-            if why := why_off():
+            if why := unavailable_reason():
                 raise SourceUnavailable(why)
             playwright = await load_module("playwright.async_api")
             self._playwright = await playwright.async_playwright().start()
             self._running = await self._playwright.chromium.launch(
-                executable_path=found_chromium(),
+                executable_path=find_chromium(),
                 chromium_sandbox=not _is_root(),
                 proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
                 args=list(FLAGS),

@@ -29,7 +29,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(slots=True)
-class Gate:
+class SocksProxy:
     """`async with Gate(guard, hosts) as gate:` gives `gate.address` for a browser; open connections end with it."""
 
     guard: Guard
@@ -37,7 +37,7 @@ class Gate:
     """The only hosts that are let through; None for all that the guard allows."""
     refused: list[str] = field(default_factory=list)
     """Hosts, in the order in which they were asked for."""
-    unreached: list[str] = field(default_factory=list)
+    unreachable: list[str] = field(default_factory=list)
     """Why a host that may be asked could not be."""
     address: str = ""
     _left: int = MOST_BYTES
@@ -89,12 +89,12 @@ class Gate:
             writer.write(_reply(NOT_ALLOWED))
             return None
         try:
-            there = await self.guard.connection(host, port)
+            there = await self.guard.connect(host, port)
         except SourceError as error:
             if isinstance(error, Forbidden):
                 self.refused.append(host)
             else:
-                self.unreached.append(str(error))
+                self.unreachable.append(str(error))
             writer.write(_reply(UNREACHABLE))
             return None
         writer.write(_reply(DONE))

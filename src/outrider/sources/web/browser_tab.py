@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from outrider.sources.http.ssrf_guard import Guard
-from outrider.sources.web.browser_proxy import Gate
+from outrider.sources.web.browser_proxy import SocksProxy
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ TELLING = """
 """A page whose status is not 200 holds no results: its document is enough."""
 
 
-class Opened(NamedTuple):
+class RenderedPage(NamedTuple):
     url: str
     """After redirects."""
     status: int
@@ -80,20 +80,20 @@ class Opened(NamedTuple):
 class Tab:
     """Made by `Tab.of`, shown once, closed."""
 
-    gate: Gate
+    proxy: SocksProxy
     context: BrowserContext
     page: Page
     session: CDPSession
-    way: Way
+    way: NavigationState
     _told: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its HTML, once it is ready."""
-    _watch: Watch | None = None
+    _watch: NavigationGuard | None = None
 
     @classmethod
     async def of(cls, running: Running, guard: Guard) -> Self:
         """A blank page that may ask nobody yet. Raises Playwright's errors."""
         async with AsyncExitStack() as opened:
-            gate = await opened.enter_async_context(Gate(guard, NOBODY))
+            gate = await opened.enter_async_context(SocksProxy(guard, NOBODY))
             context = await running.new_context(
                 proxy={"server": gate.address, "bypass": LOOPBACK_TOO}, service_workers="block", accept_downloads=False, locale="en-US"
             )
@@ -102,7 +102,7 @@ class Tab:
             page = await context.new_page()
             session = await context.new_cdp_session(page)
             await session.send("Page.enable")
-            tab = cls(gate, context, page, session, await Way.of(session))
+            tab = cls(gate, context, page, session, await NavigationState.of(session))
             await tab._listening()
             opened.pop_all()
         return tab
@@ -120,14 +120,16 @@ class Tab:
         browser = self.context.browser
         return bool(browser and browser.is_connected() and not self._told.done())
 
-    async def show(self, url: str, until: float, hosts: frozenset[str] | None, ready: str, may: May | None = None) -> Opened:
+    async def show(
+        self, url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None = None
+    ) -> RenderedPage:
         if may is None:
             return await self._shown(url, until, hosts, ready)
-        self._watch = await Watch.over(self.session, may, self.way.frame)
+        self._watch = await NavigationGuard.over(self.session, may, self.way.frame)
         return await self._watch.until_refused(self._shown(url, until, hosts, ready))
 
-    async def _shown(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> Opened:
-        self.gate.hosts = hosts
+    async def _shown(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> RenderedPage:
+        self.proxy.hosts = hosts
         if ready:
             await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
         answer = await self._went(url, until, "commit" if ready else "domcontentloaded")
@@ -136,7 +138,7 @@ class Tab:
             raise self._nowhere(url)
         if len(html) > MOST_CHARS:
             raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
-        return Opened(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.gate.refused)))
+        return RenderedPage(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.proxy.refused)))
 
     async def _went(self, url: str, until: float, stage: Literal["commit", "domcontentloaded"]) -> Response | None:
         from playwright.async_api import Error
@@ -144,14 +146,14 @@ class Tab:
         try:
             return await self.page.goto(url, wait_until=stage, timeout=left_ms(until))
         except Error:
-            if self.gate.refused or self.gate.unreached:
+            if self.proxy.refused or self.proxy.unreachable:
                 raise self._nowhere(url) from None
             raise
 
     def _nowhere(self, url: str) -> SourceError:
-        if self.gate.refused:
-            return Forbidden(f"{url} leads to {self.gate.refused[0]}, which may not be asked")
-        return SourceUnavailable(self.gate.unreached[0] if self.gate.unreached else f"{url} leads to a page that did not come")
+        if self.proxy.refused:
+            return Forbidden(f"{url} leads to {self.proxy.refused[0]}, which may not be asked")
+        return SourceUnavailable(self.proxy.unreachable[0] if self.proxy.unreachable else f"{url} leads to a page that did not come")
 
     async def _settled(self, until: float) -> str:
         """Where it goes on to another page, that one. What takes more than half of the time is not waited for: it is read as it is."""
@@ -176,7 +178,7 @@ class Tab:
     async def close(self) -> None:
         if self._watch:
             await self._watch.close()
-        await self.gate.close()
+        await self.proxy.close()
         await _ended(self.context)
 
 
@@ -232,12 +234,12 @@ def left_ms(until: float) -> float:
 
 
 Result = TypeVar("Result")
-May = Callable[[str], Awaitable[None]]
+NavigationCheck = Callable[[str], Awaitable[None]]
 """Raises `SourceError` for an address that may not be asked."""
 
 
 @dataclass(slots=True)
-class Way:
+class NavigationState:
     """Whether the whole page is on its way to another one, which it can be for as long as a server takes to answer."""
 
     frame: str
@@ -273,18 +275,18 @@ class Way:
 
 
 @dataclass(slots=True)
-class Watch:
+class NavigationGuard:
     """Made by `Watch.over`, which returns once nothing is asked without it."""
 
     session: CDPSession
-    may: May
+    may: NavigationCheck
     frame: str
     """The id of the whole page; what it embeds has others."""
     _refused: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
-    async def over(cls, session: CDPSession, may: May, frame: str) -> Self:
+    async def over(cls, session: CDPSession, may: NavigationCheck, frame: str) -> Self:
         watch = cls(session, may, frame)
         session.on("Fetch.requestPaused", partial(_meet, watch))
         await session.send("Fetch.enable", {"patterns": [{"urlPattern": "*", "resourceType": "Document"}]})
@@ -331,14 +333,14 @@ class Watch:
                 await self.session.send("Fetch.continueRequest", about)
 
 
-def _leaves(way: Way, said: dict[str, Any]) -> None:
+def _leaves(way: NavigationState, said: dict[str, Any]) -> None:
     """A function, as the next two: Playwright leaves a mark on what it is to call, or on whose method it is."""
     way.leaves(said)
 
 
-def _is_there(way: Way, said: dict[str, Any]) -> None:
+def _is_there(way: NavigationState, said: dict[str, Any]) -> None:
     way.is_there(said)
 
 
-def _meet(watch: Watch, paused: dict[str, Any]) -> None:
+def _meet(watch: NavigationGuard, paused: dict[str, Any]) -> None:
     watch.meet(paused)

@@ -32,11 +32,11 @@ class _Host:
 
 
 @dataclass(slots=True)
-class Visits:
+class HostSchedule:
     clock: Callable[[], float] = time.time
     _hosts: OrderedDict[str, _Host] = field(default_factory=OrderedDict)
 
-    async def turn(self, host: str, gap_s: float, until_s: float) -> None:
+    async def wait_turn(self, host: str, gap_s: float, until_s: float) -> None:
         """Waits until the host may be asked. `RateLimited` where that is not before `until_s` (`time.monotonic`)."""
         known = self._host(host)
         if self.clock() < known.closed_until:
@@ -70,7 +70,7 @@ UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """What one host allows us. `refusing` says why all of it is refused: its file exists but cannot be read."""
 
     patterns: tuple[tuple[str, bool], ...] = ()
@@ -88,14 +88,14 @@ class Rules:
         return max(fitting, default=(0, True))[1]
 
 
-def rules_of(text: str, name: str = NAME) -> Rules:
+def parse_robots(text: str, name: str = NAME) -> RobotsRules:
     """The rules of the groups that name us, else of those for everybody."""
     groups = list(_groups(text))
     ours = [lines for agents, lines in groups if name in agents] or [lines for agents, lines in groups if "*" in agents]
     lines = [line for group in ours for line in group]
     patterns = ((_plain(value), key == "allow") for key, value in lines if key in {"allow", "disallow"} and value)
     delays = (float(value) for key, value in lines if key == "crawl-delay" and re.fullmatch(r"\d{1,4}(\.\d{1,3})?", value))
-    return Rules(tuple(dict.fromkeys(patterns)), max(delays, default=0.0))
+    return RobotsRules(tuple(dict.fromkeys(patterns)), max(delays, default=0.0))
 
 
 def _groups(text: str) -> Iterator[tuple[set[str], list[tuple[str, str]]]]:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from outrider.runtime.background_loop import in_background
-from outrider.sources.http.rate_limit import retry_after_s
+from outrider.sources.http.rate_limit import parse_retry_after
 from outrider.sources.http.service import MEBIBYTE
 from outrider.sources.http.ssrf_guard import Guard, Target
-from outrider.sources.http.transport import ACCEPTED, beginning, whole
+from outrider.sources.http.transport import ACCEPTED, read_body, read_body_start
 from outrider.sources.web import crawl_rules as robots
-from outrider.sources.web.browser_tab import May
-from outrider.sources.web.crawl_rules import Rules, Visits
-from outrider.sources.web.link_identifiers import doi_of
-from outrider.sources.web.page_record import KINDS, Fetched, media_of, read, record
+from outrider.sources.web.browser_tab import NavigationCheck
+from outrider.sources.web.crawl_rules import HostSchedule, RobotsRules
+from outrider.sources.web.link_identifiers import find_doi
+from outrider.sources.web.page_record import KINDS, FetchedPage, build_record, media_type, read_page
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import redact
 
@@ -49,7 +49,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 class Browser(Protocol):
     """Runs a page's scripts. Raises `SourceError`."""
 
-    async def rendered(self, url: str, within_s: float, may: May) -> tuple[str, str]:
+    async def render(self, url: str, within_s: float, may: NavigationCheck) -> tuple[str, str]:
         """Where it ended, and its HTML. `may` is asked of every address that the page itself goes to, redirects included."""
         ...
 
@@ -59,12 +59,12 @@ class _Site:
     """What is known of one host at one port."""
 
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rules: Rules | None = None
+    rules: RobotsRules | None = None
     until: float = 0.0
 
 
 @dataclass(slots=True)
-class Pages:
+class PageFetcher:
     """Fetches pages. Everything runs on the background loop: one client, one turn a host, for all searches of this process."""
 
     guard: Guard
@@ -75,13 +75,13 @@ class Pages:
     """Seconds between two requests of one host, unless its robots.txt asks for more. That file itself does not wait."""
     clock: Callable[[], float] = time.time
     _sites: dict[str, _Site] = field(default_factory=dict)
-    _visits: Visits = field(init=False)
+    _visits: HostSchedule = field(init=False)
     _client: httpx.AsyncClient | None = None
 
     def __post_init__(self) -> None:
-        self._visits = Visits(self.clock)
+        self._visits = HostSchedule(self.clock)
 
-    async def fetch(self, url: str, within_s: float) -> Fetched:
+    async def fetch(self, url: str, within_s: float) -> FetchedPage:
         """Raises `SourceError`: `Forbidden` by our guard, by its robots.txt or by itself, `RateLimited`, `Malformed` for another type."""
         return await in_background(_within(lambda: self._followed(url, time.monotonic() + within_s), within_s, url))
 
@@ -89,48 +89,48 @@ class Pages:
         if self._client:
             await in_background(self._client.aclose())
 
-    async def _followed(self, url: str, until: float) -> Fetched:
+    async def _followed(self, url: str, until: float) -> FetchedPage:
         for _ in range(MOST_REDIRECTS + 1):
             target = self.guard.target(url)
             found = _known(target.url) or await self._visited(target, until)
-            if isinstance(found, Fetched):
+            if isinstance(found, FetchedPage):
                 return await self._seen_by_browser(found, until)
             url = urljoin(target.url, found)
         raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
 
-    async def _visited(self, target: Target, until: float) -> Fetched | str:
+    async def _visited(self, target: Target, until: float) -> FetchedPage | str:
         """The page, or where it says to go."""
         await self._turn(target, until)
         found = await self._got(target)
-        return found if isinstance(found, str | Fetched) else await read(target.url, *found)
+        return found if isinstance(found, str | FetchedPage) else await read_page(target.url, *found)
 
     async def _turn(self, target: Target, until: float) -> None:
         """Waits until the host may be asked for it."""
         rules = await self._rules(target)
         if not rules.allow(target.url):
             raise Forbidden(f"robots.txt of {target.host} does not allow {target.url}" + (f": {rules.refusing}" if rules.refusing else ""))
-        await self._visits.turn(target.host, max(self.per_s, rules.delay_s), until)
+        await self._visits.wait_turn(target.host, max(self.per_s, rules.delay_s), until)
 
-    async def _got(self, target: Target) -> Fetched | str | tuple[bytes, str]:
+    async def _got(self, target: Target) -> FetchedPage | str | tuple[bytes, str]:
         """Where it redirects to, or a PDF, or a body and what its Content-Type says."""
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])
             self._accepted(target, response)
             said = str(response.headers.get("content-type", "text/html"))
-            kind = KINDS.get(media_of(said))
+            kind = KINDS.get(media_type(said))
             if kind == "pdf":
-                return Fetched(target.url, "pdf", record(target.url))
+                return FetchedPage(target.url, "pdf", build_record(target.url))
             if kind is None:
-                raise Malformed(f"{target.url} is {media_of(said)[:80] or 'of no type'}, not a page")
-            return await whole(response, MOST_BYTES, f"{target.url} answered with"), said
+                raise Malformed(f"{target.url} is {media_type(said)[:80] or 'of no type'}, not a page")
+            return await read_body(response, MOST_BYTES, f"{target.url} answered with"), said
 
     def _accepted(self, target: Target, response: httpx.Response) -> None:
         status = response.status_code
         if status == 200:
             return
         headers = {name.lower(): value for name, value in response.headers.items()}
-        pause_s = retry_after_s(headers, self.clock())
+        pause_s = parse_retry_after(headers, self.clock())
         what = f"{target.url} answered {status}"
         if status in {429, 503} and (status == 429 or pause_s is not None):
             retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
@@ -140,12 +140,12 @@ class Pages:
             raise Forbidden(what)
         raise SourceUnavailable(what)
 
-    async def _seen_by_browser(self, found: Fetched, until: float) -> Fetched:
+    async def _seen_by_browser(self, found: FetchedPage, until: float) -> FetchedPage:
         """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
         left_s = until - time.monotonic()
         if not (found.needs_browser and self.browser and left_s > BROWSER_S):
             return found
-        leading: list[Fetched] = []
+        leading: list[FetchedPage] = []
 
         async def may(url: str) -> None:
             target = self.guard.target(url)
@@ -156,13 +156,13 @@ class Pages:
                 await self._turn(target, until)
 
         try:
-            url, html = await self.browser.rendered(found.url, left_s, may)
+            url, html = await self.browser.render(found.url, left_s, may)
         except SourceError:
             return leading[0] if leading else found
-        seen = _known(url) or await read(url, html.encode(errors="replace"), "text/html; charset=utf-8")
+        seen = _known(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
         return seen if len(seen.page.text) > len(found.page.text) else found
 
-    async def _rules(self, target: Target) -> Rules:
+    async def _rules(self, target: Target) -> RobotsRules:
         """What its robots.txt says, read once a day however many ask."""
         origin = f"{target.scheme}://{target.host}:{target.port}"
         if origin not in self._sites and len(self._sites) >= MOST_SITES:
@@ -174,7 +174,7 @@ class Pages:
                 site.until = self.clock() + (REFUSED_S if site.rules.refusing else ROBOTS_S)
             return site.rules
 
-    async def _robots(self, url: str) -> Rules:
+    async def _robots(self, url: str) -> RobotsRules:
         """RFC 9309 §2.3.1: a file that is not there allows everything, one that cannot be had nothing."""
         for _ in range(MOST_REDIRECTS + 1):
             target = self.guard.target(url)
@@ -184,15 +184,15 @@ class Pages:
                     url = urljoin(target.url, response.headers["location"])
                     continue
                 if status == 429 or status >= 500:
-                    return Rules(refusing=f"it could not be read ({status})")
+                    return RobotsRules(refusing=f"it could not be read ({status})")
                 if status != 200:
-                    return Rules()
+                    return RobotsRules()
                 try:
-                    body = await beginning(response, robots.MOST_BYTES, "it answered with")
+                    body = await read_body_start(response, robots.MOST_BYTES, "it answered with")
                 except Malformed as why:
-                    return Rules(refusing=str(why))
-                return robots.rules_of(body.decode(errors="replace"))
-        return Rules()
+                    return RobotsRules(refusing=str(why))
+                return robots.parse_robots(body.decode(errors="replace"))
+        return RobotsRules()
 
     def _http(self) -> httpx.AsyncClient:
         """Sends and keeps no cookies, follows nothing by itself, uses no proxy of the environment."""
@@ -218,11 +218,11 @@ class Pages:
         return self._client
 
 
-def _known(url: str) -> Fetched | None:
+def _known(url: str) -> FetchedPage | None:
     """What is known by its link alone, and never fetched."""
-    if doi_of(url):
-        return Fetched(url, "doi", record(url))
-    return Fetched(url, "pdf", record(url)) if urlsplit(url).path.lower().endswith(".pdf") else None
+    if find_doi(url):
+        return FetchedPage(url, "doi", build_record(url))
+    return FetchedPage(url, "pdf", build_record(url)) if urlsplit(url).path.lower().endswith(".pdf") else None
 
 
 async def _within(work: Callable[[], Awaitable[Result]], within_s: float, url: str) -> Result:

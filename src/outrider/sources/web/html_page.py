@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
 from outrider.sources.json_fields import text as text_of
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed
 from outrider.state.records import Edge, Identifiers, Page
 
@@ -56,7 +56,7 @@ def declared_charset(data: bytes) -> str | None:
     return {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}.get(name or "", name)
 
 
-def page_of(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes: int | None = None) -> Page:
+def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes: int | None = None) -> Page:
     """The record of a page, which has neither id nor source yet. `about` is what else its metadata should say.
 
     With `most_nodes`, for pages of strangers: what comes after so many elements is not read, as `metadata.cut` says, and one with many is
@@ -64,17 +64,17 @@ def page_of(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes:
     """
     tree = _tree(html)
     cut = most_nodes is not None and _cut(tree, most_nodes)
-    page = Declared(tree)
+    page = PageDeclarations(tree)
     text, marked_date = _main_text(tree, thorough=most_nodes is None or not _has_more(tree, MOST_THOROUGH))
     date = page.date() or marked_date
     own = page.identifiers()
     said = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
-    extra: dict[str, JsonValue] = {**(about or {}), **said, "date": date, "site": page.said("og:site_name"), "pdf": page.pdf()}
+    extra: dict[str, JsonValue] = {**(about or {}), **said, "date": date, "site": page.meta_value("og:site_name"), "pdf": page.pdf()}
     return Page(
         doc_id="",
         title=page.title(),
-        description=page.said(*DESCRIPTIONS),
-        abstract=page.said(*ABSTRACTS),
+        description=page.meta_value(*DESCRIPTIONS),
+        abstract=page.meta_value(*ABSTRACTS),
         text=text,
         url=page.url(),
         identifiers=own,
@@ -87,7 +87,7 @@ def page_of(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes:
     )
 
 
-class Declared:
+class PageDeclarations:
     """What a page says of itself outside its text."""
 
     def __init__(self, tree: HtmlElement) -> None:
@@ -100,18 +100,18 @@ class Declared:
                 self.meta[name] = (*self.meta.get(name, ()), content)
         self.graph = tuple(_json_ld(tree))
 
-    def said(self, *names: str) -> str:
+    def meta_value(self, *names: str) -> str:
         """The first of these `meta` elements that is there; empty for none."""
         return next((self.meta[name][0] for name in names if name in self.meta), "")
 
     def date(self) -> str:
         """The day of publication as declared, in whatever form."""
         linked = (text_of(value) for node in self.graph if isinstance(value := node.get("datePublished"), str))
-        return self.said(*DATES) or next(linked, "")
+        return self.meta_value(*DATES) or next(linked, "")
 
     def title(self) -> str:
         own = (text_of("".join(element.itertext())) for element in self.tree.iter("title"))
-        return self.said(*TITLES) or next(filter(None, own), "")
+        return self.meta_value(*TITLES) or next(filter(None, own), "")
 
     def authors(self) -> tuple[str, ...]:
         declared = next((self.meta[name] for name in AUTHORS if name in self.meta), ())
@@ -121,41 +121,46 @@ class Declared:
         return tuple(dict.fromkeys(name for name in names if name and "://" not in name))
 
     def tags(self) -> tuple[str, ...]:
-        words = [word for value in (self.said("keywords", "news_keywords"),) for word in value.split(",")]
+        words = [word for value in (self.meta_value("keywords", "news_keywords"),) for word in value.split(",")]
         return tuple(dict.fromkeys(filter(None, (word.strip() for word in (*words, *self.meta.get("article:tag", ()))))))
 
     def url(self) -> str | None:
         """Where the page says that it lives: absolute, or nothing."""
         canonical = [link.get("href") or "" for link in self.tree.iter("link") if "canonical" in _relations(link)]
-        links = (link.strip() for link in (*canonical, *(self.said(name) for name in LINKS)))
+        links = (link.strip() for link in (*canonical, *(self.meta_value(name) for name in LINKS)))
         return next((link for link in links if link.lower().startswith(("http://", "https://"))), None)
 
     def pdf(self) -> str:
         """Where the page says that its work lies as PDF."""
-        link = self.said("citation_pdf_url")
+        link = self.meta_value("citation_pdf_url")
         return link if link.lower().startswith(("http://", "https://")) else ""
 
     def identifiers(self) -> Identifiers:
         """The page's own."""
-        linked = [identifiers_of(element.get("href") or "") for element in self.tree.iter("link") if OWN_LINKS & _relations(element)]
+        linked = [find_identifiers(element.get("href") or "") for element in self.tree.iter("link") if OWN_LINKS & _relations(element)]
         named = Identifiers(
-            doi=next((doi for name in DOIS if (doi := normal_doi(self.said(name)))), None),
-            arxiv=next((arxiv for name in ARXIVS if (arxiv := normal_arxiv(self.said(name)))), None),
-            pmid=next((pmid for name in PMIDS if (pmid := normal_pmid(self.said(name)))), None),
+            doi=next((doi for name in DOIS if (doi := normal_doi(self.meta_value(name)))), None),
+            arxiv=next((arxiv for name in ARXIVS if (arxiv := normal_arxiv(self.meta_value(name)))), None),
+            pmid=next((pmid for name in PMIDS if (pmid := normal_pmid(self.meta_value(name)))), None),
         )
         known = {scheme: value for said in (*reversed(linked), named) for scheme, value in said.pairs()}
         return Identifiers(**known)
 
     def links_to(self, own: Identifiers) -> tuple[Edge, ...]:
         """The works that its links name, in the page's order, itself left out."""
-        named = (pair for element in self.tree.iter("a") for pair in identifiers_of(element.get("href") or "").pairs())
+        named = (pair for element in self.tree.iter("a") for pair in find_identifiers(element.get("href") or "").pairs())
         targets = dict.fromkeys(f"{scheme}:{value}" for scheme, value in named if (scheme, value) not in own.pairs())
         return tuple(Edge(relation="links_to", target=target) for target in list(targets)[:MOST_LINKS])
 
     def language(self) -> str | None:
         """The primary subtag of the declared language (BCP 47), lower case."""
         root = self.tree.getroottree().getroot()
-        declared = (root.get("lang"), root.get("{http://www.w3.org/XML/1998/namespace}lang"), root.get("xml:lang"), self.said(*LANGUAGES))
+        declared = (
+            root.get("lang"),
+            root.get("{http://www.w3.org/XML/1998/namespace}lang"),
+            root.get("xml:lang"),
+            self.meta_value(*LANGUAGES),
+        )
         primary = ((value or "").replace("_", "-").split("-")[0].strip().lower() for value in declared)
         return next((tag for tag in primary if tag.isalpha() and 2 <= len(tag) <= 3), None)
 

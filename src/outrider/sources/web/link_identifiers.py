@@ -33,7 +33,7 @@ NO_OWNERS = frozenset(
 """First parts of GitHub's own pages."""
 
 
-def doi_of(url: str) -> str | None:
+def find_doi(url: str) -> str | None:
     """The DOI that stands in the address: in its path, a parameter or its fragment. Such a work is asked for by DOI, not fetched."""
     if len(url) > MOST_CHARS:
         return None
@@ -55,13 +55,13 @@ def _without_views(doi: str) -> str:
     return doi[:end]
 
 
-def identifiers_of(url: str) -> Identifiers:
+def find_identifiers(url: str) -> Identifiers:
     """Every identifier that the address names; none of one that is longer than any that is fetched."""
     if len(url) > MOST_CHARS:
         return Identifiers()
     bare = re.split(r"[?#]", url.strip(), maxsplit=1)[0]
     return Identifiers(
-        doi=doi_of(url),
+        doi=find_doi(url),
         arxiv=normal_arxiv(ARXIV.sub("", bare)) if ARXIV.match(bare) else None,
         pmid=normal_pmid(bare) if PUBMED.match(bare) else None,
         pmcid=normal_pmcid(bare) if PMC.match(bare) else None,

@@ -15,8 +15,8 @@ from typing import Literal
 from pydantic import JsonValue
 
 from outrider.runtime.threads import call_on, run_in_thread
-from outrider.sources.web.html_page import declared_charset, page_of
-from outrider.sources.web.link_identifiers import identifiers_of
+from outrider.sources.web.html_page import declared_charset, parse_page
+from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed
 from outrider.state.records import Identifiers, Page
 from outrider.text.encoding import NotText, decode_text
@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """What a link led to. Of a PDF and of a DOI the record holds nothing but link and identifiers: neither was fetched."""
 
     url: str
@@ -51,14 +51,14 @@ class Fetched:
     """It has scripts and hardly any text: a browser would see more."""
 
 
-async def read(url: str, body: bytes, said: str) -> Fetched:
+async def read_page(url: str, body: bytes, said: str) -> FetchedPage:
     """A body and what its Content-Type says. Runs on the background loop; raises `Malformed`."""
     turn, loop = _turn(), asyncio.get_running_loop()
     await turn.acquire()
 
-    def work() -> Fetched:
+    def work() -> FetchedPage:
         try:
-            return fetched(url, body, said)
+            return parse_body(url, body, said)
         finally:
             call_on(loop, turn.release)
 
@@ -71,30 +71,30 @@ def _turn() -> asyncio.Semaphore:
     return asyncio.Semaphore(AT_ONCE)
 
 
-def fetched(url: str, body: bytes, said: str) -> Fetched:
-    kind = KINDS[media_of(said)]
+def parse_body(url: str, body: bytes, said: str) -> FetchedPage:
+    kind = KINDS[media_type(said)]
     charset = _charset(said)
     try:
         text = decode_text(body, charset or (declared_charset(body) if kind == "html" else None))
     except NotText as why:
         raise Malformed(f"{url}: {why}") from why
     if kind == "text":
-        return Fetched(url, kind, record(url, Page(doc_id="", text=text.text, metadata={**text.encoding.metadata()})))
+        return FetchedPage(url, kind, build_record(url, Page(doc_id="", text=text.text, metadata={**text.encoding.metadata()})))
     beginning = _beginning(text.text)
     cut: dict[str, JsonValue] = (
         {"cut": f"only its first {len(beginning):,} characters were read"} if len(beginning) < len(text.text) else {}
     )
     try:
-        page = page_of(beginning, {**text.encoding.metadata(), **cut}, MOST_NODES)
+        page = parse_page(beginning, {**text.encoding.metadata(), **cut}, MOST_NODES)
     except Malformed as broken:
         raise Malformed(f"{url}: {broken}") from broken
-    return Fetched(url, kind, record(url, page), len(page.text) < FEW_CHARS and "<script" in beginning.lower())
+    return FetchedPage(url, kind, build_record(url, page), len(page.text) < FEW_CHARS and "<script" in beginning.lower())
 
 
-def record(url: str, page: Page | None = None) -> Page:
+def build_record(url: str, page: Page | None = None) -> Page:
     """The page under the link that it came from, with what that link names beside what the page says of itself."""
     page = page or Page(doc_id="")
-    known = {**dict(identifiers_of(url).pairs()), **dict(page.identifiers.pairs())}
+    known = {**dict(find_identifiers(url).pairs()), **dict(page.identifiers.pairs())}
     declared: dict[str, JsonValue] = {"canonical": page.url} if page.url and page.url != url else {}
     return page.model_copy(
         update={
@@ -107,7 +107,7 @@ def record(url: str, page: Page | None = None) -> Page:
     )
 
 
-def media_of(said: str) -> str:
+def media_type(said: str) -> str:
     """The type that a Content-Type names."""
     return said.partition(";")[0].strip().lower()
 

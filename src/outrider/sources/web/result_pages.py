@@ -27,7 +27,7 @@ MOST_QUERY_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class SearchEngine:
     """Where an engine is asked, and where on its page what stands. Selectors other than `result` and `ad` hold within a result."""
 
     name: str
@@ -47,7 +47,7 @@ class Engine:
     challenge_says: str = ""
     """The same by words, as patterns."""
 
-    def asked(self, query: str) -> str:
+    def query_url(self, query: str) -> str:
         return self.address.replace("{query}", quote_plus(query[:MOST_QUERY_CHARS]))
 
     @property
@@ -60,7 +60,7 @@ class Engine:
         return ", ".join(filter(None, (self.result, self.nothing, self.challenge)))
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     url: str
     title: str
     snippet: str
@@ -68,11 +68,11 @@ class Found(NamedTuple):
 
 class ResultPage(NamedTuple):
     kind: Literal["results", "nothing", "challenge"]
-    results: tuple[Found, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     """Each link once, in the engine's order, without what is paid for."""
 
 
-DUCKDUCKGO = Engine(
+DUCKDUCKGO = SearchEngine(
     "duckduckgo",
     "https://html.duckduckgo.com/html/?q={query}",
     result="div.result",
@@ -84,7 +84,7 @@ DUCKDUCKGO = Engine(
     ad=".result--ad",
     challenge_says=r"bots use DuckDuckGo too",
 )
-BING = Engine(
+BING = SearchEngine(
     "bing",
     "https://www.bing.com/search?q={query}&setlang=en",
     result="li.b_algo",
@@ -96,7 +96,7 @@ BING = Engine(
     ad="li.b_ad li, li.b_ad",
     challenge_says=r"(?:solve the challenge|one last step).{0,40}(?:continue|human|below)",
 )
-GOOGLE = Engine(
+GOOGLE = SearchEngine(
     "google",
     "https://www.google.com/search?q={query}&hl=en&udm=14",
     result="div.tF2Cxc, div.Gx5Zad.fP1Qef.xpd",
@@ -112,13 +112,13 @@ GOOGLE = Engine(
 ENGINES = {engine.name: engine for engine in (DUCKDUCKGO, BING, GOOGLE)}
 
 
-def read(engine: Engine, html: str) -> ResultPage:
+def parse_results(engine: SearchEngine, html: str) -> ResultPage:
     """What an engine's page says. Raises `Malformed` for one on which nothing is recognised."""
     tree = _tree(engine, html)
     paid = set(_all(tree, engine.ad)) if engine.ad else set()
     blocks = [block for block in _all(tree, engine.result) if block not in paid]
     found = (_found(engine, block) for block in blocks)
-    results: dict[str, Found] = {}
+    results: dict[str, SearchResult] = {}
     for result in filter(None, found):
         results.setdefault(result.url, result)
     if results:
@@ -131,7 +131,7 @@ def read(engine: Engine, html: str) -> ResultPage:
     raise Malformed(f"{engine.name} answered with a page on which neither results nor their absence are recognised; it may have changed")
 
 
-def target_of(href: str, base: str) -> str | None:
+def resolve_target(href: str, base: str) -> str | None:
     """Where a result's link leads in the end; None for what is paid for and for the engine's own pages."""
     try:
         url = urljoin(base, href.strip())
@@ -150,12 +150,12 @@ def target_of(href: str, base: str) -> str | None:
     return None if paid or host == home else _elsewhere(url)
 
 
-def _found(engine: Engine, block: HtmlElement) -> Found | None:
-    links = (target_of(element.get("href") or "", engine.address) for element in _all(block, engine.link))
+def _found(engine: SearchEngine, block: HtmlElement) -> SearchResult | None:
+    links = (resolve_target(element.get("href") or "", engine.address) for element in _all(block, engine.link))
     url = next(filter(None, links), None)
     title = next(filter(None, map(_words, _all(block, engine.title))), "")
     snippet = next(filter(None, map(_words, _all(block, engine.snippet))), "")
-    return Found(url, title, snippet) if url and title else None
+    return SearchResult(url, title, snippet) if url and title else None
 
 
 def _elsewhere(url: str) -> str | None:
@@ -193,7 +193,7 @@ def _selector(css: str) -> Callable[[HtmlElement], list[HtmlElement]]:
     return made
 
 
-def _tree(engine: Engine, html: str) -> HtmlElement:
+def _tree(engine: SearchEngine, html: str) -> HtmlElement:
     from lxml.etree import LxmlError  # type: ignore[import-untyped]
     from lxml.html import HTMLParser, document_fromstring
 

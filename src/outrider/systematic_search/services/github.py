@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outrider.boolean.relax import AllOf, AnyOf
-from outrider.sources.github.parse import NAME, found_in, refusal_in
+from outrider.sources.github.parse import NAME, find_refusal, parse_search_page
 from outrider.sources.github.repository import JSON
 from outrider.sources.github.search import REFUSED
 from outrider.sources.http.client import Params
@@ -142,8 +142,8 @@ class _Reader:
         params: Params = {"q": query, "per_page": PAGE, "page": number, "sort": "stars", "order": "asc"}
         reply = await self.client.get("/search/repositories", params, JSON, ACCEPTED)
         if reply.status == REFUSED:
-            raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {refusal_in(reply)}")
-        found = found_in(reply)
+            raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
+        found = parse_search_page(reply)
         remarks = ["GitHub ran out of time before it had searched everything"] if found.incomplete else []
         remarks += [f"{found.nameless} repositories without a name"] if found.nameless else []
         has_more = number * PAGE < min(found.total or 0, MOST) and found.records

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from outrider.sources.http.service import Reply
-from outrider.sources.pubmed.search import NAME, fetched_of, found_of
+from outrider.sources.pubmed.search import NAME, parse_articles, parse_search
 from outrider.state.boolean import LACKING, Everything, Field, Node
 from outrider.state.errors import Malformed
 from outrider.state.records import Record
@@ -99,12 +99,12 @@ class _Reader:
         fields: dict[str, str | int] = {"term": self.query.query, **dict(self.query.parameters), "retmode": "json", "tool": "outrider"}
         if part is not None:
             fields |= {"datetype": "edat", "mindate": _format_day(part[0]), "maxdate": _format_day(part[1])}
-        found = found_of(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
+        found = parse_search(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
         return tuple(sorted(map(int, found.ids))), found.total, found.warned
 
     async def _fetch(self, ids: tuple[int, ...]) -> list[Record]:
         fields = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(map(str, ids))}
-        fetched = await asyncio.to_thread(fetched_of, await self._post("efetch", fields))
+        fetched = await asyncio.to_thread(parse_articles, await self._post("efetch", fields))
         if not fetched.whole:
             raise Malformed(f"{NAME}: an answer with articles broke off")
         return [fetched.papers[str(pmid)] for pmid in ids if str(pmid) in fetched.papers]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from outrider.boolean.relax import join_any
-from outrider.sources.semantic_scholar import FIELDS, NAME, PAPERS, page_of, year_range
+from outrider.sources.semantic_scholar import FIELDS, NAME, PAPERS, parse_page, year_range
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.errors import Forbidden, Unauthorized
 from outrider.state.intent import NumberRange
@@ -107,6 +107,6 @@ class _Reader(Unsliced):
             if not self.client.service.headers:
                 raise
             raise Unauthorized(f"{error}; check the key of {NAME}, or remove it to search without one") from error
-        page = page_of(reply.json())
+        page = parse_page(reply.json())
         remarks = (f"{page.seen - len(page.papers)} papers without an id",) if len(page.papers) < page.seen else ()
         return ServicePage(page.papers, page.total, page.token if page.seen else "", remarks)
