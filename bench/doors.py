@@ -72,7 +72,7 @@ async def _report(folder: Path) -> Report:
 
 @asynccontextmanager
 async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, SearchGraph]]:
-    from outrider.interfaces.http.server import server_of
+    from outrider.interfaces.http.server import make_server
 
     asked = settings(server, "doors", folder, keys=False, contact="", **RAISED)
     off = asked.sources.web.model_copy(update={"enabled": False})
@@ -84,7 +84,7 @@ async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, Search
         "enrich": EnrichSettings(enabled=False),
     }
     services = Services(asked.model_copy(update=own))
-    made = server_of(services, "127.0.0.1", needs_key=False, log_level="error", alone=True)
+    made = make_server(services, "127.0.0.1", needs_key=False, log_level="error", alone=True)
     made.config.port = 0
     serving = asyncio.create_task(made.serve())
     while not made.started:  # noqa: ASYNC110 - uvicorn has no event for it

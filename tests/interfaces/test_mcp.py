@@ -22,9 +22,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from outrider.interfaces.http.auth import hash_of
-from outrider.interfaces.mcp import run_http, server_of
-from outrider.interfaces.mcp.http import application
+from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.mcp import make_server, run_http
+from outrider.interfaces.mcp.http import build_application
 from outrider.services import Services
 from outrider.settings.serving import ServeSettings
 from outrider.state.errors import BadRequest
@@ -55,7 +55,7 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
     async def progress(done: float, of: float | None, said: str | None) -> None:
         steps.append((done, of, said))
 
-    async with Client(server_of(services)) as client:
+    async with Client(make_server(services)) as client:
         tools = {one.name: one for one in (await client.list_tools()).tools}
         assert set(tools) == TOOLS
         for one in tools.values():
@@ -83,7 +83,7 @@ async def test_each_tool_has_schemas_and_answers_briefly_with_links_to_the_rest(
 
 
 async def test_an_exact_run_is_told_briefly(services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Client(server_of(services)) as client:
+    async with Client(make_server(services)) as client:
         found = await client.call_tool("systematic", {"query": "aspirin[tiab] OR statins[tiab]"})
     assert not found.is_error, text_of(found)
     assert (found.structured_content["total"], found.structured_content["complete"]) == (2, True)
@@ -105,7 +105,7 @@ async def test_an_exact_run_is_told_briefly(services: Services, tmp_path: Path, 
     ],
 )
 async def test_what_a_model_can_mend_is_told_to_it(services: Services, tool: str, arguments: dict[str, Any], says: str) -> None:
-    async with Client(server_of(services)) as client:
+    async with Client(make_server(services)) as client:
         result = await client.call_tool(tool, arguments)
     assert result.is_error
     assert says in text_of(result)
@@ -113,7 +113,7 @@ async def test_what_a_model_can_mend_is_told_to_it(services: Services, tool: str
 
 
 async def test_offline_an_analysis_says_why_there_is_none(services: Services) -> None:
-    async with Client(server_of(services)) as client:
+    async with Client(make_server(services)) as client:
         result = await client.call_tool("analyze", {"target": "a/b"})
     assert result.is_error
     assert "sources.offline" in text_of(result)
@@ -123,7 +123,7 @@ async def test_offline_an_analysis_says_why_there_is_none(services: Services) ->
 async def test_a_resource_that_is_not_there_is_an_error(services: Services, uri: str) -> None:
     from mcp import MCPError
 
-    async with Client(server_of(services)) as client:
+    async with Client(make_server(services)) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri)
 
@@ -149,7 +149,7 @@ async def test_over_standard_input_and_output(shelved: Path, tmp_path: Path) -> 
 @contextmanager
 def served(services: Services) -> Iterator[str]:
     """On a free port, in a thread; gives the address of the tools."""
-    config = uvicorn.Config(application(server_of(services), services, "127.0.0.1"), port=0, log_level="critical", lifespan="on")
+    config = uvicorn.Config(build_application(make_server(services), services, "127.0.0.1"), port=0, log_level="critical", lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -165,7 +165,12 @@ def served(services: Services) -> Iterator[str]:
 
 async def test_over_http_with_a_key_and_none_other(shelved: Path) -> None:
     key = "outrider_test"
-    given = {"library.uri": str(shelved), "sources.offline": True, "serve.authentication": "always", "serve.api_keys": {"me": hash_of(key)}}
+    given = {
+        "library.uri": str(shelved),
+        "sources.offline": True,
+        "serve.authentication": "always",
+        "serve.api_keys": {"me": hash_key(key)},
+    }
     with served(Services.from_file(given)) as address:
         headers = {"Authorization": f"Bearer {key}"}
         async with (

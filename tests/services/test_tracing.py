@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outrider.interfaces.cli import run
-from outrider.interfaces.logs import Structured
+from outrider.interfaces.logs import JsonFormatter
 from outrider.runtime import tracing
 from outrider.runtime.tracing import RUN, run_named, span
 from outrider.services import Services
@@ -111,7 +111,7 @@ def test_no_secret_is_in_a_line(secret: str, before: str, after: str) -> None:
     hiding = Redactor.from_settings(Settings(llm=LlmSettings(api_key=SecretStr("k" * 8))))
     assert hiding.secrets == ("k" * 8,)
     record = logging.LogRecord("outrider.x", logging.INFO, "", 0, "%s", (f"{before}{secret}{after}",), None)
-    line = Structured(Redactor((secret,))).format(record)
+    line = JsonFormatter(Redactor((secret,))).format(record)
     assert len(line.splitlines()) == 1
     if secret.isascii() and secret.isalnum() and secret not in '{"time""level""logger""run""message"outrider.xinfo********':
         assert secret not in json.loads(line)["message"]

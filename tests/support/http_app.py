@@ -51,21 +51,21 @@ class Held(Shelf):
 @asynccontextmanager
 async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this loop, without a socket."""
-    from outrider.interfaces.http.application import doors
+    from outrider.interfaces.http.application import build_application
 
-    opened = doors(made, needs_key=needs_key)
+    opened = build_application(made, needs_key=needs_key)
     transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)
     async with opened.app.router.lifespan_context(opened.app), httpx.AsyncClient(transport=transport, base_url=BASE, **client) as http:
-        http.doors = opened  # type: ignore[attr-defined]
+        http.application = opened  # type: ignore[attr-defined]
         yield http
 
 
 @contextmanager
 def running(made: Services, *, needs_key: bool = False) -> Iterator[str]:
     """A real server on a free loopback port; gives its address."""
-    from outrider.interfaces.http.server import server_of
+    from outrider.interfaces.http.server import make_server
 
-    server = server_of(made, "127.0.0.1", needs_key=needs_key, log_level="critical")
+    server = make_server(made, "127.0.0.1", needs_key=needs_key, log_level="critical")
     server.config.port = 0
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Logs as lines of JSON on standard error, each with the run it belongs to and without what is secret: `--verbose`."""
+"""Logs for `--verbose`: lines of JSON on standard error, each with its run and without secrets."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from outrider.text.sanitize import without_control
 if TYPE_CHECKING:
     from outrider.settings.redact import Redactor
 
-OURS = "outrider"
-GIVEN = "said"
-"""The attribute of a record that holds its fields."""
+PACKAGE = "outrider"
+FIELDS_ATTRIBUTE = "said"
+"""Attribute of a log record with its fields."""
 
 
-class Structured(logging.Formatter):
-    """`{"time", "level", "logger", "run", "message", ...}`; what a record says beside its message are fields."""
+class JsonFormatter(logging.Formatter):
+    """`{"time", "level", "logger", "run", "message", ...}`, with further fields of the record."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "run": RUN.get(),
             "message": " ".join(record.getMessage().split()),
-            **getattr(record, GIVEN, {}),
+            **getattr(record, FIELDS_ATTRIBUTE, {}),
         }
         if record.exc_info and record.exc_info[0]:
-            said["error"] = self.formatException(record.exc_info)
-        return without_control(self._redactor.redact(json.dumps(said, ensure_ascii=False, default=str)))
+            fields["error"] = self.formatException(record.exc_info)
+        return without_control(self._redactor.redact(json.dumps(fields, ensure_ascii=False, default=str)))
 
 
-def verbose(redactor: Redactor) -> None:
-    """From now on what Outrider does is told on standard error; other libraries' warnings are, too."""
+def log_to_stderr(redactor: Redactor) -> None:
+    """Log what Outrider does to standard error from now on, and other libraries' warnings."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Structured(redactor))
+    handler.setFormatter(JsonFormatter(redactor))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger(OURS).setLevel(logging.INFO)
+    logging.getLogger(PACKAGE).setLevel(logging.INFO)

@@ -1,6 +1,6 @@
-"""The REST doors for `langgraph dev`, which serves them beside the graphs (`http.app` in `langgraph.json`).
+"""REST routes for `langgraph dev`, which serves them beside the graphs (`http.app` in `langgraph.json`).
 
-Only their own paths: LangGraph's server has `/metrics`, `/docs` and a description of itself.
+Only some paths: LangGraph's server has its own `/metrics`, `/docs` and description.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PATHS = ("/api/{rest:path}", "/healthz", "/readyz")
 
 
-class Passed:
-    """ASGI. As it came; a route takes a class for an application."""
+class PassThrough:
+    """ASGI application that calls another one. A route takes only a class instance for an application, not a bound method."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -30,11 +30,11 @@ class Passed:
         await self._app(scope, receive, send)
 
 
-doors = build_app(Services.from_file())
+rest_app = build_app(Services.from_file())
 
 
-def _lifespan(_: Starlette) -> AbstractAsyncContextManager[Any]:
-    return doors.router.lifespan_context(doors)
+def run_lifespan(_: Starlette) -> AbstractAsyncContextManager[Any]:
+    return rest_app.router.lifespan_context(rest_app)
 
 
-app = Starlette(routes=[Route(path, Passed(doors)) for path in PATHS], lifespan=_lifespan)
+app = Starlette(routes=[Route(path, PassThrough(rest_app)) for path in PATHS], lifespan=run_lifespan)

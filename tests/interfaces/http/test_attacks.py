@@ -15,16 +15,16 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_of, new_key
+from outrider.interfaces.http.auth import hash_key, new_key
 from outrider.interfaces.http.request_limits import Connection
-from outrider.interfaces.http.server import key_needed
+from outrider.interfaces.http.server import requires_key
 from outrider.settings.serving import ServeSettings
 from outrider.state.errors import BadRequest
 from support.fakes import paper
 from support.http_app import ASPIRIN, Held, asking, running, services, until
 
 KEY = new_key()
-KEYS = {"ann": hash_of(KEY)}
+KEYS = {"ann": hash_key(KEY)}
 ASKED = {"query": "aspirin"}
 MANY_FILES = 4_096
 
@@ -39,7 +39,7 @@ STRANGERS = (
     ({"Authorization": "Bearer "}, (401, "key-missing")),
     ({"Authorization": f"Basic {KEY}"}, (401, "key-missing")),
     ({"Authorization": "Bearer outrider_wrong"}, (401, "key-rejected")),
-    ({"Authorization": f"Bearer {hash_of(KEY)}"}, (401, "key-rejected")),
+    ({"Authorization": f"Bearer {hash_key(KEY)}"}, (401, "key-rejected")),
     ({"X-API-Key": KEY[:-1]}, (401, "key-rejected")),
     ({"X-API-Key": "\u00e9"}, (401, "key-rejected")),
 )
@@ -86,8 +86,8 @@ async def test_on_loopback_no_key_is_needed_but_a_wrong_one_is_said() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_another_address_than_loopback_is_served_only_with_keys(host: str) -> None:
     with pytest.raises(BadRequest, match="outrider serve key"):
-        key_needed(ServeSettings(), host)
-    assert key_needed(ServeSettings(api_keys=KEYS), host)  # type: ignore[arg-type]
+        requires_key(ServeSettings(), host)
+    assert requires_key(ServeSettings(api_keys=KEYS), host)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("said", [pytest.param(KEY, id="a key"), "sha256:abc", "", "md5:" + "0" * 64])
@@ -223,7 +223,7 @@ async def test_beyond_queue_and_places_requests_are_told_when_to_come_again() ->
     async with asking(services(shelf=held, at_once=1, queue=1)) as client:
         both = [client.post("/api/search", json=ASKED), client.post("/search/invoke", json={"input": ASKED})]
         begun = [asyncio.create_task(one) for one in both]
-        await until(lambda: client.doors.gate.admitted == 2)  # type: ignore[attr-defined]
+        await until(lambda: client.application.admission.in_system == 2)  # type: ignore[attr-defined]
         refused = [await client.post("/api/search", json=ASKED), await client.post("/search/stream", json={"input": ASKED})]
         held.let.set()
         answered = await asyncio.gather(*begun)
@@ -332,7 +332,7 @@ def test_a_connection_that_waits_for_its_next_request_makes_room_for_a_new_one()
 def test_only_a_connection_that_has_taken_its_answer_makes_room(answered: bool, asks: bool, left: int, closing: bool, idle: bool) -> None:
     one = Connection.__new__(Connection)
     one.cycle = SimpleNamespace(response_complete=answered)  # type: ignore[assignment]
-    one._patience = object() if asks else None  # type: ignore[assignment]
+    one._head_timer = object() if asks else None  # type: ignore[assignment]
     one.transport = SimpleNamespace(get_write_buffer_size=lambda: left, is_closing=lambda: closing)  # type: ignore[assignment]
     assert one.is_idle() is idle
 

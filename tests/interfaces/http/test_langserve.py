@@ -99,6 +99,6 @@ def test_a_thread_goes_on_with_its_searches(address: str, kept: Path) -> None:
 async def test_without_a_thread_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with asking(services()) as client:
         answer = await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
-        assert client.doors.runs.searching._threads is None  # type: ignore[attr-defined]
+        assert client.application.runs.runner._threads is None  # type: ignore[attr-defined]
     assert answer.json()["output"]["hits"][0]["doc_id"] == "a"
     assert str(answer.request.url).startswith(BASE)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from outrider.interfaces.http.application import doors
+from outrider.interfaces.http.application import build_application
 from support.http_app import ASPIRIN, running, services
 
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
@@ -18,7 +18,7 @@ LEFT_OUT = ("/health", "/search/stream_log", "/analyze/stream_log")
 
 
 def test_every_operation_declares_its_problems_and_has_no_validation_error_of_fastapi() -> None:
-    made = doors(services()).app.openapi()
+    made = build_application(services()).app.openapi()
     operations = [one for item in made["paths"].values() for one in item.values()]
     assert len(operations) > 15
     for one in operations:

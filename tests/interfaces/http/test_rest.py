@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_of
-from outrider.interfaces.http.openapi import ANSWERED, ASKED
+from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.http.openapi import SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.rest import SearchBody
 from outrider.state.response import SearchResponse
 from support.fakes import Shelf
@@ -114,7 +114,7 @@ async def test_the_first_works_are_told_before_the_search_is_over() -> None:
     made.reranker = waits
     async with asking(made) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).json()["id"]
-        run = client.doors.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         names = []
         async for _, one in run.follow():
             names.append(one.name)
@@ -160,7 +160,7 @@ async def test_a_search_that_fails_by_a_bug_says_only_that_and_the_log_says_all(
 async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
     now = [0.0]
     async with asking(services(keep_runs=2, keep_s=10.0)) as client:
-        runs = client.doors.runs  # type: ignore[attr-defined]
+        runs = client.application.runs  # type: ignore[attr-defined]
         runs.clock = lambda: now[0]
         places = []
         for second in range(3):
@@ -175,7 +175,7 @@ async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
 
 
 async def test_a_search_belongs_to_the_key_that_asked_for_it() -> None:
-    keys = {"ann": hash_of("key of ann"), "bob": hash_of("key of bob")}
+    keys = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
     async with asking(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]
@@ -209,6 +209,6 @@ def test_the_library_is_told(address: str) -> None:
 
 
 def test_the_examples_of_the_description_are_of_their_types() -> None:
-    SearchResponse.model_validate(ANSWERED)
-    for example in ASKED.values():
+    SearchResponse.model_validate(SEARCH_ANSWER)
+    for example in SEARCH_EXAMPLES.values():
         SearchBody.model_validate(example["value"])

@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from outrider.interfaces.http import run_server
-from outrider.interfaces.http.application import doors
-from outrider.interfaces.http.auth import hash_of, owner_of
+from outrider.interfaces.http.application import build_application
+from outrider.interfaces.http.auth import find_owner, hash_key
 from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, SourceUnavailable
@@ -66,9 +66,9 @@ def test_a_key_is_made_once_and_its_lines_are_settings(tmp_path: Path) -> None:
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "search_config.yaml").write_text(made.stderr.split("\n", 1)[1], encoding="utf-8")
     loaded = load(environ={}, cwd=tmp_path, user_dir=tmp_path / "user").settings
-    assert owner_of(key, loaded.serve.api_keys) == "ann"
+    assert find_owner(key, loaded.serve.api_keys) == "ann"
     assert key not in made.stderr
-    assert hash_of(key) not in repr(loaded)
+    assert hash_key(key) not in repr(loaded)
 
 
 def test_a_key_for_nobody_is_refused_in_a_line() -> None:
@@ -107,7 +107,7 @@ async def test_an_asynchronous_search_is_finished_before_the_server_ends() -> No
     held = Held([ASPIRIN])
     async with asking(services(shelf=held)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
-        run = client.doors.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         asyncio.get_running_loop().call_later(0.1, held.let.set)
     assert run.status == "done"
 
@@ -116,7 +116,7 @@ async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogC
     held = Held([ASPIRIN])
     async with asking(services(shelf=held, shutdown_s=0.05)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
-        run = client.doors.runs.get(run_id, "")  # type: ignore[attr-defined]
+        run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         await until(lambda: held.begun > 0)
     assert (run.status, held.stopped) == ("cancelled", 1)
     assert "were stopped" in caplog.text
@@ -125,7 +125,7 @@ async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogC
 async def test_a_server_that_is_about_to_stop_is_not_ready_and_takes_no_search() -> None:
     async with asking(services()) as client:
         await ready(client)
-        client.doors.stop()  # type: ignore[attr-defined]
+        client.application.stop()  # type: ignore[attr-defined]
         after = [(await client.get("/readyz")).status_code, (await client.post("/api/search", json={"query": "x"})).status_code]
         alive = (await client.get("/healthz")).json()
     assert (after, alive) == ([503, 503], {"status": "ok"})
@@ -160,17 +160,17 @@ async def test_only_a_server_that_is_alone_keeps_what_it_loaded_from_the_collect
     """Else it would be another program's garbage, and another program's processes."""
     gc.unfreeze()
     before, made = gc.get_threshold(), services(processes=1)
-    opened = doors(made, alone=alone)
+    opened = build_application(made, alone=alone)
     await until(lambda: not multiprocessing.active_children())  # of tests before this one
     async with opened.app.router.lifespan_context(opened.app):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(opened.app), base_url=BASE) as client:
             await ready(client)
         assert (gc.get_freeze_count() > 0, gc.get_threshold() != before) == (alone, alone)
         assert len(multiprocessing.active_children()) == alone
-        opened.gate.running = 2
+        opened.admission.running = 2
         if alone:
             await until(made.workers.available)
-        opened.gate.running = 1
+        opened.admission.running = 1
         assert not made.workers.available()
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
     await until(lambda: not multiprocessing.active_children())

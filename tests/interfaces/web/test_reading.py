@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from outrider.interfaces.http.auth import hash_of
+from outrider.interfaces.http.auth import hash_key
 from support.chat_server import ChatServer
 from support.http_app import running
 from support.page_site import QUERY, Opens, grave, search, services_over
@@ -77,7 +77,7 @@ async def test_the_theme_is_chosen_and_kept(page: Page) -> None:
 
 
 async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(opens: Opens, page_world: tuple[str, ChatServer, Path]) -> None:
-    made = services_over(*page_world, api_keys={"ann": hash_of("key of ann")})
+    made = services_over(*page_world, api_keys={"ann": hash_key("key of ann")})
     with running(made, needs_key=True) as address:
         async with opens(address, ready=False) as tab:
             dialog = tab.get_by_role("dialog", name="API key")

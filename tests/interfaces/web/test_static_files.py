@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_of
+from outrider.interfaces.http.auth import hash_key
 from outrider.interfaces.web import static_files as files
 from outrider.interfaces.web.explain_scoring import COUNTS, explain_scoring
 from outrider.nodes.fine_scorer import dimensions
@@ -25,7 +25,7 @@ LATER = {"Prefer": "respond-async"}
 
 
 async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
-    async with asking(services(api_keys={"ann": hash_of("key of ann")}), needs_key=True) as client:
+    async with asking(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:
         answers = {address: await client.get(address) for address in files.addresses()}
         about = await client.get("/api/about")
         again = await client.get("/", headers={"If-None-Match": answers["/"].headers["etag"]})
@@ -104,7 +104,7 @@ async def test_hits_are_exported_and_formulas_are_defused() -> None:
 
 
 async def test_a_search_of_somebody_else_is_not_exported() -> None:
-    keys = {name: hash_of(f"key of {name}") for name in ("ann", "bob")}
+    keys = {name: hash_key(f"key of {name}") for name in ("ann", "bob")}
     async with asking(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]

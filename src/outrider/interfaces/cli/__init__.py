@@ -87,7 +87,7 @@ def _main(
 
         os.environ[CONFIG_VARIABLE] = str(config)  # for all settings that this process and its children read
     if verbose:
-        from outrider.interfaces.logs import verbose as log_to_stderr
+        from outrider.interfaces.logs import log_to_stderr
         from outrider.settings.load import load
         from outrider.settings.redact import Redactor
 

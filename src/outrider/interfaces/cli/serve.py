@@ -59,17 +59,17 @@ def key(
     as_json: JsonOption = False,
 ) -> None:
     """Make an API key. The key is shown once and stored nowhere; the settings hold its hash."""
-    from outrider.interfaces.http.auth import hash_of, new_key
+    from outrider.interfaces.http.auth import hash_key, new_key
     from outrider.settings.serving import KEY_NAME
 
     if not KEY_NAME.match(name):
         raise BadRequest(f"the name of a key's owner has up to 64 letters, digits, - and _, not {name!r}")
     api_key = new_key()
     if as_json:
-        print_json({"name": name, "key": api_key, "hash": hash_of(api_key)})
+        print_json({"name": name, "key": api_key, "hash": hash_key(api_key)})
         return
     sys.stdout.write(api_key + "\n")
     path = platformdirs.user_config_path("outrider", appauthor=False) / "search_config.yaml"
     note(f"This is the key; it is not shown again. The server accepts it with these lines in {path}, or in a file named with --config:")
-    for line in ("serve:", "  api_keys:", f"    {name}: {hash_of(api_key)}"):
+    for line in ("serve:", "  api_keys:", f"    {name}: {hash_key(api_key)}"):
         sys.stderr.write(line + "\n")

@@ -1,6 +1,6 @@
-"""The engine over HTTP: LangServe at `/search`, REST at `/api`, and what a server needs to stand in a network.
+"""HTTP interface: LangServe at `/search`, REST at `/api`, and the server process.
 
-This module is light; FastAPI and the rest are loaded by what it calls.
+This module is light; its functions load FastAPI and the rest.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ PACKAGES = ("fastapi", "langserve", "prometheus_client", "sse_starlette", "uvico
 
 
 def build_app(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False) -> FastAPI:
-    """The ASGI application as a server on `host` offers it. Raises `MissingExtra` where its packages are not installed."""
-    _installed()
-    from outrider.interfaces.http.application import doors
+    """The ASGI application of a server on `host`. Raises `MissingExtra` if its packages are not installed."""
+    _require_packages()
+    from outrider.interfaces.http.application import build_application
 
-    return doors(services, host=host, needs_key=needs_key).app
+    return build_application(services, host=host, needs_key=needs_key).app
 
 
 def run_server(services: Services, host: str, port: int) -> None:
-    """Serve until interrupted. Raises `BadRequest` where it cannot listen, or may not without a key; `MissingExtra` as above."""
-    _installed()
+    """Serve until interrupted. Raises `BadRequest` if it cannot listen, or needs a key and has none; `MissingExtra` as above."""
+    _require_packages()
     from outrider.interfaces.http.server import serve
 
     serve(services, host, port)
 
 
-def _installed() -> None:
+def _require_packages() -> None:
     if any(find_spec(name) is None for name in PACKAGES):
         raise MissingExtra("outrider serve", "serve")

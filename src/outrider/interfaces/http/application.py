@@ -1,14 +1,14 @@
-"""The application: routes inside, and around them, from the outside in, what every request goes through.
+"""The HTTP application: its routes, and the middleware around them.
 
-::
+From the outside in::
 
-    envelope     a number, security headers, the end of every error
-    cors         only where settings name other pages
-    origins      the Host header, and who may send
-    authenticated
-    arrival      the body, whole and in time; work stops when the asker has gone
-    admitted     LangServe's requests count for the queue
-    routes       the page, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
+    ResponseMiddleware   request number, security headers, answers for errors
+    CORSMiddleware       only if the settings name other pages
+    OriginCheck          the Host header, and the origin of requests
+    KeyAuthentication
+    RequestLimits        the body, complete and in time; work stops when the client disconnects
+    AdmissionMiddleware  LangServe's requests count for the queue
+    routes               the page, /search and /analyze (LangServe), /api (REST), /healthz, /readyz, /health, /metrics
 """
 
 from __future__ import annotations
@@ -29,19 +29,17 @@ from starlette.middleware.cors import CORSMiddleware
 
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
-from outrider.interfaces.http import health as wellbeing
-from outrider.interfaces.http import problems, rest
-from outrider.interfaces.http import systematic as exact
-from outrider.interfaces.http.admission import Gate
-from outrider.interfaces.http.allowed_origins import Origins
-from outrider.interfaces.http.auth import Authenticated
-from outrider.interfaces.http.langserve import add_remote, admitted
+from outrider.interfaces.http import health, problems, rest, systematic
+from outrider.interfaces.http.admission import Admission
+from outrider.interfaces.http.allowed_origins import OriginCheck
+from outrider.interfaces.http.auth import KeyAuthentication
+from outrider.interfaces.http.graph_runner import GraphRunner
+from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
 from outrider.interfaces.http.metrics import Metrics
-from outrider.interfaces.http.middleware import Envelope
+from outrider.interfaces.http.middleware import ResponseMiddleware
 from outrider.interfaces.http.openapi import describe
-from outrider.interfaces.http.request_limits import Arrival
-from outrider.interfaces.http.run_registry import Runs
-from outrider.interfaces.http.run_search import Searching
+from outrider.interfaces.http.request_limits import RequestLimits
+from outrider.interfaces.http.run_registry import RunRegistry
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.workers import count_cores
@@ -50,80 +48,87 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.services import Services
+    from outrider.settings.serving import ServeSettings
 
 log = logging.getLogger(__name__)
 
-GARBAGE_AFTER = 10_000, 5, 4
-"""As of `gc.set_threshold`. A search holds thousands of records until it ends: with Python's own (700, 10, 10), fifty of `bench doors` were
-interrupted 770 times to look for garbage, a tenth of their time, and now are some 25 times. Less often is faster still, but memory grows.
+GC_THRESHOLD = 10_000, 5, 4
+"""For `gc.set_threshold`. A search holds thousands of records until it ends: with Python's default (700, 10, 10), fifty searches of
+`bench doors` triggered 770 collections, a tenth of their time; now some 25. Still fewer are faster, but memory grows.
 """
-MOST_PROCESSES = 4
-"""Unless the settings name a number: beyond that a server's own process is what keeps searches waiting."""
-ABOUT = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
+MAX_PROCESSES = 4
+"""Default limit: beyond it the server's own process is the bottleneck."""
+DESCRIPTION = "One request, searched everywhere at once: ranked works, the sentences that answer, and the trail to check them."
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """The application, and what stops it."""
+class Application:
+    """The ASGI application with its queue and its searches."""
 
     app: FastAPI
-    gate: Gate
-    runs: Runs
+    admission: Admission
+    runs: RunRegistry
 
     def stop(self) -> None:
-        """Take no more searches; those under way go on."""
-        self.gate.stopping = True
+        """Accept no more searches; running ones go on."""
+        self.admission.stopping = True
 
 
-def doors(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False, alone: bool = False) -> Doors:
-    """Everything that a server on `host` offers; `alone` in its process. Raises nothing: settings were checked when they were read."""
+def build_application(services: Services, *, host: str = "127.0.0.1", needs_key: bool = False, alone: bool = False) -> Application:
+    """Everything that a server on `host` offers; `alone` in its process. Raises nothing: the settings are validated already."""
     settings = services.settings.serve
-    gate, metrics = Gate(settings.at_once, settings.queue, settings.queue_s), Metrics()
-    metrics.watch(gate)
-    searching = Searching(services, build(services), build_analysis(services))
-    runs = Runs(searching, gate, metrics, settings.keep_runs, settings.keep_s)
-    well = wellbeing.Wellbeing(services, gate, metrics)
+    admission, metrics = Admission(settings.at_once, settings.queue, settings.queue_s), Metrics()
+    metrics.watch(admission)
+    runner = GraphRunner(services, build(services), build_analysis(services))
+    runs = RunRegistry(runner, admission, metrics, settings.keep_runs, settings.keep_s)
+    monitoring = health.HealthRoutes(services, admission, metrics)
+
+    async def warm() -> None:
+        await services.warm()
+        if alone:  # the loaded modules stay: searching them for garbage costs every fourth search as much as the search
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*GC_THRESHOLD)
+            count = min(MAX_PROCESSES, count_cores() - 1) if settings.processes is None else settings.processes
+            services.workers.start(count, WORKER_MODULES, busy=lambda: admission.running > 1)
+        monitoring.warm = True
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         threshold = gc.get_threshold()
-        warming = asyncio.create_task(_warmed(services, well, gate, alone=alone))
+        warming = asyncio.create_task(warm())
         try:
             yield
         finally:
-            gate.stopping = True
+            admission.stopping = True
             warming.cancel()
-            if late := await runs.drained(settings.shutdown_s):
+            if late := await runs.drain(settings.shutdown_s):
                 log.warning("%d searches were not done within %g s and were stopped", late, settings.shutdown_s)
             await asyncio.gather(warming, return_exceptions=True)
-            await searching.close()
+            await runner.close()
             services.close()
             if alone:
                 gc.unfreeze()
                 gc.set_threshold(*threshold)
 
     app = FastAPI(
-        title="Outrider", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
-        middleware=_layers(services, gate, metrics, host, needs_key=needs_key),
+        title="Outrider", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        middleware=_make_middleware(settings, admission, metrics, host, needs_key=needs_key),
     )  # fmt: skip
-    for kind, handler in (
-        (problems.Refusal, problems.refused),
-        (SearchError, problems.failed),
-        (RequestValidationError, problems.invalid),
-        (HTTPException, problems.of_http),
-    ):
-        app.add_exception_handler(kind, handler)
-    app.include_router(wellbeing.routes_of(well))
-    app.include_router(rest.routes_of(rest.Rest(services, runs)))
-    app.include_router(exact.routes_of(exact.Exact(services, gate)))
-    app.include_router(page.routes_of(services, runs, gate))
-    add_remote(app, searching, gate, metrics, settings.batch)
+    app.add_exception_handler(problems.Refusal, problems.handle_refusal)
+    app.add_exception_handler(SearchError, problems.handle_search_error)
+    app.add_exception_handler(RequestValidationError, problems.handle_invalid_request)
+    app.add_exception_handler(HTTPException, problems.handle_http_error)
+    app.include_router(health.make_router(monitoring))
+    app.include_router(rest.make_router(rest.RestRoutes(services, runs)))
+    app.include_router(systematic.make_router(systematic.SystematicRoutes(services, admission)))
+    app.include_router(page.make_router(services, runs, admission))
+    add_langserve_routes(app, runner, admission, metrics, settings.batch)
     describe(app)
-    return Doors(app, gate, runs)
+    return Application(app, admission, runs)
 
 
-def _layers(services: Services, gate: Gate, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
-    settings = services.settings.serve
+def _make_middleware(settings: ServeSettings, admission: Admission, metrics: Metrics, host: str, *, needs_key: bool) -> list[Middleware]:
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(settings.origins),
@@ -132,22 +137,10 @@ def _layers(services: Services, gate: Gate, metrics: Metrics, host: str, *, need
         expose_headers=["Location", "Retry-After", "X-Request-Id"],
     )
     return [
-        Middleware(Envelope, metrics=metrics),
+        Middleware(ResponseMiddleware, metrics=metrics),
         *([cors] if settings.origins else []),
-        Middleware(Origins, hosts=frozenset({*settings.hosts, host.lower()}), pages=frozenset(settings.origins)),
-        Middleware(Authenticated, keys=settings.api_keys, required=needs_key),
-        Middleware(Arrival, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s),
-        admitted(gate),
+        Middleware(OriginCheck, hosts=frozenset({*settings.hosts, host.lower()}), pages=frozenset(settings.origins)),
+        Middleware(KeyAuthentication, keys=settings.api_keys, required=needs_key),
+        Middleware(RequestLimits, body_bytes=settings.body_bytes, body_s=settings.body_s, request_s=settings.request_s),
+        Middleware(AdmissionMiddleware, admission=admission),
     ]
-
-
-async def _warmed(services: Services, well: wellbeing.Wellbeing, gate: Gate, *, alone: bool) -> None:
-    await services.warm()
-    if alone:  # what was loaded stays: looking for garbage in it costs every fourth search as much as the search
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GARBAGE_AFTER)
-        asked = services.settings.serve.processes
-        count = min(MOST_PROCESSES, count_cores() - 1) if asked is None else asked
-        services.workers.start(count, WORKER_MODULES, busy=lambda: gate.running > 1)
-    well.warm = True

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/health` and `/metrics`: for who watches the server."""
+"""Monitoring of the server: `/healthz`, `/readyz`, `/health` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
-from outrider.interfaces.http import metrics as meters
+from outrider.interfaces.http.metrics import MEDIA_TYPE
 from outrider.interfaces.http.problems import Refusal
 from outrider.usecases.health import health as engine_health
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.interfaces.http.admission import Gate
+    from outrider.interfaces.http.admission import Admission
     from outrider.interfaces.http.metrics import Metrics
     from outrider.services import Services
 
 
 @dataclass(slots=True)
-class Wellbeing:
-    """What is told of a server that runs."""
+class HealthRoutes:
+    """Handlers over a running server."""
 
     services: Services
-    gate: Gate
+    admission: Admission
     metrics: Metrics
     warm: bool = field(default=False)
-    """Whether what searches need is loaded."""
+    """Whether the models and indexes of searches are loaded."""
 
     async def alive(self) -> dict[str, str]:
         """The process answers."""
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Searches are taken: models are loaded, and it is not about to stop."""
-        if self.gate.stopping or not self.warm:
-            why = "this server is about to stop" if self.gate.stopping else "this server is still loading what searches need"
+        """Searches are accepted: models are loaded, and the server is not about to stop."""
+        if self.admission.stopping or not self.warm:
+            why = "this server is about to stop" if self.admission.stopping else "this server is still loading what searches need"
             raise Refusal(503, "not-ready", why, {"Retry-After": "1"})
         return {"status": "ready"}
 
     async def engine(self) -> dict[str, Any]:
-        """What of the engine is on, and why the rest is off; the status is `ok` while a library can be searched."""
+        """Which parts of the engine are on, and why others are off; the status is `ok` while a library can be searched."""
         parts = await engine_health(self.services)
         return {
             "status": "ok" if parts[0].on else "off",
@@ -51,13 +51,13 @@ class Wellbeing:
 
     async def figures(self) -> Response:
         """For Prometheus."""
-        return Response(self.metrics.text(), media_type=meters.MEDIA_TYPE)
+        return Response(self.metrics.text(), media_type=MEDIA_TYPE)
 
 
-def routes_of(well: Wellbeing) -> APIRouter:
+def make_router(handlers: HealthRoutes) -> APIRouter:
     router = APIRouter(tags=["operation"])
-    router.add_api_route("/healthz", well.alive, methods=["GET"], summary="Whether it is there")
-    router.add_api_route("/readyz", well.ready, methods=["GET"], summary="Whether it takes searches")
-    router.add_api_route("/health", well.engine, methods=["GET"], summary="What of the engine is on")
-    router.add_api_route("/metrics", well.figures, methods=["GET"], summary="Figures for Prometheus", response_class=PlainTextResponse)
+    router.add_api_route("/healthz", handlers.alive, methods=["GET"], summary="Whether the server is up")
+    router.add_api_route("/readyz", handlers.ready, methods=["GET"], summary="Whether the server accepts searches")
+    router.add_api_route("/health", handlers.engine, methods=["GET"], summary="State of the engine")
+    router.add_api_route("/metrics", handlers.figures, methods=["GET"], summary="Metrics for Prometheus", response_class=PlainTextResponse)
     return router

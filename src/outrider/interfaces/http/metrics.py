@@ -1,7 +1,7 @@
-"""What the server has done, as Prometheus reads it: `outrider_...` at `/metrics`.
+"""Metrics of the server for Prometheus: `outrider_...` at `/metrics`.
 
-Names follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for what only grows. Labels come from our own words alone, so
-that no request can make new series.
+Names follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values, so that no
+request can create new series.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from outrider.interfaces.http.admission import Gate
+    from outrider.interfaces.http.admission import Admission
     from outrider.state.response import Failure, SourceReport, Usage
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -51,47 +51,44 @@ class Metrics:
         self.model_tokens = counter("model_tokens", "Tokens of a model, by node and direction.", "node", "direction")
         self.model_cost = counter("model_cost_usd", "What models cost, as far as their prices are known, by node.", "node")
 
-    def watch(self, gate: Gate) -> None:
-        """Count what runs and waits when it is asked for."""
+    def watch(self, admission: Admission) -> None:
+        """Measure running and waiting requests at each scrape."""
         running = Gauge("outrider_searches_running", "Searches under way.", registry=self.registry)
         waiting = Gauge("outrider_requests_waiting", "Requests that wait for their turn.", registry=self.registry)
-        running.set_function(lambda: gate.running)
-        waiting.set_function(lambda: gate.waiting)
+        running.set_function(lambda: admission.running)
+        waiting.set_function(lambda: admission.waiting)
 
-    def answered(self, scope: Scope, status: int) -> None:
+    def count_request(self, scope: Scope, status: int) -> None:
         route = str(getattr(scope.get("route"), "path", "none"))
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.requests.labels(route, method, str(status or "cut")).inc()
 
-    def searched(self, door: str, outcome: str, took_s: float, said: Mapping[str, Any]) -> None:
-        """After one search; `said` holds what its nodes wrote: `timings_ms`, `failures`, `sources`, `usage`, as far as they came."""
+    def count_search(self, door: str, outcome: str, took_s: float, state: Mapping[str, Any]) -> None:
+        """Count one search; `state` has the fields that its nodes wrote: `timings_ms`, `failures`, `sources`, `usage`."""
         self.searches.labels(door, outcome).inc()
         self.search_seconds.labels(door).observe(took_s)
-        for node, took_ms in said.get("timings_ms", {}).items():
+        for node, took_ms in state.get("timings_ms", {}).items():
             self.node_seconds.labels(node).observe(took_ms / 1000)
-        failures: tuple[Failure, ...] = said.get("failures", ())
+        failures: tuple[Failure, ...] = state.get("failures", ())
         for failure in failures:
             self.node_errors.labels(failure.node, failure.error).inc()
-        for row in said.get("sources") or ():
-            if not isinstance(row, str):  # names, until the scout has asked them
-                self._source(row)
-        if usage := said.get("usage"):
-            self._usage(usage)
+        for row in state.get("sources") or ():
+            if not isinstance(row, str):  # names, until the scout has searched them
+                self._count_source(row)
+        usage: Usage | None = state.get("usage")
+        for node, spent in (usage.by_node if usage else {}).items():
+            self.model_calls.labels(node).inc(spent.calls)
+            self.model_tokens.labels(node, "input").inc(spent.input_tokens)
+            self.model_tokens.labels(node, "output").inc(spent.output_tokens)
+            self.model_cost.labels(node).inc(spent.cost_usd or 0.0)
 
-    def _source(self, row: SourceReport) -> None:
+    def _count_source(self, row: SourceReport) -> None:
         self.source_answers.labels(row.source, row.status).inc()
         self.source_seconds.labels(row.source).observe(row.took_ms / 1000)
         if row.status not in ANSWERS:
             self.source_errors.labels(row.source, row.status).inc()
         if row.status in FROM_CACHE:
             self.cache_hits.labels(row.source).inc()
-
-    def _usage(self, usage: Usage) -> None:
-        for node, spent in usage.by_node.items():
-            self.model_calls.labels(node).inc(spent.calls)
-            self.model_tokens.labels(node, "input").inc(spent.input_tokens)
-            self.model_tokens.labels(node, "output").inc(spent.output_tokens)
-            self.model_cost.labels(node).inc(spent.cost_usd or 0.0)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

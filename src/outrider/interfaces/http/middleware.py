@@ -1,4 +1,4 @@
-"""What stands around every request: a number, the security headers, and the end of every error. The outermost of our layers."""
+"""Outermost middleware: request number, security headers, and an answer for every error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from starlette.datastructures import MutableHeaders
 
-from outrider.interfaces.http.problems import Refusal, response_of
+from outrider.interfaces.http.problems import Refusal, make_response
 from outrider.state.errors import SearchError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PLAYGROUND = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
     "connect-src 'self'; frame-ancestors 'none'"
 )
-"""LangServe's page sets its address in a script of its own."""
+"""LangServe's page sets its address in an inline script."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -34,13 +34,13 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": NOTHING_RUNS,
 }
-"""Unless an answer sets its own."""
+"""Defaults; an answer may set its own."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 EXPECTED = (SearchError, Refusal)
 
 
-class Envelope:
-    """ASGI."""
+class ResponseMiddleware:
+    """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
@@ -52,58 +52,49 @@ class Envelope:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         else:
-            await self._answered(scope, receive, send)
+            await self._respond(scope, receive, send)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = scope["method"] == "HEAD"
-        if head:
-            scope = {**scope, "method": "GET"}  # answered alike, without the body
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # the same answer, without the body
         request_id = str(uuid4())
         scope.setdefault("state", {})["request_id"] = request_id
-        status, enough = 0, False
+        status, is_complete = 0, False
 
-        async def sending(message: Message) -> None:
-            nonlocal status, enough
+        async def send_message(message: Message) -> None:
+            nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _dressed(message, request_id, scope["path"])
-            bare = head and message["type"] == "http.response.body"
-            await send({"type": "http.response.body"} if bare else message)
-            if bare and message.get("more_body"):
-                enough = True
-                raise OSError("nobody asked for the body")  # as where the asker has gone: a stream ends here
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, PLAYGROUND if value == NOTHING_RUNS and "/playground" in scope["path"] else value)
+            omits_body = is_head and message["type"] == "http.response.body"
+            await send({"type": "http.response.body"} if omits_body else message)
+            if omits_body and message.get("more_body"):
+                is_complete = True
+                raise OSError("nobody asked for the body")  # as for a disconnected client: a stream ends here
 
+        app: ASGIApp = self.app
+        if CONTROL.search(scope["path"]):
+            app = make_response(Refusal(400, "odd-path", "the path holds a control character"), request_id)
         try:
-            _refuse_odd_path(scope["path"])
-            await self.app(scope, receive, sending)
-        except Exception as error:  # noqa: BLE001 - nothing may reach the server's own pages, which show internals
-            if enough:
+            await app(scope, receive, send_message)
+        except Exception as error:  # noqa: BLE001 - nothing may reach the server's own error pages, which show internals
+            if is_complete:
                 return
-            refusal = _told(error, request_id)
+            refusal = error if isinstance(error, Refusal) else _log_error(error, request_id)
             if not status:
-                await response_of(refusal, request_id)(scope, receive, sending)
+                await make_response(refusal, request_id)(scope, receive, send_message)
         finally:
-            self.metrics.answered({**scope, "method": "HEAD"} if head else scope, status)
+            self.metrics.count_request({**scope, "method": "HEAD"} if is_head else scope, status)
 
 
-def _told(error: Exception, request_id: str) -> Refusal:
-    """What the asker is told. A bug goes to the log whole, under the number that the asker gets."""
-    if isinstance(error, Refusal):
-        return error
+def _log_error(error: Exception, request_id: str) -> Refusal:
+    """The answer to an unexpected error. The log has all details under the number that the client receives."""
     if isinstance(error, ExceptionGroup) and error.split(EXPECTED)[1] is None:
         log.warning("request %s ended early: %s", request_id, "; ".join(str(one) for one in error.exceptions))
     else:
         log.error("request %s failed", request_id, exc_info=error)
-    return Refusal(500, "internal", "an error of this server; its log tells more under this problem's instance")
-
-
-def _refuse_odd_path(path: str) -> None:
-    if CONTROL.search(path):
-        raise Refusal(400, "odd-path", "the path holds a control character")
-
-
-def _dressed(message: Message, request_id: str, path: str) -> None:
-    headers = MutableHeaders(scope=message)
-    headers["X-Request-Id"] = request_id
-    for name, value in HEADERS.items():
-        headers.setdefault(name, PLAYGROUND if value == NOTHING_RUNS and "/playground" in path else value)
+    return Refusal(500, "internal", "an error of this server; its log has details under this problem's instance")

@@ -1,7 +1,4 @@
-"""What the OpenAPI description shows: requests and answers. Small, and true to the types, which a test checks.
-
-The OpenAPI description, with the problems that every address may answer with and the key that it may want.
-"""
+"""OpenAPI description: examples of requests and answers, problem documents and keys. A test validates the examples."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-ASKED: dict[str, Any] = {
+SEARCH_EXAMPLES: dict[str, Any] = {
     "words": {"summary": "A question", "value": {"query": "liver injury by aspirin"}},
     "repositories": {
         "summary": "Software, with a filter",
@@ -27,11 +24,11 @@ ASKED: dict[str, Any] = {
         },
     },
     "library": {
-        "summary": "The own library only, cheaply",
+        "summary": "The own library only, without a model",
         "value": {"query": "statins", "sources": ["library"], "top_k": 5, "run": {"run_timeout_s": 10, "max_calls": 0}},
     },
 }
-ANSWERED: dict[str, Any] = {
+SEARCH_ANSWER: dict[str, Any] = {
     "query": "liver injury by aspirin",
     "mode": "discovery",
     "hits": [
@@ -58,11 +55,11 @@ ANSWERED: dict[str, Any] = {
     "total_found": 1,
     "execution_time_ms": 41.5,
 }
-ANALYSED: dict[str, Any] = {
+ANALYZE_EXAMPLES: dict[str, Any] = {
     "repository": {"summary": "A repository", "value": {"target": "encode/httpx", "question": "an HTTP client with HTTP/2"}},
     "paper": {"summary": "A paper", "value": {"target": "10.1000/x", "run": {"max_calls": 0}}},
 }
-EVENTS = """id: 1
+EVENTS_EXAMPLE = """id: 1
 event: started
 data: {"node":"translator"}
 
@@ -70,59 +67,55 @@ id: 6
 event: hits
 data: {"node":"scout","total":1,"hits":[{"rank":1,"doc_id":"doi:10.1000/x","kind":"paper","title":"Aspirin and the liver"}]}
 """
-LIBRARY: dict[str, Any] = {"library_id": "3f2a", "version": 7, "records": 1_250, "by_kind": {"paper": 1_200, "repository": 50}}
+LIBRARY_EXAMPLE: dict[str, Any] = {"library_id": "3f2a", "version": 7, "records": 1_250, "by_kind": {"paper": 1_200, "repository": 50}}
 
 PROBLEMS = {
-    "400": "The request is not one that this server takes: its host, its path.",
-    "401": "A key is missing, or is not known.",
-    "403": "Pages of other servers may not ask.",
-    "404": "There is nothing there.",
+    "400": "The server does not accept the request's host or path.",
+    "401": "A key is missing or unknown.",
+    "403": "Pages of other servers may not send requests.",
+    "404": "Nothing exists at this address.",
     "408": "The body did not arrive in time.",
     "413": "The body is too large.",
     "422": "The request cannot be understood; `errors` names the fields.",
-    "429": "Too much is asked at a time; `Retry-After` says when to come again.",
+    "429": "Too many requests at a time; `Retry-After` says when to try again.",
     "500": "An error of the server.",
-    "503": "What was asked cannot be done now.",
-    "504": "It took too long.",
+    "503": "The server cannot do this now.",
+    "504": "The request took too long.",
 }
 METHODS = ("get", "post", "put", "patch", "delete")
 RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 
 
 def describe(app: FastAPI) -> None:
-    """Let the application give its description with problems and keys added, made at first use."""
+    """Add problems and keys to the description of the application, which is made at first use."""
 
-    def described() -> dict[str, Any]:
+    def describe_routes() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            app.openapi_schema = _completed(made)
+            description = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            _add_problems_and_keys(description)
+            app.openapi_schema = description
         return app.openapi_schema
 
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = describe_routes  # type: ignore[method-assign]
 
 
-def _completed(made: dict[str, Any]) -> dict[str, Any]:
-    parts = made.setdefault("components", {})
-    schemas = parts.setdefault("schemas", {})
-    own = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(own.pop("$defs", {}))
-    schemas["Problem"] = own
+def _add_problems_and_keys(description: dict[str, Any]) -> None:
+    components = description.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs", {}))
+    schemas["Problem"] = problem
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    parts["securitySchemes"] = {
+    components["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
-    for path, item in made["paths"].items():
-        for method in METHODS:
-            if method in item:
-                _complete(path, item[method])
-    return made
-
-
-def _complete(path: str, operation: dict[str, Any]) -> None:
-    if path not in OPEN:
-        operation["security"] = [{}, {"bearer": []}, {"header": []}]
-    for status, why in PROBLEMS.items():
-        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        operation["responses"][status] = {"description": why, "content": content, **({"headers": RETRY} if status == "429" else {})}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path, item in description["paths"].items():
+        for operation in (item[method] for method in METHODS if method in item):
+            if path not in OPEN:
+                operation["security"] = [{}, {"bearer": []}, {"header": []}]
+            for status, why in PROBLEMS.items():
+                headers = {"headers": RETRY} if status == "429" else {}
+                operation["responses"][status] = {"description": why, "content": content, **headers}

@@ -1,4 +1,4 @@
-"""The graph by plain REST: `/api/search`, its events, and `/api/library`."""
+"""REST interface: `/api/search` and its events, `/api/analyze` and `/api/library`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,10 +16,10 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 
 from outrider.interfaces.http.events import LAST
-from outrider.interfaces.http.openapi import ANALYSED, ANSWERED, ASKED, EVENTS, LIBRARY
-from outrider.interfaces.http.problems import Refusal, WrongField, response_of
-from outrider.interfaces.http.run_registry import Run, Runs
-from outrider.interfaces.http.run_search import thread_of
+from outrider.interfaces.http.graph_runner import read_thread
+from outrider.interfaces.http.openapi import ANALYZE_EXAMPLES, EVENTS_EXAMPLE, LIBRARY_EXAMPLE, SEARCH_ANSWER, SEARCH_EXAMPLES
+from outrider.interfaces.http.problems import Refusal, make_response, refuse_field
+from outrider.interfaces.http.run_registry import Run, RunRegistry
 from outrider.services.nodes import parse_analysis_target
 from outrider.state.analysis import Analysis, AnalyzeRequest
 from outrider.state.model import Model
@@ -31,87 +31,83 @@ if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.settings.model import Settings
 
-ALIVE_S = 15.0
-"""A comment goes out after so long a silence, so that nobody between takes the connection for dead."""
-MOST_WAIT_S = 3_600
+KEEP_ALIVE_S = 15.0
+"""A comment is sent after this time without an event, so that no proxy drops the connection."""
+MAX_WAIT_S = 3_600
 WAIT = re.compile(r"wait=(\d{1,6})\Z")
 RunId = Annotated[str, Path(description="The number of a search, as its `Location` gives it.", max_length=64)]
 
 
 class SearchBody(SearchRequest):
-    """One request, and what this run of it may take."""
+    """One request, and settings of its run."""
 
     run: RunContext = Field(RunContext(), description="Settings that this search overrides; limits of the server can only be lowered.")
 
 
 class AnalyzeBody(AnalyzeRequest):
-    """One work, and what this look at it may take."""
+    """One work, and settings of its analysis."""
 
     run: RunContext = Field(RunContext(), description="Settings that this analysis overrides; limits of the server can only be lowered.")
 
 
 class SearchState(Model):
-    """A search that was asked for asynchronously."""
+    """An asynchronous search."""
 
     id: str
     status: Literal["waiting", "running", "done", "failed", "cancelled"]
-    events: str = Field(description="Where its events are.")
+    events: str = Field(description="Address of its events.")
     response: SearchResponse | None = Field(None, description="The answer, once it is done.")
-    problem: dict[str, Any] | None = Field(None, description="Why it failed, where it did: a problem document.")
+    problem: dict[str, Any] | None = Field(None, description="A problem document, if it failed.")
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """The handlers over one server's searches."""
+class RestRoutes:
+    """Handlers over one server's searches."""
 
     services: Services
-    runs: Runs
+    runs: RunRegistry
 
     async def search(
         self,
         request: Request,
-        asked: Annotated[SearchBody, Body(openapi_examples=ASKED)],
+        body: Annotated[SearchBody, Body(openapi_examples=SEARCH_EXAMPLES)],
         prefer: Annotated[
-            str | None, Header(description="`respond-async` for a number instead of the answer; with `wait=5` after so many seconds.")
+            str | None, Header(description="`respond-async` for a number instead of the answer; with `wait=5` after 5 seconds.")
         ] = None,
         x_thread_id: Annotated[str | None, Header(description="The thread of searches that this one goes on with.", max_length=128)] = None,
     ) -> Response:
-        """Search, and answer with the complete response; or, with `Prefer: respond-async`, with 202 and where to look for it."""
-        plain = SearchRequest.model_construct(**{name: getattr(asked, name) for name in SearchRequest.model_fields})
+        """Search, and return the complete response; or, with `Prefer: respond-async`, status 202 and the address of the search."""
+        plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})
         refuse_misfits(plain)
-        check_lowered(asked.run, self.services.settings)
-        preferred = _preferences(prefer)
-        later = "respond-async" in preferred
-        run = self.runs.search(plain, asked.run, owner_of(request), thread=thread_of(request), kept=later)
-        if later:
-            return await self._accepted(run, preferred)
-        return await _answered(run)
-
-    async def analyze(self, request: Request, asked: Annotated[AnalyzeBody, Body(openapi_examples=ANALYSED)]) -> Response:
-        """One repository or paper in depth. One that nobody knows has no `kind`, and the reason in `failures`."""
-        plain = AnalyzeRequest.model_construct(**{name: getattr(asked, name) for name in AnalyzeRequest.model_fields})
-        parse_analysis_target(plain.target)
-        check_lowered(asked.run, self.services.settings)
-        return await _answered(self.runs.analyse(plain, asked.run, owner_of(request)))
-
-    async def _accepted(self, run: Run, preferred: Mapping[str, int]) -> Response:
-        if preferred.get("wait"):
-            await asyncio.wait({asyncio.ensure_future(run.ended())}, timeout=preferred["wait"])
+        check_lowered(body.run, self.services.settings)
+        preferences = _parse_preferences(prefer)
+        is_async = "respond-async" in preferences
+        run = self.runs.search(plain, body.run, read_owner(request), thread=read_thread(request), is_kept=is_async)
+        if not is_async:
+            return await _wait_for_answer(run)
+        if preferences.get("wait"):
+            await asyncio.wait({asyncio.ensure_future(run.wait())}, timeout=preferences["wait"])
             if run.ended_at is not None:
-                return answer_of(run)
-        place = f"/api/search/{run.run_id}"
-        headers = {"Location": place, "Preference-Applied": "respond-async", "Retry-After": "1"}
-        return JSONResponse(json.loads(_state_of(run)), 202, headers)
+                return make_answer(run)
+        headers = {"Location": f"/api/search/{run.run_id}", "Preference-Applied": "respond-async", "Retry-After": "1"}
+        return JSONResponse(json.loads(_format_state(run)), 202, headers)
+
+    async def analyze(self, request: Request, body: Annotated[AnalyzeBody, Body(openapi_examples=ANALYZE_EXAMPLES)]) -> Response:
+        """One repository or paper in depth. An unknown one has no `kind`, and the reason in `failures`."""
+        plain = AnalyzeRequest.model_construct(**{name: getattr(body, name) for name in AnalyzeRequest.model_fields})
+        parse_analysis_target(plain.target)
+        check_lowered(body.run, self.services.settings)
+        return await _wait_for_answer(self.runs.analyze(plain, body.run, read_owner(request)))
 
     async def state(self, request: Request, run_id: RunId) -> Response:
-        """How far a search is, and its answer once it is done."""
-        run = self.runs.get(run_id, owner_of(request))
+        """State of a search, and its answer once it is done."""
+        run = self.runs.get(run_id, read_owner(request))
         headers = {"Retry-After": "1"} if run.ended_at is None else {}
-        return Response(_state_of(run), 200, headers, "application/json")
+        return Response(_format_state(run), 200, headers, "application/json")
 
     async def stop(self, request: Request, run_id: RunId) -> Response:
         """Stop a search; one that has ended stays as it is."""
-        self.runs.get(run_id, owner_of(request)).cancel()
+        self.runs.get(run_id, read_owner(request)).cancel()
         return Response(status_code=204)
 
     async def events(
@@ -119,120 +115,128 @@ class Rest:
         request: Request,
         run_id: RunId,
         last_event_id: Annotated[
-            str | None, Header(description="The last event that was seen; what came after it is sent.", max_length=20)
+            str | None, Header(description="Number of the last event received; later ones are sent.", max_length=20)
         ] = None,
     ) -> Response:
-        """What happens in a search, as it happens: nodes, counts, the first works as each node leaves them, the final response."""
-        run = self.runs.get(run_id, owner_of(request))
+        """Events of a search as they happen: nodes, counts, the first works in the order of each node, the final response."""
+        run = self.runs.get(run_id, read_owner(request))
         after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
         if after and run.ended_at is not None and after >= len(run.events):
-            return Response(status_code=204)  # by which a browser learns not to come again
-        return StreamingResponse(wired(run, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+            return Response(status_code=204)  # tells a browser not to reconnect
+        return StreamingResponse(stream_events(run, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def library(self) -> Response:
-        """What the library holds."""
+        """Contents of the library."""
         about = await (await self.services.library()).info()
         return JSONResponse(dataclasses.asdict(about))
 
 
-Described = dict[int | str, dict[str, Any]]
+Responses = dict[int | str, dict[str, Any]]
 SEARCH = "/api/search/{run_id}"
-FOUND: Described = {
-    200: {"model": SearchResponse, "content": {"application/json": {"example": ANSWERED}}, "description": "The answer."},
-    202: {"model": SearchState, "description": "It runs; `Location` says where to look for it."},
+SEARCH_RESPONSES: Responses = {
+    200: {"model": SearchResponse, "content": {"application/json": {"example": SEARCH_ANSWER}}, "description": "The answer."},
+    202: {"model": SearchState, "description": "It runs; `Location` is its address."},
 }
-HAPPENED: Described = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EVENTS}}, "description": "Events."},
-    204: {"description": "There is nothing more to come."},
+EVENT_RESPONSES: Responses = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": EVENTS_EXAMPLE}}, "description": "Events."},
+    204: {"description": "No further events will come."},
 }
-LOOKED: Described = {200: {"model": Analysis, "description": "What was found."}}
-HELD: Described = {
-    200: {"content": {"application/json": {"schema": {"type": "object"}, "example": LIBRARY}}, "description": "What it holds."}
+ANALYSIS_RESPONSES: Responses = {200: {"model": Analysis, "description": "The analysis."}}
+LIBRARY_RESPONSES: Responses = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}, "example": LIBRARY_EXAMPLE}}, "description": "Its contents."}
 }
 
 
-def routes_of(rest: Rest) -> APIRouter:
+def make_router(handlers: RestRoutes) -> APIRouter:
     router = APIRouter(tags=["rest"])
-    router.add_api_route("/api/search", rest.search, methods=["POST"], summary="Search", response_class=JSONResponse, responses=FOUND)
-    router.add_api_route(SEARCH, rest.state, methods=["GET"], summary="A search and its answer", responses={200: {"model": SearchState}})
-    router.add_api_route(SEARCH, rest.stop, methods=["DELETE"], summary="Stop a search", status_code=204)
-    about = "What happens in a search"
     router.add_api_route(
-        f"{SEARCH}/events", rest.events, methods=["GET"], summary=about, response_class=StreamingResponse, responses=HAPPENED
+        "/api/search", handlers.search, methods=["POST"], summary="Search", response_class=JSONResponse, responses=SEARCH_RESPONSES
+    )
+    router.add_api_route(
+        SEARCH, handlers.state, methods=["GET"], summary="A search and its answer", responses={200: {"model": SearchState}}
+    )
+    router.add_api_route(SEARCH, handlers.stop, methods=["DELETE"], summary="Stop a search", status_code=204)
+    router.add_api_route(
+        f"{SEARCH}/events",
+        handlers.events,
+        methods=["GET"],
+        summary="Events of a search",
+        response_class=StreamingResponse,
+        responses=EVENT_RESPONSES,
     )
     for path in ("/api/analyze", "/api/analyze-repo"):
-        router.add_api_route(path, rest.analyze, methods=["POST"], summary="One work in depth", responses=LOOKED)
-    router.add_api_route("/api/library", rest.library, methods=["GET"], summary="What the library holds", responses=HELD)
+        router.add_api_route(path, handlers.analyze, methods=["POST"], summary="One work in depth", responses=ANALYSIS_RESPONSES)
+    router.add_api_route("/api/library", handlers.library, methods=["GET"], summary="Contents of the library", responses=LIBRARY_RESPONSES)
     return router
 
 
-def owner_of(request: Request) -> str:
+def read_owner(request: Request) -> str:
     return str(request.scope["state"].get("owner", ""))
 
 
 def check_lowered(run: RunContext, settings: Settings) -> None:
-    """A client may bound what its search costs, not what the server's owner has bound. Raises `Refusal`."""
-    bounds = {"max_calls": settings.llm.max_calls, "max_cost_usd": settings.llm.max_cost_usd, "run_timeout_s": settings.serve.request_s}
-    for name, most in bounds.items():
-        given = getattr(run, name)
-        if given is not None and most is not None and given > most:
-            wrong = WrongField(field=f"run.{name}", message=f"this server allows at most {most:g}")
-            raise Refusal(422, "bad-request", f"{wrong.field}: {wrong.message}", errors=(wrong,))
+    """A client may lower the server's limits, not raise them. Raises `Refusal`."""
+    limits = {"max_calls": settings.llm.max_calls, "max_cost_usd": settings.llm.max_cost_usd, "run_timeout_s": settings.serve.request_s}
+    for name, limit in limits.items():
+        value = getattr(run, name)
+        if value is not None and limit is not None and value > limit:
+            raise refuse_field(f"run.{name}", f"this server allows at most {limit:g}")
 
 
-def _preferences(header: str | None) -> dict[str, int]:
-    """RFC 7240: `respond-async, wait=10`; what is not known is passed over."""
-    found: dict[str, int] = {}
+def _parse_preferences(header: str | None) -> dict[str, int]:
+    """RFC 7240: `respond-async, wait=10`; unknown preferences are ignored."""
+    preferences: dict[str, int] = {}
     for token in re.split(r"[,;]", header or ""):
         name = token.strip().lower()
         if name == "respond-async":
-            found[name] = 1
+            preferences[name] = 1
         elif match := WAIT.match(name):
-            found["wait"] = min(int(match[1]), MOST_WAIT_S)
-    return found
+            preferences["wait"] = min(int(match[1]), MAX_WAIT_S)
+    return preferences
 
 
-async def _answered(run: Run) -> Response:
+async def _wait_for_answer(run: Run) -> Response:
     try:
-        await run.ended()
+        await run.wait()
     finally:
-        run.cancel()  # who asked has gone; a search that has ended bears it
-    return answer_of(run)
+        run.cancel()  # for a client that disconnected; an ended search is not affected
+    return make_answer(run)
 
 
-def answer_of(run: Run) -> Response:
-    """Of a search that has ended."""
+def make_answer(run: Run) -> Response:
+    """The response of an ended search."""
     if run.answer:
         return Response(run.answer, 200, media_type="application/json")
     refusal = run.refusal or Refusal(503, "stopped", "the search was stopped before it was done")
-    return response_of(refusal, run.run_id)
+    return make_response(refusal, run.run_id)
 
 
-def _state_of(run: Run) -> str:
-    """JSON. The answer is put in as the text that it is: it may be long, and was written once."""
+def _format_state(run: Run) -> str:
+    """JSON. The answer is inserted as text: it may be long, and is serialized already."""
     about: dict[str, Any] = {"id": run.run_id, "status": run.status, "events": f"/api/search/{run.run_id}/events"}
     if run.status == "failed":
-        about["problem"] = json.loads(next(one.data for one in run.events if one.name in LAST))
+        about["problem"] = json.loads(next(event.data for event in run.events if event.name in LAST))
     text = json.dumps(about)
     return f'{text[:-1]}, "response": {run.answer}}}' if run.answer else text
 
 
-async def wired(run: Run, after: int) -> AsyncIterator[bytes]:
-    """Its events as bytes, with a comment where there is none for long."""
+async def stream_events(run: Run, after: int) -> AsyncIterator[bytes]:
+    """Events of a run as bytes, with a comment after each `KEEP_ALIVE_S` without one."""
     yield b"retry: 1000\n\n"
-    async with aclosing(run.follow(after)) as following:
-        coming = asyncio.ensure_future(anext(following, None))
+    async with aclosing(run.follow(after)) as events:
+        next_event = asyncio.ensure_future(anext(events, None))
         try:
             while True:
-                done, _ = await asyncio.wait({coming}, timeout=ALIVE_S)
+                done, _ = await asyncio.wait({next_event}, timeout=KEEP_ALIVE_S)
                 if not done:
                     yield b": still here\n\n"
                     continue
-                one = coming.result()
-                if one is None:
+                numbered = next_event.result()
+                if numbered is None:
                     return
-                yield one[1].wire(one[0])
-                coming = asyncio.ensure_future(anext(following, None))
+                number, event = numbered
+                yield event.wire(number)
+                next_event = asyncio.ensure_future(anext(events, None))
         finally:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
+            next_event.cancel()
+            await asyncio.gather(next_event, return_exceptions=True)

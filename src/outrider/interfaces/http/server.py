@@ -1,7 +1,4 @@
-"""The address that a server of Outrider answers at.
-
-The server process: where it listens, who needs a key, and how it stops.
-"""
+"""The server process: its socket, the need for keys, and its shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from outrider.interfaces.http.application import Doors, doors
+from outrider.interfaces.http.application import Application, build_application
 from outrider.interfaces.http.request_limits import Connection
 from outrider.state.errors import BadRequest
 
@@ -26,53 +23,53 @@ if TYPE_CHECKING:
 BACKLOG = 2_048
 
 
-def listening_on(host: str, port: int) -> socket.socket:
-    """A bound socket; whatever keeps it from listening is said before the server starts."""
+def open_socket(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises `BadRequest` where it cannot listen."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG)
     except OSError as error:
         raise BadRequest(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port") from error
 
 
-def address_of(host: str, listening: socket.socket) -> str:
-    return f"http://[{host}]:{listening.getsockname()[1]}" if ":" in host else f"http://{host}:{listening.getsockname()[1]}"
+def format_address(host: str, bound: socket.socket) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
 
 
 HEAD_BYTES = 32 * 1024
 IDLE_S = 75
-"""For which a connection is kept for its next request: longer than httpx (5 s) and nginx (60 s) keep theirs, for a request that is sent
-while the server closes is lost.
+"""Time that a connection stays open for its next request: longer than in httpx (5 s) and nginx (60 s), because a request that is sent while
+the server closes the connection is lost.
 """
 
 
 class Server(uvicorn.Server):
-    """Takes no more searches as soon as it is asked to stop, and lets those under way end."""
+    """Refuses new searches as soon as it is asked to stop, and waits for running ones."""
 
-    def __init__(self, config: uvicorn.Config, served: Doors) -> None:
+    def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)
-        self._served = served
+        self._application = application
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._served.stop()
+        self._application.stop()
         await super().shutdown(sockets)
 
 
 def serve(services: Services, host: str, port: int) -> None:
     settings = services.settings.serve
-    needs_key = key_needed(settings, host)
-    with closing(listening_on(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
-        server = server_of(services, host, needs_key=needs_key, alone=True)  # uvicorn takes the streams of its logs here
-        wants = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is asked for"
-        sys.stderr.write(f"Outrider answers at {address_of(host, listening)} - {wants} - Ctrl-C stops it\n")
-        server.run(sockets=[listening])
+    needs_key = requires_key(settings, host)
+    with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
+        server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
+        keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is asked for"
+        sys.stderr.write(f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it\n")
+        server.run(sockets=[bound])
 
 
-def server_of(services: Services, host: str, *, needs_key: bool, log_level: str = "info", alone: bool = False) -> Server:
+def make_server(services: Services, host: str, *, needs_key: bool, log_level: str = "info", alone: bool = False) -> Server:
     settings = services.settings.serve
-    made = doors(services, host=host, needs_key=needs_key, alone=alone)
+    application = build_application(services, host=host, needs_key=needs_key, alone=alone)
     protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
     config = uvicorn.Config(
-        made.app,
+        application.app,
         log_level=log_level,
         http=protocol,
         ws="none",
@@ -82,11 +79,11 @@ def server_of(services: Services, host: str, *, needs_key: bool, log_level: str 
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
     )
-    return Server(config, made)
+    return Server(config, application)
 
 
-def key_needed(settings: ServeSettings, host: str) -> bool:
-    """Raises `BadRequest` where a key is needed and there is none that would be accepted."""
+def requires_key(settings: ServeSettings, host: str) -> bool:
+    """Whether requests need a key. Raises `BadRequest` where they do and the settings hold none."""
     needed = settings.authentication == "always" or not is_loopback(host)
     if needed and not settings.api_keys:
         where = "serve.authentication is always" if is_loopback(host) else f"--host {host} can be reached from other machines"

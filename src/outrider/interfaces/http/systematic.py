@@ -1,4 +1,4 @@
-"""Systematic runs over HTTP: every hit as a line of JSON, with cursors to go on from."""
+"""Systematic runs over HTTP: every hit as a line of JSON, with cursors for a later continuation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field, model_validator
 
-from outrider.interfaces.http.problems import of_error, problem_of
+from outrider.interfaces.http.problems import make_problem, translate_error
 from outrider.services.systematic import RUN_NAME, Syntax
 from outrider.state.errors import SearchError
 from outrider.state.model import Model
@@ -22,16 +22,16 @@ from outrider.usecases.systematic import AsyncSystematicHits, HitPage, asystemat
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from outrider.interfaces.http.admission import Gate
+    from outrider.interfaces.http.admission import Admission
     from outrider.services import Services
 
 LINES = "application/x-ndjson"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_BOOLEAN_CHARS)]
 EXAMPLES: dict[str, Any] = {
     "query": {"summary": "A query", "value": {"query": '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND liver[Title]'}},
-    "go on": {"summary": "Go on behind a cursor", "value": {"resume": "20261122T101500-3f2a", "after": "doi:10.1000/x"}},
+    "go on": {"summary": "Continue after a cursor", "value": {"resume": "20261122T101500-3f2a", "after": "doi:10.1000/x"}},
 }
-SAID = """{"run": "20261122T101500-3f2a"}
+EXAMPLE_LINES = """{"run": "20261122T101500-3f2a"}
 {"hit": {"rank": 1, "doc_id": "doi:10.1000/x", "title": "Aspirin and the liver"}}
 {"cursor": "doi:10.1000/x"}
 {"end": {"total": 1, "sha256": "9c1e..."}}
@@ -39,80 +39,82 @@ SAID = """{"run": "20261122T101500-3f2a"}
 
 
 class SystematicBody(Model):
-    """A new run by its query, or one to go on with."""
+    """The query of a new run, or an interrupted run to resume."""
 
     query: Text | dict[str, str] | None = Field(None, description="PubMed's syntax, Ovid's lines, or a mapping of fields to texts.")
-    sources: tuple[str, ...] | None = Field(None, description="Who is asked; the library alone by default.")
-    syntax: Syntax = Field("auto", description="Which language the query is in.")
-    resume: str = Field("", pattern=rf"^({RUN_NAME.pattern})?$", description="The name of a run that broke off, as its first line said.")
-    after: str = Field("", max_length=2_000, description="The cursor behind which its hits are given.")
+    sources: tuple[str, ...] | None = Field(None, description="Sources to read; the library alone by default.")
+    syntax: Syntax = Field("auto", description="The language of the query.")
+    resume: str = Field("", pattern=rf"^({RUN_NAME.pattern})?$", description="The name of an interrupted run, from its first line.")
+    after: str = Field("", max_length=2_000, description="The cursor after which its hits are returned.")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> SystematicBody:
+    def _check_query_or_resume(self) -> SystematicBody:
         if (self.query is None) == (not self.resume):
             raise ValueError("takes a query, or resume with the run to go on with; not both")
         return self
 
 
 class Lines(StreamingResponse):
-    """Gives back what was held for it, however it ends."""
+    """Releases its resources, however it ends."""
 
     media_type = LINES
 
-    def __init__(self, lines: AsyncGenerator[str, None], held: AsyncExitStack) -> None:
+    def __init__(self, lines: AsyncGenerator[str, None], resources: AsyncExitStack) -> None:
         super().__init__(lines)
-        self._lines, self._held = lines, held
+        self._lines, self._resources = lines, resources
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._held, aclosing(self._lines):
+        async with self._resources, aclosing(self._lines):
             await super().__call__(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class SystematicRoutes:
     services: Services
-    gate: Gate
+    admission: Admission
 
-    async def systematic(self, request: Request, asked: Annotated[SystematicBody, Body(openapi_examples=EXAMPLES)]) -> StreamingResponse:
-        """Every record that a Boolean query matches and no other, a line each: first `run`, then `hit`s with a `cursor` behind each page,
-        and last `end`, or `problem` where it broke off.
+    async def systematic(self, request: Request, body: Annotated[SystematicBody, Body(openapi_examples=EXAMPLES)]) -> StreamingResponse:
+        """Every record that a Boolean query matches and no other, a line each: first `run`, then `hit`s with a `cursor` after each page,
+        and last `end`, or `problem` if it broke off.
         """
         hits = asystematic(
-            asked.query, sources=asked.sources, syntax=asked.syntax, resume=asked.resume or None, after=asked.after, services=self.services
+            body.query, sources=body.sources, syntax=body.syntax, resume=body.resume or None, after=body.after, services=self.services
         )
-        async with AsyncExitStack() as held:
-            held.enter_context(self.gate.admission())
-            await held.enter_async_context(self.gate.place())
-            pages = await held.enter_async_context(aclosing(hits.pages()))
-            first = await anext(pages, None)  # what is wrong with the query is said before anything is answered
-            return Lines(_lines(hits, first, pages), held.pop_all())
+        async with AsyncExitStack() as resources:
+            resources.enter_context(self.admission.admit())
+            await resources.enter_async_context(self.admission.slot())
+            pages = await resources.enter_async_context(aclosing(hits.pages()))
+            first = await anext(pages, None)  # raises errors of the query before the answer begins
+            return Lines(_stream_lines(hits, first, pages), resources.pop_all())
 
 
-async def _lines(hits: AsyncSystematicHits, first: HitPage | None, pages: AsyncIterator[HitPage]) -> AsyncGenerator[str, None]:
-    yield _line(run=hits.folder.name if hits.folder else "")
+async def _stream_lines(hits: AsyncSystematicHits, first: HitPage | None, pages: AsyncIterator[HitPage]) -> AsyncGenerator[str, None]:
+    yield _format_line(run=hits.folder.name if hits.folder else "")
     page = first
     try:
         while page is not None:
             for hit in page.hits:
                 yield f'{{"hit": {hit.model_dump_json(exclude_defaults=True)}}}\n'
-            yield _line(cursor=page.cursor)
+            yield _format_line(cursor=page.cursor)
             page = await anext(pages, None)
-        made = hits.result_set
-        yield _line(end={"total": made.total, "cursor": made.cursor, "sha256": made.sha256})
+        result_set = hits.result_set
+        yield _format_line(end={"total": result_set.total, "cursor": result_set.cursor, "sha256": result_set.sha256})
     except SearchError as error:
-        problem = problem_of(of_error(error), "")
-        yield _line(problem=problem.model_dump(mode="json", exclude_defaults=True))
+        problem = make_problem(translate_error(error), "")
+        yield _format_line(problem=problem.model_dump(mode="json", exclude_defaults=True))
 
 
-def _line(**said: Any) -> str:
-    return json.dumps(said, ensure_ascii=False) + "\n"
+def _format_line(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def routes_of(exact: Exact) -> APIRouter:
+def make_router(handlers: SystematicRoutes) -> APIRouter:
     router = APIRouter(tags=["rest"])
-    said = {200: {"content": {LINES: {"schema": {"type": "string"}, "example": SAID}}, "description": "Lines of JSON."}}
+    responses: dict[int | str, dict[str, Any]] = {
+        200: {"content": {LINES: {"schema": {"type": "string"}, "example": EXAMPLE_LINES}}, "description": "Lines of JSON."}
+    }
     router.add_api_route(
-        "/api/systematic", exact.systematic, methods=["POST"], summary="A systematic run", response_class=StreamingResponse,
-        responses={status: dict(what) for status, what in said.items()},
+        "/api/systematic", handlers.systematic, methods=["POST"], summary="A systematic run", response_class=StreamingResponse,
+        responses=responses,
     )  # fmt: skip
     return router

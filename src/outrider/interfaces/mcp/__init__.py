@@ -1,4 +1,4 @@
-"""The Model Context Protocol door: tools, and resources with what was too long for a tool's answer.
+"""Model Context Protocol interface: tools, and resources for results too long for a tool's answer.
 
 Specification: https://modelcontextprotocol.io; the server is the official Python SDK's.
 """
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from outrider.services import Services
 
 
-def server_of(services: Services) -> MCPServer:
-    """Raises `MissingExtra`."""
+def make_server(services: Services) -> MCPServer:
+    """The server with its tools. Raises `MissingExtra`."""
     if find_spec("mcp") is None:
         raise MissingExtra("outrider mcp", "mcp")
-    from outrider.interfaces.mcp.server import made
+    from outrider.interfaces.mcp.server import build_server
 
-    return made(services)
+    return build_server(services)
 
 
 def run_stdio(services: Services) -> None:
-    """Until the client closes standard input."""
-    server_of(services).run("stdio")
+    """Serve until the client closes standard input."""
+    make_server(services).run("stdio")
 
 
 def run_http(services: Services, host: str, port: int) -> None:
-    """Until interrupted. Raises `BadRequest` where it cannot listen, or may not without a key; `MissingExtra`."""
-    server = server_of(services)
+    """Serve until interrupted. Raises `BadRequest` if it cannot listen, or needs a key and has none; `MissingExtra`."""
+    server = make_server(services)
     if any(find_spec(name) is None for name in ("fastapi", "langserve", "uvicorn")):
         raise MissingExtra("outrider mcp --http", "serve")
     from outrider.interfaces.mcp.http import serve

@@ -1,4 +1,4 @@
-"""Streamable HTTP at `/mcp`, behind the same keys and checks of the sender as `outrider serve`."""
+"""Streamable HTTP at `/mcp`, with the same keys and checks of the origin as `outrider serve`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
-from outrider.interfaces.http.allowed_origins import Origins
-from outrider.interfaces.http.auth import Authenticated
-from outrider.interfaces.http.problems import Refusal, response_of
+from outrider.interfaces.http.allowed_origins import OriginCheck
+from outrider.interfaces.http.auth import KeyAuthentication
+from outrider.interfaces.http.problems import Refusal, make_response
 from outrider.interfaces.http.request_limits import Connection
-from outrider.interfaces.http.server import address_of, key_needed, listening_on
+from outrider.interfaces.http.server import format_address, open_socket, requires_key
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -28,8 +28,8 @@ PATH = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusing:
-    """ASGI. A refusal is an answer."""
+class RefusalMiddleware:
+    """ASGI middleware that answers refusals."""
 
     app: ASGIApp
 
@@ -37,25 +37,25 @@ class Refusing:
         try:
             await self.app(scope, receive, send)
         except Refusal as refusal:
-            await response_of(refusal, uuid.uuid4().hex)(scope, receive, send)
+            await make_response(refusal, uuid.uuid4().hex)(scope, receive, send)
 
 
-def application(server: MCPServer, services: Services, host: str) -> ASGIApp:
-    """Raises `BadRequest` where a key is needed and there is none that would be accepted."""
+def build_application(server: MCPServer, services: Services, host: str) -> ASGIApp:
+    """The ASGI application. Raises `BadRequest` if it needs a key and the settings hold none."""
     settings = services.settings.serve
-    needs_key = key_needed(settings, host)
-    checked_before = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `Origins` does it
+    needs_key = requires_key(settings, host)
+    no_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `OriginCheck` does it
     inner = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=checked_before, max_request_body_size=settings.body_bytes
+        streamable_http_path=PATH, host=host, transport_security=no_check, max_request_body_size=settings.body_bytes
     )
-    keyed = Authenticated(inner, settings.api_keys, needs_key)
-    return Refusing(Origins(keyed, frozenset({*settings.hosts, host.lower()}), frozenset(settings.origins)))
+    authenticated = KeyAuthentication(inner, settings.api_keys, needs_key)
+    return RefusalMiddleware(OriginCheck(authenticated, frozenset({*settings.hosts, host.lower()}), frozenset(settings.origins)))
 
 
 def serve(server: MCPServer, services: Services, host: str, port: int) -> None:
-    app = application(server, services, host)
-    with closing(listening_on(host, port)) as listening, redirect_stdout(sys.stderr):  # logs are no results
-        sys.stderr.write(f"Outrider's tools are at {address_of(host, listening)}{PATH} - Ctrl-C stops it\n")
-        bounds = services.settings.serve
-        protocol: Any = partial(Connection, most=bounds.connections, head_s=bounds.body_s)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[listening])
+    app = build_application(server, services, host)
+    with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
+        sys.stderr.write(f"Outrider's tools are at {format_address(host, bound)}{PATH} - Ctrl-C stops it\n")
+        settings = services.settings.serve
+        protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[bound])

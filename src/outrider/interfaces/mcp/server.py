@@ -1,10 +1,13 @@
-"""The tools and resources. Loaded only where the door is opened."""
+"""Tools and resources of the MCP server. Imported only when the server starts."""
 
 from __future__ import annotations
 
 import json
+import secrets
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import wraps
 from io import StringIO
 from typing import Annotated, Any, Literal
 
@@ -17,9 +20,21 @@ from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import make_writer
 from outrider.ingest.parse_targets import split_targets
-from outrider.interfaces.mcp import short_answers as shown
-from outrider.interfaces.mcp.long_results import Kept, address_of
-from outrider.interfaces.mcp.short_answers import Exact, Exported, Found, Ingested, ShortAnalysis
+from outrider.interfaces.mcp.short_answers import (
+    DATA,
+    ExportResult,
+    IngestResult,
+    SearchResult,
+    ShortAnalysis,
+    ShortHit,
+    SystematicResult,
+    cut,
+    format_result,
+    shorten_analysis,
+    shorten_answer,
+    shorten_hit,
+    shorten_report,
+)
 from outrider.services import Services
 from outrider.state.errors import BadRequest, SearchError
 from outrider.state.filters import parse_filter
@@ -36,24 +51,25 @@ from outrider.usecases.threads import make_response
 from outrider.version import __version__
 
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
-{shown.DATA} Tools answer briefly; the resource that they link to holds everything."""
+{DATA} Tools answer briefly; the resource that they link to holds everything."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
-MOST_HITS = 20
-FIRST_OF_EXACT = 10
+MAX_HITS = 20
+SYSTEMATIC_HITS = 10
+MAX_RESULTS = 100
 STEPS = 10
-"""Nodes of a search, for the client's bar."""
+"""Nodes of a search, for the client's progress bar."""
 
 Query = Annotated[str, Field(description="Words or a question.", min_length=1, max_length=20_000)]
 Filters = Annotated[dict[str, Any] | None, Field(description='For example {"year": {"$gte": 2020}, "language": "Rust"}.')]
-Few = Annotated[int, Field(description="How many hits.", ge=1, le=MOST_HITS)]
+Few = Annotated[int, Field(description="How many hits.", ge=1, le=MAX_HITS)]
 Format = Literal["bibtex", "ris", "csv", "json", "jsonl", "markdown"]
 
 
-def made(services: Services) -> MCPServer:
+def build_server(services: Services) -> MCPServer:
     """One server over these services."""
     server = MCPServer("outrider", title="Outrider", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    tools = Tools(services, Kept())
+    tools = Tools(services)
     for name, tool, hints in (
         ("search", tools.search, READS),
         ("systematic", tools.systematic, WRITES),
@@ -62,15 +78,18 @@ def made(services: Services) -> MCPServer:
         ("library_search", tools.library_search, READS),
         ("export", tools.export, READS),
     ):
-        server.add_tool(_told(tool), name=name, description=tool.__doc__, annotations=hints)
+        server.add_tool(_raise_tool_errors(tool), name=name, description=tool.__doc__, annotations=hints)
     server.resource("outrider://result/{name}", title="A whole result", mime_type="text/plain")(tools.result)
     server.resource("outrider://record/{doc_id}", title="A record of the library", mime_type="application/json")(tools.record)
     return server
 
 
 class Tools:
-    def __init__(self, services: Services, kept: Kept) -> None:
-        self._services, self._kept = services, kept
+    """The handlers. Long results are kept for a while, each under a name that cannot be guessed; the oldest are dropped first."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._results: OrderedDict[str, str] = OrderedDict()
 
     async def search(  # noqa: PLR0913, PLR0917 - the fields of its form
         self,
@@ -78,64 +97,66 @@ class Tools:
         query: Query,
         top_k: Few = 5,
         filters: Filters = None,
-        sources: Annotated[list[str] | None, Field(description="Who is asked; all by default.")] = None,
-        search_mode: Annotated[Literal["focused", "balanced", "exploratory"], Field(description="How far it is widened.")] = "balanced",
-        feedback: Annotated[str, Field(description="What to do otherwise than before, such as: only Rust.", max_length=2_000)] = "",
+        sources: Annotated[list[str] | None, Field(description="Sources to search; all by default.")] = None,
+        search_mode: Annotated[
+            Literal["focused", "balanced", "exploratory"], Field(description="How far the search is widened.")
+        ] = "balanced",
+        feedback: Annotated[str, Field(description="Changes to the earlier search, such as: only Rust.", max_length=2_000)] = "",
         after: Annotated[str | None, Field(description="`answer` of an earlier search: the new one differs.")] = None,
-    ) -> Annotated[CallToolResult, Found]:
+    ) -> Annotated[CallToolResult, SearchResult]:
         """Search papers, code and the library at once: ranked works with the sentences that answer, verbatim."""
-        asked: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
+        fields: dict[str, Any] = {"query": query, "top_k": top_k, "filters": filters, "sources": sources, "search_mode": search_mode}
         if after is not None:
-            asked["previous_strategies"] = [self._answer(after).strategy]
-        request = check_request({**asked, "user_feedback": feedback})
+            fields["previous_strategies"] = [self._load_answer(after).strategy]
+        request = check_request({**fields, "user_feedback": feedback})
         await self._services.warm()
         state: Any = {}
-        streamed: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
-        async with aclosing(streamed) as parts:
-            async for kind, part in _reported(parts, context, STEPS):
+        stream: Any = build(self._services).astream(request, context=RunContext(), stream_mode=["custom", "values"])
+        async with aclosing(stream) as parts:
+            async for kind, part in _report_progress(parts, context, STEPS):
                 state = part if kind == "values" else state
         answer = make_response(state)
-        name = self._kept.put(answer.model_dump_json())
-        return _answered(shown.found_of(answer, name), [_link(name, "The whole answer")])
+        name = self._store(answer.model_dump_json())
+        return _make_result(shorten_answer(answer, name), [_link(name, "The whole answer")])
 
     async def systematic(
         self,
         context: Context,
         query: Annotated[str, Field(description="A Boolean query in PubMed's or Ovid's syntax.", min_length=1, max_length=20_000)],
-        sources: Annotated[list[str] | None, Field(description="Who is asked; the library by default.")] = None,
-        limit: Annotated[int, Field(description="Stop the run behind so many hits; it can be gone on with.", ge=1, le=1_000_000)] = 10_000,
-    ) -> Annotated[CallToolResult, Exact]:
+        sources: Annotated[list[str] | None, Field(description="Sources to read; the library by default.")] = None,
+        limit: Annotated[int, Field(description="Stop the run after so many hits; it can be resumed.", ge=1, le=1_000_000)] = 10_000,
+    ) -> Annotated[CallToolResult, SystematicResult]:
         """Run an exact Boolean protocol: every record that matches, unranked, with a ledger and a manifest that can be verified."""
-        first: list[shown.ShortHit] = []
+        first: list[ShortHit] = []
         total, complete = 0, True
         hits = asystematic(query, sources=tuple(sources or (LIBRARY,)), services=self._services)
         async with aclosing(hits):
             async for hit in hits:
                 total += 1
-                if total <= FIRST_OF_EXACT:
-                    first.append(shown.short_hit(hit))
+                if total <= SYSTEMATIC_HITS:
+                    first.append(shorten_hit(hit))
                 if total % 1_000 == 0:
                     await context.report_progress(total, None, f"{total:,} hits")
                 if total >= limit:
                     complete = False
                     break
-        found = Exact(total=total, first=first, folder=str(hits.folder or ""), complete=complete)
-        return _answered(found, [])
+        result = SystematicResult(total=total, first=first, folder=str(hits.folder or ""), complete=complete)
+        return _make_result(result, [])
 
     async def analyze(
         self,
         context: Context,
         target: Annotated[str, Field(description="owner/name of a repository, a DOI, arxiv:2101.00001, pmid:123, or a link to one.")],
-        question: Annotated[str, Field(description="What it is judged against.", max_length=1_000)] = "",
+        question: Annotated[str, Field(description="The question that it is judged against.", max_length=1_000)] = "",
     ) -> Annotated[CallToolResult, ShortAnalysis]:
-        """Look at one repository or paper in depth: facts, six dimensions, retraction, alternatives, the sentences that count."""
+        """Analyze one repository or paper in depth: facts, six dimensions, retraction, alternatives, the sentences that answer."""
         state: Any = {}
         async with aclosing(stream_analysis(self._services, {"target": target, "question": question})) as parts:
-            async for kind, part in _reported(parts, context, 4):
+            async for kind, part in _report_progress(parts, context, 4):
                 state = part if kind == "values" else state
-        found = make_analysis(state)
-        name = self._kept.put(found.model_dump_json())
-        return _answered(shown.analysis_of(found), [_link(name, "The whole analysis")], failed=found.kind is None)
+        analysis = make_analysis(state)
+        name = self._store(analysis.model_dump_json())
+        return _make_result(shorten_analysis(analysis), [_link(name, "The whole analysis")], failed=analysis.kind is None)
 
     async def library_ingest(
         self,
@@ -143,12 +164,12 @@ class Tools:
         targets: Annotated[
             list[str], Field(description="doi:..., arxiv:..., pmid:..., github:owner/name or links.", min_length=1, max_length=100)
         ],
-    ) -> Annotated[CallToolResult, Ingested]:
+    ) -> Annotated[CallToolResult, IngestResult]:
         """Add works to the user's library by identifier or link. Files are added by the user: `outrider ingest`."""
         if paths := [one for one in targets if split_targets([one])[0]]:
             raise BadRequest(f"{paths[0]!r} is no identifier and no link; files are added with: outrider ingest")
         await context.report_progress(0, len(targets), "asking")
-        return _answered(shown.ingested_of(await ingest_targets(self._services, targets)), [])
+        return _make_result(shorten_report(await ingest_targets(self._services, targets)), [])
 
     async def library_search(
         self,
@@ -156,21 +177,21 @@ class Tools:
         query: Query,
         top_k: Few = 5,
         filters: Filters = None,
-        strategy: Annotated[Literal["HYBRID", "SPARSE", "DENSE", "GRAPH"], Field(description="How the library is searched.")] = "HYBRID",
-    ) -> Annotated[CallToolResult, Found]:
+        strategy: Annotated[Literal["HYBRID", "SPARSE", "DENSE", "GRAPH"], Field(description="Search strategy.")] = "HYBRID",
+    ) -> Annotated[CallToolResult, SearchResult]:
         """Search the user's own library alone, without any model or service."""
         hits = await aexecute(strategy, query, filters=filters, top_k=top_k, services=self._services)
-        found = Found(hits=[shown.short_hit(hit) for hit in hits], total=len(hits))
-        links = [ResourceLink(name=hit.doc_id, uri=address_of("record", hit.doc_id), title=shown.cut(hit.title, 80)) for hit in hits]
-        return _answered(found, list(links))
+        result = SearchResult(hits=[shorten_hit(hit) for hit in hits], total=len(hits))
+        links = [ResourceLink(name=hit.doc_id, uri=_make_uri("record", hit.doc_id), title=cut(hit.title, 80)) for hit in hits]
+        return _make_result(result, list(links))
 
     async def export(
         self,
         context: Context,
-        format: Annotated[Format, Field(description="What a reference manager, a spreadsheet or a program reads.")] = "ris",  # noqa: A002
+        format: Annotated[Format, Field(description="Format for a reference manager, a spreadsheet or a program.")] = "ris",  # noqa: A002
         answer: Annotated[str | None, Field(description="`answer` of an earlier search; else the library.")] = None,
         filters: Filters = None,
-    ) -> Annotated[CallToolResult, Exported]:
+    ) -> Annotated[CallToolResult, ExportResult]:
         """Write an answer's hits or the library as BibTeX, RIS, CSV, JSON, JSON Lines or Markdown, to be read as a resource."""
         if answer is not None and filters is not None:
             raise BadRequest("filters narrows the library; an answer is exported as it is")
@@ -178,7 +199,7 @@ class Tools:
         writing, count = make_writer(format, stream), 0
         writing.begin()
         if answer is not None:
-            for hit in self._answer(answer).hits:
+            for hit in self._load_answer(answer).hits:
                 writing.record(make_record(hit))
                 count += 1
         else:
@@ -186,58 +207,69 @@ class Tools:
                 writing.record(record)
                 count += 1
         writing.end()
-        name = self._kept.put(stream.getvalue(), "text/plain")
-        return _answered(Exported(records=count, format=format, resource=address_of("result", name)), [_link(name, f"{format} of {count}")])
+        name = self._store(stream.getvalue())
+        return _make_result(
+            ExportResult(records=count, format=format, resource=_make_uri("result", name)), [_link(name, f"{format} of {count}")]
+        )
 
     async def result(self, name: str) -> str:
-        """A whole answer, analysis or export, as a tool linked to it."""
-        held = self._kept.get(name)
-        if held is None:
+        """A whole answer, analysis or export that a tool linked to."""
+        if name not in self._results:
             raise ResourceNotFoundError("there is no such result any more; ask the tool again")
-        return held.text
+        return self._results[name]
 
     async def record(self, doc_id: str) -> str:
         """A record of the library, whole."""
-        found = await (await self._services.library()).fetch([doc_id])
-        if not found:
+        records = await (await self._services.library()).fetch([doc_id])
+        if not records:
             raise ResourceNotFoundError("the library holds no such record")
-        return json.dumps(found[0].model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
+        return json.dumps(records[0].model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
 
-    def _answer(self, name: str) -> SearchResponse:
-        held = self._kept.get(name)
-        if held is None:
+    def _load_answer(self, name: str) -> SearchResponse:
+        if name not in self._results:
             raise BadRequest("there is no such answer any more; search again")
-        return SearchResponse.model_validate_json(held.text)
+        return SearchResponse.model_validate_json(self._results[name])
+
+    def _store(self, text: str) -> str:
+        """Keep a long result and return its name."""
+        name = secrets.token_hex(16)
+        self._results[name] = text
+        while len(self._results) > MAX_RESULTS:
+            self._results.popitem(last=False)
+        return name
 
 
-def _told(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
-    """What the caller can mend is told to the model; a bug is not (the SDK logs it)."""
-    from functools import wraps
+def _raise_tool_errors(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
+    """The tool with expected errors as `ToolError`, which the model sees; the SDK logs bugs."""
 
     @wraps(tool)
-    async def telling(*given: Any, **named: Any) -> CallToolResult:
+    async def call(*args: Any, **kwargs: Any) -> CallToolResult:
         try:
-            return await tool(*given, **named)
+            return await tool(*args, **kwargs)
         except SearchError as error:
             raise ToolError(str(error)) from error
 
-    return telling
+    return call
 
 
-async def _reported(parts: AsyncIterator[tuple[str, Any]], context: Context, of: int) -> AsyncIterator[tuple[str, Any]]:
-    """The parts, each finished node reported to the client."""
+async def _report_progress(parts: AsyncIterator[tuple[str, Any]], context: Context, total: int) -> AsyncIterator[tuple[str, Any]]:
+    """The parts; each finished node is reported to the client."""
     done = 0
     async for kind, part in parts:
         if kind == "custom" and part.get("event") == "finished":
             done += 1
-            await context.report_progress(done, max(of, done), part["node"])
+            await context.report_progress(done, max(total, done), part["node"])
         yield kind, part
 
 
-def _answered(found: BaseModel, links: list[ContentBlock], *, failed: bool = False) -> CallToolResult:
-    text = TextContent(text=shown.text_of(found))
-    return CallToolResult(content=[text, *links], structured_content=found.model_dump(mode="json"), is_error=failed)
+def _make_result(result: BaseModel, links: list[ContentBlock], *, failed: bool = False) -> CallToolResult:
+    text = TextContent(text=format_result(result))
+    return CallToolResult(content=[text, *links], structured_content=result.model_dump(mode="json"), is_error=failed)
+
+
+def _make_uri(kind: str, name: str) -> str:
+    return f"outrider://{kind}/{name}"
 
 
 def _link(name: str, title: str) -> ResourceLink:
-    return ResourceLink(name=name, title=title, uri=address_of("result", name))
+    return ResourceLink(name=name, title=title, uri=_make_uri("result", name))

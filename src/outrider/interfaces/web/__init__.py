@@ -1,1 +1,1 @@
-"""The page at `/`: a shell and its files, which hold nothing of anybody, and the addresses that only a page asks for."""
+"""The web page at `/`: its static files, and routes that only the page uses."""

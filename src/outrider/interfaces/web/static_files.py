@@ -1,4 +1,4 @@
-"""The page's own files, read once: one page, its style and its modules, all from this server."""
+"""Static files of the page, read once: HTML, style and JavaScript modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""No script or style but these files, and no text that becomes HTML. A diagram is an image that the page makes of what it was sent."""
+"""Only these scripts and styles, and no text that becomes HTML. A diagram is an image that the page makes from the received data."""
 HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
 
 
@@ -28,10 +28,10 @@ class File(NamedTuple):
 
 
 def addresses() -> Mapping[str, Path]:
-    """Where each file is served. They are open to everybody: a key is asked for by the page itself."""
-    found = sorted(path for path in FOLDER.iterdir() if path.suffix in TYPES)
-    return {"/" if path.name == SHELL else f"/page/{path.name}": path for path in found}
+    """The address of each file. They need no key: the page itself asks for one."""
+    paths = sorted(path for path in FOLDER.iterdir() if path.suffix in TYPES)
+    return {"/" if path.name == SHELL else f"/page/{path.name}": path for path in paths}
 
 
-def read() -> Mapping[str, File]:
+def read_files() -> Mapping[str, File]:
     return {address: File(path.read_bytes(), TYPES[path.suffix]) for address, path in addresses().items()}
