@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.library import schema
-from outrider.library.library import Library, Upserted
+from outrider.library.library import Library, UpsertCounts
 from outrider.library.metadata_tables import IngestedFile
 from outrider.state.errors import BadRequest
 from outrider.state.filters import parse_filter
@@ -97,13 +97,13 @@ async def test_a_record_without_id_is_a_bug(library: Library) -> None:
 
 
 async def test_upsert_counts_by_content(library: Library) -> None:
-    assert await library.upsert([]) == Upserted(0, 0, 0)
-    assert await library.upsert([paper("a", "one"), paper("b", "two")]) == Upserted(added=2)
+    assert await library.upsert([]) == UpsertCounts(0, 0, 0)
+    assert await library.upsert([paper("a", "one"), paper("b", "two")]) == UpsertCounts(added=2)
     before = await library.snapshot()
-    assert await library.upsert([paper("a", "one"), paper("b", "two", origin="elsewhere")]) == Upserted(unchanged=2)
+    assert await library.upsert([paper("a", "one"), paper("b", "two", origin="elsewhere")]) == UpsertCounts(unchanged=2)
     assert await library.snapshot() == before
-    assert await library.upsert([paper("a", "ONE"), paper("b", "two"), paper("c")]) == Upserted(1, 1, 1)
-    assert await library.upsert([paper("d", "x"), paper("d", "y"), paper("a", "ONE"), paper("a", "uno")]) == Upserted(1, 1, 0)
+    assert await library.upsert([paper("a", "ONE"), paper("b", "two"), paper("c")]) == UpsertCounts(1, 1, 1)
+    assert await library.upsert([paper("d", "x"), paper("d", "y"), paper("a", "ONE"), paper("a", "uno")]) == UpsertCounts(1, 1, 0)
     assert [record.title for record in await library.fetch(["a", "b", "c", "d"])] == ["uno", "two", "", "y"]
     assert await library.count() == 4
 
@@ -235,7 +235,7 @@ async def test_remove_forgets_the_files_that_the_records_came_from(library: Libr
     assert await library.ingested("one") is None
     assert await library.ingested("two") is not None
     assert (await library.info()).files == 1
-    assert await library.upsert([paper("a", "x", origin="one.bib")]) == Upserted(added=1)
+    assert await library.upsert([paper("a", "x", origin="one.bib")]) == UpsertCounts(added=1)
 
 
 async def test_the_ledger_stays_compact(library: Library) -> None:
@@ -349,7 +349,7 @@ def test_one_handle_serves_several_event_loops(tmp_path: Path) -> None:
 
     library = asyncio.run(fill())
     assert asyncio.run(search_ids(library, "fox")) == ["a"]
-    assert asyncio.run(library.upsert([paper("b", "fox")])) == Upserted(added=1)
+    assert asyncio.run(library.upsert([paper("b", "fox")])) == UpsertCounts(added=1)
     assert asyncio.run(search_ids(library, "fox")) == ["a", "b"]
 
 

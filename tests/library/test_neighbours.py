@@ -132,7 +132,7 @@ async def test_a_rare_entity_weighs_more_than_a_frequent_one(library: Library) -
 async def test_hubs_are_not_followed_but_what_they_are_the_name_of_is(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal connects nothing; a work that very many cite is reached all the same."""
     monkeypatch.setattr(lookup, "HUB", 5)
-    monkeypatch.setattr(lookup, "ROOM", 8)
+    monkeypatch.setattr(lookup, "FIRST_ROWS", 8)
     many = [Paper(doc_id=f"m{number}", venue="Nature", edges=cites("doi:10.1/known")) for number in range(20)]
     known = Paper(doc_id="known", identifiers=Identifiers(doi="10.1/known"), tags=("t",))
     await library.upsert([*many, known, Paper(doc_id="like", tags=("t",))])
@@ -187,7 +187,7 @@ async def test_entities_that_a_text_names(library: Library, text: str, named: li
 
 
 async def test_entities_are_found_beside_very_frequent_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "ROOM", 4)
+    monkeypatch.setattr(lookup, "FIRST_ROWS", 4)
     await library.upsert([*(Paper(doc_id=f"m{number}", tags=("data base",)) for number in range(9)), *ENTITIES])
     assert await LibraryGraph(library).recognize_entities("data base for operating systems") == (
         "keyword:operating systems",

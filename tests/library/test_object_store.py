@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outrider.library.library import Library, Upserted
+from outrider.library.library import Library, UpsertCounts
 from outrider.state.errors import LibraryMissing
 from outrider.state.records import Paper
 from support.word_embedder import WordEmbedder
@@ -36,8 +36,8 @@ async def test_a_library_on_object_storage(options: dict[str, str]) -> None:
     with pytest.raises(LibraryMissing, match=r"no library at s3://shelf/lib; create one"):
         await Library.open("s3://shelf/lib", storage_options=options)
     library = await Library.open("s3://shelf/lib", create=True, storage_options=options)
-    assert await library.upsert([Paper(doc_id="a", title="fox"), Paper(doc_id="b", title="hen")]) == Upserted(added=2)
-    assert await library.upsert([Paper(doc_id="a", title="foxes")]) == Upserted(updated=1)
+    assert await library.upsert([Paper(doc_id="a", title="fox"), Paper(doc_id="b", title="hen")]) == UpsertCounts(added=2)
+    assert await library.upsert([Paper(doc_id="a", title="foxes")]) == UpsertCounts(updated=1)
     await library.optimize(force=True)
     again = await Library.open("s3://shelf/lib/", storage_options=options)
     assert [hit.record.doc_id for hit in await again.search("fox")] == ["a"]

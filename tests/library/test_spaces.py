@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from outrider.library.library import Library
-from outrider.library.vectors.write import NO_TEXT, Embedded, document_text
+from outrider.library.vectors.write import NO_TEXT, EmbeddingReport, document_text
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, ModelUnavailable
 from outrider.state.filters import parse_filter
@@ -24,7 +24,7 @@ def paper(doc_id: str, title: str = "", **more: object) -> Paper:
     return Paper.model_validate({"doc_id": doc_id, "title": title, **more})
 
 
-async def put(library: Library, *records: Record, embedder: WordEmbedder = WORDS) -> Embedded:
+async def put(library: Library, *records: Record, embedder: WordEmbedder = WORDS) -> EmbeddingReport:
     done = await library.embed(records, embedder)
     await library.upsert(records)
     return done
@@ -61,10 +61,10 @@ async def test_what_became_of_a_batch(library: Library) -> None:
     short = WordEmbedder(context=3, refused=frozenset({"cursed"}))
     records = [paper("a", "one two three four"), paper("b", "one"), Document(doc_id="c"), paper("d", "cursed"), paper("b", "two")]
     done = await library.embed(records, short)
-    assert done == Embedded(embedded=2, reused=0, cut=1, without={"c": NO_TEXT, "d": "refused"})
+    assert done == EmbeddingReport(embedded=2, reused=0, cut=1, without={"c": NO_TEXT, "d": "refused"})
     assert short.seen == ["one two three four", "two", "cursed"]
     assert await library.tokens_read(["a", "b", "c"]) == {"a": TokensRead(tokens=3, of=4), "b": TokensRead(tokens=1, of=1)}
-    assert await library.embed([], short) == Embedded()
+    assert await library.embed([], short) == EmbeddingReport()
 
 
 async def test_another_model_is_refused_before_it_embeds(library: Library) -> None:
@@ -82,7 +82,7 @@ async def test_an_unchanged_text_keeps_its_vector(library: Library) -> None:
     """Also where another field changes, with a model or without; its copies for filters follow."""
     await put(library, paper("a", "fox", year=2000), paper("b", "hen"))
     model = WordEmbedder()
-    assert await put(library, paper("a", "fox", year=2001), embedder=model) == Embedded(reused=1)
+    assert await put(library, paper("a", "fox", year=2001), embedder=model) == EmbeddingReport(reused=1)
     await library.upsert([paper("b", "hen", year=2001)])
     assert model.seen == []
     found = await library.dense(WORDS.vector("fox"), WORDS.space, parse_filter({"year": 2001}))
@@ -95,7 +95,7 @@ async def test_a_changed_text_loses_its_vector(library: Library) -> None:
     await put(library, paper("a", "fox"), paper("b", "hen"))
     await library.upsert([paper("a", "otter")])
     assert await near(library, "fox") == ["b"]
-    assert await put(library, paper("a", "otter"), paper("b", "")) == Embedded(embedded=1, without={"b": NO_TEXT})
+    assert await put(library, paper("a", "otter"), paper("b", "")) == EmbeddingReport(embedded=1, without={"b": NO_TEXT})
     assert await near(library, "otter") == ["a"]
     assert await library.check() == ()
 
@@ -118,7 +118,7 @@ async def test_vectors_of_records_that_were_never_written_do_no_harm(library: Li
     assert problem.startswith("1 vector is of a record that is not there")
     assert problem.endswith("drop them with: outrider library reindex")
     again = WordEmbedder()
-    assert await put(library, paper("a", "fox"), embedder=again) == Embedded(reused=1)
+    assert await put(library, paper("a", "fox"), embedder=again) == EmbeddingReport(reused=1)
     assert [record.doc_id for record in await library.brief(await near(library, "fox"))] == ["a"]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from outrider.library.metadata_tables import IngestedFile
-from outrider.library.vectors.write import Embedded, document_text, is_cut
+from outrider.library.vectors.write import EmbeddingReport, document_text, is_cut
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import EmbeddingSpaceMismatch
 from outrider.state.ports import OnCount, TextEmbedder
@@ -36,13 +36,13 @@ class MemoryShelves:
         if self.space not in (None, space):
             raise EmbeddingSpaceMismatch(f"vectors of {self.space}")
 
-    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> EmbeddingReport:
         results = await asyncio.to_thread(embedder.embed_each, [document_text(record) for record in records], "document", progress)
         self.space = embedder.space
         pairs = list(zip(records, results, strict=True))
         self.vectors |= {record.doc_id: result.vector for record, result in pairs if result.vector is not None}
         without = {record.doc_id: result.problem for record, result in pairs if result.vector is None}
-        return Embedded(len(records) - len(without), 0, sum(is_cut(result.read) for result in results), without)
+        return EmbeddingReport(len(records) - len(without), 0, sum(is_cut(result.read) for result in results), without)
 
     async def upsert(self, records: Sequence[Record]) -> None:
         self.batches.append(len(records))

@@ -13,7 +13,7 @@ from outrider.ingest.reader_thread import Bounds, estimate_bytes
 from outrider.ingest.record_ids import NamedRecord
 from outrider.ingest.report import MAX_REASONS, RecordStatus, Tally, VectorReport
 from outrider.library.metadata_tables import IngestedFile
-from outrider.library.vectors.write import Embedded
+from outrider.library.vectors.write import EmbeddingReport
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import ModelError
 from outrider.state.ports import OnCount, TextEmbedder
@@ -27,7 +27,7 @@ class IngestLibrary(Protocol):
 
     async def accept(self, space: EmbeddingSpace) -> None: ...
 
-    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded: ...
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> EmbeddingReport: ...
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
         """Hashes of the records that the library holds."""

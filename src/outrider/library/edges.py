@@ -156,7 +156,7 @@ class EdgeTable:
         """Where due: fold new rows into the indexes, merge small files, drop old versions, which no reader holds for long."""
         table = await self._open()
         if table is not None and (force or await maintenance.due(table)):
-            await table.optimize(cleanup_older_than=maintenance.KEEP_BESIDE)
+            await table.optimize(cleanup_older_than=maintenance.KEEP_METADATA)
 
     async def compare(self, records: AsyncTable) -> EdgeMismatch:
         """Compare ids of edges and records. `records` must stand at one version."""

@@ -28,7 +28,7 @@ from outrider.library.inspection import LibraryInfo
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import LOCK_TIMEOUT_S, Location
 from outrider.library.metadata_tables import CalibrationTable, DecisionTable, FileTable, IngestedFile, RerankEvaluationTable
-from outrider.library.reindex import OnReindex, Reindexed, reindex
+from outrider.library.reindex import OnReindex, ReindexReport, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
 from outrider.runtime.threads import load_module
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
     from outrider.library.vectors.index import Near
-    from outrider.library.vectors.write import Embedded
+    from outrider.library.vectors.write import EmbeddingReport
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Upserted:
+class UpsertCounts:
     """How many distinct records of a batch were new, differed from the stored ones, or were stored already."""
 
     added: int = 0
@@ -155,16 +155,16 @@ class Library:
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""
         with self._location.translate_errors():
-            table = await self._read_graph()
+            table = await self._open_edges()
             return [] if table is None else await edge_rows.read_edges(table, where, limit)
 
     async def edges_version(self) -> int:
         """Rises with every change to the edges."""
         with self._location.translate_errors():
-            table = await self._read_graph()
+            table = await self._open_edges()
             return 0 if table is None else int(await table.version())
 
-    async def _read_graph(self) -> AsyncTable | None:
+    async def _open_edges(self) -> AsyncTable | None:
         """None where there are no records."""
         table = await self._edges.reader()
         if table is None and await self._table.count_rows():
@@ -222,7 +222,7 @@ class Library:
 
     # Writing of records
 
-    async def upsert(self, records: Sequence[Record], wait_s: float = LOCK_TIMEOUT_S) -> Upserted:
+    async def upsert(self, records: Sequence[Record], wait_s: float = LOCK_TIMEOUT_S) -> UpsertCounts:
         """Add or replace by `doc_id`, unless the content hash is the stored one.
 
         Of several records with one id the last counts. `BadRequest` for text that is no Unicode text, `LibraryBusy` where another
@@ -232,7 +232,7 @@ class Library:
         """
         latest = {record.doc_id: record for record in records}
         if not latest:
-            return Upserted()
+            return UpsertCounts()
         if "" in latest:
             raise ValueError("a record without doc_id cannot be stored")
         hashes = {doc_id: schema.content_hash(record) for doc_id, record in latest.items()}
@@ -240,8 +240,8 @@ class Library:
             stored = await self.content_hashes(list(latest))
             changed = {doc_id: record for doc_id, record in latest.items() if stored.get(doc_id) != hashes[doc_id]}
             if not changed:
-                return Upserted(unchanged=len(latest))
-            await retry_conflicts(lambda: self._vectors.follow(list(changed.values()), hashes))
+                return UpsertCounts(unchanged=len(latest))
+            await retry_conflicts(lambda: self._vectors.drop_outdated(list(changed.values()), hashes))
             edges = await asyncio.to_thread(edge_rows.build_table, list(changed.values()))
             rows, former = await asyncio.gather(
                 asyncio.to_thread(record_table.build_rows, changed, hashes, await self._table.schema()),
@@ -249,7 +249,7 @@ class Library:
             )
             added, updated = await retry_conflicts(lambda: record_table.merge_rows(self._table, rows))
             await retry_conflicts(lambda: self._edges.drop(former))
-        return Upserted(added, updated, len(latest) - len(changed))
+        return UpsertCounts(added, updated, len(latest) - len(changed))
 
     async def remove(self, doc_ids: Sequence[str]) -> int:
         """The number of records removed. Their files are forgotten too, so that ingesting them again brings the records back."""
@@ -295,7 +295,7 @@ class Library:
         """How many tokens of each record its vector covers; only of records that have one."""
         return await self._read(self._vectors.tokens_read(doc_ids))
 
-    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> Embedded:
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None = None) -> EmbeddingReport:
         """Write the records' vectors, one each; call it before `upsert`, so that a stored record has its vector.
 
         The first call decides the library's space. A text that has its vector is not embedded again. `progress` is called on the
@@ -303,7 +303,7 @@ class Library:
         """
         return await self._vectors.embed(records, embedder, progress)
 
-    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> Reindexed:
+    async def reindex(self, embedder: TextEmbedder, progress: OnReindex | None = None) -> ReindexReport:
         """Give every record its vector of this model: completes the library's own space, or replaces it.
 
         The old vectors answer until the new ones are complete; a run that was interrupted continues when it is called again.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 KEEP = timedelta(days=7)
 """Versions younger than this stay, whoever may be reading them."""
-KEEP_BESIDE = timedelta(hours=1)
+KEEP_METADATA = timedelta(hours=1)
 """The same of the tables beside the records, which nobody reads for long."""
 MARGIN = timedelta(minutes=10)
 DUE_ROWS = 256

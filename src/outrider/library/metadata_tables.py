@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from outrider.library.filter_sql import in_list
 from outrider.library.lance_errors import retry_conflicts
 from outrider.library.location import Location
-from outrider.library.maintenance import KEEP_BESIDE
+from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
@@ -54,7 +54,7 @@ class MetadataTable(Generic[T]):
     async def _append(self, rows: Sequence[dict[str, Any]]) -> None:
         table = await self._create()
         await table.add(self._build(rows))
-        await table.optimize(cleanup_older_than=KEEP_BESIDE)
+        await table.optimize(cleanup_older_than=KEEP_METADATA)
 
     async def _read_rows(self) -> list[dict[str, Any]]:
         """All rows, in no order; none where the table does not exist."""
@@ -134,7 +134,7 @@ class FileTable(MetadataTable[IngestedFile]):
         """Drop old versions, of which every write adds one; nobody reads one for long. Only under the lock."""
         table = await self._open()
         if table is not None:
-            await table.optimize(cleanup_older_than=KEEP_BESIDE)
+            await table.optimize(cleanup_older_than=KEEP_METADATA)
 
 
 class RerankEvaluationTable(MetadataTable[Verdict]):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 HUB = 500
 """A name that more edges lead to is not followed."""
-ROOM = 10_000
+FIRST_ROWS = 10_000
 """Rows of a first query; later ones may be larger."""
 MOST_RECORDS = 2_000
 """Records of one entity that are read."""
@@ -94,9 +94,9 @@ class EdgeLookup:
         counts: Counter[Entity] = Counter()
         remaining = set(names)
         while remaining:
-            rows = await self.library.edges(in_list("name", sorted(remaining)), ROOM)
+            rows = await self.library.edges(in_list("name", sorted(remaining)), FIRST_ROWS)
             counts.update(Entity(row[2], row[3]) for row in rows)
-            if len(rows) < ROOM:
+            if len(rows) < FIRST_ROWS:
                 break
             remaining -= {row[3] for row in rows}
         return counts
@@ -104,7 +104,7 @@ class EdgeLookup:
     async def find_by_beginning(self, name: str) -> set[Entity]:
         """Some entities whose names begin with the first letters of this one."""
         beginning = name[:BEGINNING]
-        rows = await self.library.edges(f"starts_with(name, {literal(beginning)})", ROOM) if beginning else []
+        rows = await self.library.edges(f"starts_with(name, {literal(beginning)})", FIRST_ROWS) if beginning else []
         return {Entity(row[2], row[3]) for row in rows}
 
     async def find_other_ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[EdgeRow]]:
@@ -115,7 +115,7 @@ class EdgeLookup:
         nodes = frozenset(entities)
         names = {name for _, name in nodes}
         rows: list[EdgeRow] = []
-        room = ROOM
+        room = FIRST_ROWS
         while remaining := names - hubs:
             rows = await self.library.edges(in_list("name", sorted(remaining)), room)
             counts = Counter(row[3] for row in rows) if len(rows) > HUB else Counter[str]()
@@ -128,7 +128,7 @@ class EdgeLookup:
             rows = []
         own = [node for node in nodes if node[1] in hubs and (node[0] == RECORD or node[0] in IDENTIFIERS)]
         if own:
-            rows += await self.library.edges(f"relation = '{IS}' AND {_build_name_condition(own)}", ROOM)
+            rows += await self.library.edges(f"relation = '{IS}' AND {_build_name_condition(own)}", FIRST_ROWS)
         ends: defaultdict[Node, list[EdgeRow]] = defaultdict(list)
         for row in rows:
             ends[row[2:]].append(row)

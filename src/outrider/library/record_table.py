@@ -47,7 +47,7 @@ async def create_table(location: Location, connection: AsyncConnection) -> Async
             raise LibraryCorrupt(f"the library at {location.address} is damaged: its table has no readable version; restore it from a copy")
         if table is None:
             try:
-                table = await connection.create_table(TABLE, schema=schema.arrow_schema(uuid.uuid4().hex))
+                table = await connection.create_table(TABLE, schema=schema.build_schema(uuid.uuid4().hex))
             except ValueError as error:  # on object storage, where no lock excludes others
                 if "already exists" not in str(error):
                     raise

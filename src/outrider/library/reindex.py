@@ -54,7 +54,7 @@ OnReindex = Callable[[ReindexProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Reindexed:
+class ReindexReport:
     """Report of a run. `embedded` and `cut` count its new vectors, `cut` those of texts longer than the model's context."""
 
     model: str
@@ -89,7 +89,7 @@ async def reindex(
     open_version: Callable[[], Awaitable[AsyncTable]],
     embedder: TextEmbedder,
     progress: OnReindex | None = None,
-) -> Reindexed:
+) -> ReindexReport:
     """`LibraryBusy` where another process reindexes, `ModelError` where the model fails; vectors written by then stay.
 
     `open_version` opens the records at their current version.
@@ -117,7 +117,7 @@ class _Run:
     strangers: set[str] = field(default_factory=set)
     """Ids without a record that had a vector when the run began."""
 
-    async def run(self) -> Reindexed:
+    async def run(self) -> ReindexReport:
         with self.location.translate_errors():
             before = await self.vectors.registry.current()
         target = await self._begin()
@@ -137,8 +137,8 @@ class _Run:
             raise
         return self._report(target, before if before and before.space.id != self.space.id else None)
 
-    def _report(self, target: StoredSpace, before: StoredSpace | None) -> Reindexed:
-        return Reindexed(
+    def _report(self, target: StoredSpace, before: StoredSpace | None) -> ReindexReport:
+        return ReindexReport(
             model=self.space.model_name,
             before=None if before is None else before.space.model_name,
             records=self.total,
@@ -159,10 +159,10 @@ class _Run:
         """
         vectors = self.vectors
         async with self.location.write():
-            await vectors.sweep()
+            await vectors.drop_unused()
             current = await vectors.registry.current()
             if current is not None and current.space.id != self.space.id:
-                self.dropped = await vectors.abandon(keep=self.space.id)
+                self.dropped = await vectors.drop_building(keep=self.space.id)
             own = next((stored for stored in await vectors.registry.all() if stored.space.id == self.space.id), None)
             target = own or await vectors.create_space(self.space, "current" if current is None else "building")
             self.strangers = await vectors.find_strangers(target, self.records)

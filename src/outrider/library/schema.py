@@ -67,7 +67,7 @@ _INDEXED_FIELDS = (Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Fiel
 RECORDS: TypeAdapter[list[Record]] = TypeAdapter(list[Record])
 
 
-def arrow_schema(library_id: str) -> pa.Schema:
+def build_schema(library_id: str) -> pa.Schema:
     import pyarrow as pa
 
     strings = [pa.field(name, pa.string()) for name in ("title", "venue", "language", "url", "origin", "doi", "pmid", "arxiv")]
@@ -99,7 +99,7 @@ def content_hash(record: Record) -> str:
 
 
 def to_row(record: Record, content_hash: str) -> dict[str, object]:
-    """Values by column, for all columns of `arrow_schema`."""
+    """Values by column, for all columns of `build_schema`."""
     mesh = record.mesh if isinstance(record, Paper) else ()
     keywords = [*record.tags, *mesh]
     abstracts = [part for part in (record.abstract, record.description) if part]
@@ -171,12 +171,12 @@ def other_words(record: BaseRecord) -> str:
     """Every text that is in no other exact column, with the forms in which a query may name it; never NULL, but empty for none."""
     own = list(_list_other_texts(record))
     indexed = (text for name in _INDEXED_FIELDS for text in read_texts(record, name))
-    if any(map(irregular, (*own, *indexed))):
+    if any(map(is_irregular, (*own, *indexed))):
         own.append(ODD)
     return SEPARATOR.join(own)
 
 
-def irregular(text: str) -> bool:
+def is_irregular(text: str) -> bool:
     """Whether the index may split the text otherwise than the evaluator."""
     return not text.isascii() and _IRREGULAR.search(text) is not None
 

@@ -9,7 +9,7 @@ from outrider.runtime.background_loop import run_in_background
 from outrider.services import Services, open_services
 
 if TYPE_CHECKING:
-    from outrider.library.reindex import OnReindex, Reindexed
+    from outrider.library.reindex import OnReindex, ReindexReport
 
 
 async def areindex(
@@ -18,7 +18,7 @@ async def areindex(
     progress: OnReindex | None = None,
     *,
     services: Services | None = None,
-) -> Reindexed:
+) -> ReindexReport:
     """Complete the library's vectors, or replace them by those of another model; write missing edges of the graph.
 
     `library` is a folder or an `s3://` address, `model` a hub name, a local folder or a model that `embedding.base_url` serves. Both
@@ -33,6 +33,6 @@ async def areindex(
         return await store.reindex(opened.embedder(await store.space()), progress)
 
 
-def reindex(library: str | PathLike[str] | None = None, model: str | None = None, progress: OnReindex | None = None) -> Reindexed:
+def reindex(library: str | PathLike[str] | None = None, model: str | None = None, progress: OnReindex | None = None) -> ReindexReport:
     """`areindex` for callers without an event loop. Ctrl-C keeps the vectors written so far."""
     return run_in_background(areindex(library, model, progress))

@@ -9,7 +9,7 @@ import pytest
 
 from outrider.interfaces.cli import run
 from outrider.library.library import Library
-from outrider.library.reindex import Reindexed
+from outrider.library.reindex import ReindexReport
 from outrider.services import Services
 from outrider.state.errors import LibraryMissing, ModelUnavailable
 from outrider.usecases.reindex import reindex
@@ -91,7 +91,7 @@ def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixtu
 def test_from_python(library: str) -> None:
     stages: list[str] = []
     done = reindex(library, "other", lambda now: stages.append(now.stage))
-    assert isinstance(done, Reindexed)
+    assert isinstance(done, ReindexReport)
     assert (done.model, done.embedded) == ("other", 5)
     assert {"embedding", "switching"} <= {*stages}
     with pytest.raises(LibraryMissing):

@@ -9,8 +9,8 @@ import unicodedata
 from collections import defaultdict
 from itertools import pairwise
 
-from outrider.library.exact.plan import safe
-from outrider.library.schema import ODD, irregular, other_words
+from outrider.library.exact.plan import is_findable
+from outrider.library.schema import ODD, is_irregular, other_words
 from outrider.state.records import Paper
 from outrider.text.tokens import tokens
 
@@ -23,7 +23,7 @@ PIECES = [
 def test_the_index_finds_what_the_evaluator_cuts_out() -> None:
     chance = random.Random(9)
     regular = [
-        char for char in map(chr, range(0x80, 0x10000)) if unicodedata.category(char) not in ("Cn", "Cs", "Co") and not irregular(char)
+        char for char in map(chr, range(0x80, 0x10000)) if unicodedata.category(char) not in ("Cn", "Cs", "Co") and not is_irregular(char)
     ]
     pool = [char for char in regular if not "\u3400" <= char <= "\ud7ff"]
     texts = [
@@ -36,10 +36,10 @@ def test_the_index_finds_what_the_evaluator_cuts_out() -> None:
     words, pairs = defaultdict(set), defaultdict(set)
     for number, text in enumerate(texts):
         cut = tokens(text)
-        for word in filter(safe, cut):
+        for word in filter(is_findable, cut):
             words[word].add(number)
         for one, other in pairwise(cut):
-            if safe(one) and safe(other):
+            if is_findable(one) and is_findable(other):
                 pairs[f"{one} {other}"].add(number)
     queries = sorted(words, key=lambda word: (-len(words[word]), word))[:60], sorted(pairs, key=lambda pair: (-len(pairs[pair]), pair))[:60]
     found_words, found_pairs = asyncio.run(_search_index(texts, *queries))

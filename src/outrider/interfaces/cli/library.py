@@ -24,7 +24,7 @@ from outrider.text.words import words
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
-    from outrider.library.reindex import Reindexed
+    from outrider.library.reindex import ReindexReport
     from outrider.library.search_engine import Engine
     from outrider.state.embedding import TokensRead
     from outrider.state.records import Record
@@ -215,7 +215,7 @@ def reindex(
         note(f"The settings still name {configured} ({origin}); change embedding.model_name to {model} or auto there.")
 
 
-async def _reindex(library: str | None, model: str | None, *, quiet: bool) -> Reindexed:
+async def _reindex(library: str | None, model: str | None, *, quiet: bool) -> ReindexReport:
     from outrider.usecases.reindex import areindex
 
     with Progress("loading the model", quiet=quiet) as bar:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from outrider.boolean.occurrences import letters
 from outrider.boolean.relax import AllOf, AnyOf
-from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, not_ascii, plan_word, safe
+from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, is_findable, not_ascii, plan_word
 from outrider.library.filter_sql import literal
-from outrider.library.maintenance import KEEP_BESIDE
+from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import EXACT_FIELDS, ODD, OTHER, TAGS
 from outrider.library.text_search import ALL_ROWS
@@ -107,7 +107,7 @@ async def cover(connection: AsyncConnection, fragments: Iterable[int]) -> None:
         return
     done = await table.add(_build_rows({COVERED: list(map(str, new))}))
     if done.version % COMPACT_EVERY == 0:
-        await table.optimize(cleanup_older_than=KEEP_BESIDE)
+        await table.optimize(cleanup_older_than=KEEP_METADATA)
 
 
 def _collect_words(batch: pa.RecordBatch) -> dict[str, set[str]]:
@@ -167,9 +167,9 @@ class PatternExpander:
         words = [word for word in candidates if wild.pattern.fullmatch(word)]
         if len(words) > MOST_WORDS:
             return _plan_search(wild)
-        indexed = tuple(word for word in words if safe(word))
+        indexed = tuple(word for word in words if is_findable(word))
         parts: list[Plan] = [Match(wild.column, indexed)] if indexed else []
-        parts += [plan_word(word, wild.column) for word in words if not safe(word)]
+        parts += [plan_word(word, wild.column) for word in words if not is_findable(word)]
         in_dictionary = either(parts) if parts else NOTHING
         return either([in_dictionary, _plan_search(wild, build_fragment_condition(uncovered))] if uncovered else [in_dictionary])
 

@@ -18,7 +18,7 @@ from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.occurrences import Matcher, make_matchers
 from outrider.boolean.relax import AllOf, AnyOf, flatten, join_all, join_any, relax
 from outrider.library.filter_sql import in_list, literal
-from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, irregular
+from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, is_irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
 from outrider.text.tokens import CONTINUOUS, tokens
@@ -158,9 +158,9 @@ def either(parts: Iterable[Plan]) -> Plan:
     return EVERY if EVERY in flat else join_any(flat)
 
 
-def safe(word: str) -> bool:
+def is_findable(word: str) -> bool:
     """Whether the index finds this word of the evaluator in every regular text that holds it."""
-    return (word.isascii() or not (irregular(word) or CONTINUOUS.search(word))) and tokens(word) == [word]
+    return (word.isascii() or not (is_irregular(word) or CONTINUOUS.search(word))) and tokens(word) == [word]
 
 
 def not_ascii(column: str) -> Where:
@@ -187,7 +187,7 @@ def _plan_pattern(pattern: Pattern, column: str) -> Plan:
 def _plan_adjacent(words: Sequence[Matcher], column: str) -> Plan:
     """Rows that hold these words next to each other. A run of words that the index knows as they are is a phrase."""
     parts: list[Plan] = []
-    for is_known, run in groupby(words, key=lambda word: isinstance(word, str) and safe(word)):
+    for is_known, run in groupby(words, key=lambda word: isinstance(word, str) and is_findable(word)):
         matchers_ = list(run)
         if is_known:
             known = tuple(word for word in matchers_ if isinstance(word, str))
@@ -201,7 +201,7 @@ def plan_word(word: Matcher, column: str) -> Plan:
     """Rows that hold one word of the evaluator in the column, or one that its pattern matches."""
     if not isinstance(word, str):
         return Wild(column, word)
-    if safe(word):
+    if is_findable(word):
         return Match(column, (word,))
     if len(word) == 1 and CONTINUOUS.match(word):
         return Where(f"contains({column}, {literal(word)})")

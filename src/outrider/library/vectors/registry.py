@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from outrider.library.filter_sql import in_list
-from outrider.library.maintenance import KEEP_BESIDE
+from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
@@ -97,7 +97,7 @@ class Registry:
     async def compact(self) -> None:
         table = await self._open()
         if table is not None:
-            await table.optimize(cleanup_older_than=KEEP_BESIDE)
+            await table.optimize(cleanup_older_than=KEEP_METADATA)
 
     async def _open(self) -> AsyncTable | None:
         if self._table is None:

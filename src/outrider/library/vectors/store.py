@@ -23,7 +23,7 @@ from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import index, write
 from outrider.library.vectors.index import Near, search
 from outrider.library.vectors.registry import Registry, State, StoredSpace
-from outrider.library.vectors.write import Embedded
+from outrider.library.vectors.write import EmbeddingReport
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
 from outrider.state.filters import Filter
@@ -112,11 +112,11 @@ class Vectors:
             )
         return stored
 
-    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None) -> Embedded:
+    async def embed(self, records: Sequence[Record], embedder: TextEmbedder, progress: OnCount | None) -> EmbeddingReport:
         """Waits for the lock to write, not while the model works."""
         texts = await asyncio.to_thread(write.hash_texts, records)
         if not texts:
-            return Embedded()
+            return EmbeddingReport()
         space = await asyncio.to_thread(lambda: embedder.space)
         with self._location.translate_errors():
             stored = await self.matching_space(space)
@@ -136,7 +136,7 @@ class Vectors:
         """A new table for a space, with its row in the registry; only under the lock."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         stored = StoredSpace(space, state, f"{TABLES}{space.id}_{uuid.uuid4().hex[:8]}", now)
-        table = await self._connection.create_table(stored.table, schema=write.build_schema(space.dimension))
+        table = await self._connection.create_table(stored.table, schema=write.build_vector_schema(space.dimension))
         await index.ensure_scalar_indexes(table)
         return await retry_conflicts(lambda: self.registry.add(stored))
 
@@ -163,7 +163,7 @@ class Vectors:
             counts[stored.space.model_name] += await table.count_rows() if table is not None else 0
         return dict(counts)
 
-    async def sweep(self) -> None:
+    async def drop_unused(self) -> None:
         """Drop retired spaces, and tables that no space lists. Only under the lock."""
         for stored in await self.registry.all():
             if stored.state == "retired":
@@ -174,7 +174,7 @@ class Vectors:
                 if name.startswith(TABLES) and name not in listed:
                     await self._connection.drop_table(name)
 
-    async def abandon(self, keep: str) -> dict[str, int]:
+    async def drop_building(self, keep: str) -> dict[str, int]:
         """Drop spaces being built, except the one of the id `keep`; vectors by model. Only under the lock."""
         others = [stored for stored in await self.building() if stored.space.id != keep]
         dropped = await self.count_by_model(others)
@@ -200,11 +200,11 @@ class Vectors:
             condition = in_list("doc_id", listed[start : start + DROPPED_AT_ONCE])
             await retry_conflicts(partial(table.delete, condition))
 
-    async def follow(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
+    async def drop_outdated(self, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
         """Remove outdated vectors of records that are about to be written. Only under the lock."""
         current = await self.registry.current()
         if current is not None:
-            await write.follow(await self.table(current), records, hashes)
+            await write.drop_outdated(await self.table(current), records, hashes)
 
     async def remove(self, doc_ids: Sequence[str]) -> None:
         """Remove the current vectors of these records. Only under the lock."""
@@ -226,7 +226,7 @@ class Vectors:
     async def maintain(self, stored: StoredSpace) -> StoredSpace:
         """Compact a space and, where due, build its index; the space as it is then. Only under the lock."""
         table = await self.table(stored)
-        await retry_conflicts(lambda: table.optimize(cleanup_older_than=maintenance.KEEP_BESIDE))
+        await retry_conflicts(lambda: table.optimize(cleanup_older_than=maintenance.KEEP_METADATA))
         if not await index.due(table, stored):
             return stored
         built = await index.build(table)

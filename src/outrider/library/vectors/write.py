@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from outrider.library import schema
 from outrider.library.filter_sql import in_list
 from outrider.library.record_table import read_columns, read_content_hashes
-from outrider.library.schema import arrow_schema, to_row
+from outrider.library.schema import to_row
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TokensRead
 from outrider.state.errors import BadVectors
 from outrider.state.filters import FIELDS
@@ -52,10 +52,10 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def build_schema(dimension: int) -> pa.Schema:
+def build_vector_schema(dimension: int) -> pa.Schema:
     import pyarrow as pa
 
-    copied = [field for field in arrow_schema("") if field.name in FIELDS or field.name == "content_hash"]
+    copied = [field for field in schema.build_schema("") if field.name in FIELDS or field.name == "content_hash"]
     return pa.schema(
         [
             *copied,
@@ -68,11 +68,11 @@ def build_schema(dimension: int) -> pa.Schema:
 
 
 def to_table(rows: Sequence[VectorRow], dimension: int) -> pa.Table:
-    """Rows with the columns of `build_schema`."""
+    """Rows with the columns of `build_vector_schema`."""
     import numpy as np
     import pyarrow as pa
 
-    columns = build_schema(dimension)
+    columns = build_vector_schema(dimension)
     values = [
         to_row(row.record, row.content_hash) | {"text_hash": row.text_hash, "tokens": row.read.tokens, "tokens_of": row.read.of}
         for row in rows
@@ -84,7 +84,7 @@ def to_table(rows: Sequence[VectorRow], dimension: int) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddingReport:
     """Counts of a batch: `embedded` and `reused` vectors, and `cut` those of texts longer than the model's context."""
 
     embedded: int = 0
@@ -120,9 +120,9 @@ class Batch:
     reused: tuple[HashedText, ...]
     refused: tuple[Refusal, ...]
 
-    def report(self) -> Embedded:
+    def report(self) -> EmbeddingReport:
         cut = sum(is_cut(row.read) for row in self.rows)
-        return Embedded(len(self.rows), len(self.reused), cut, {one.text.record.doc_id: one.reason for one in self.refused})
+        return EmbeddingReport(len(self.rows), len(self.reused), cut, {one.text.record.doc_id: one.reason for one in self.refused})
 
     def select_current(self, hashes: Mapping[str, str]) -> Batch:
         """Only records with these content hashes: those that were changed or removed meanwhile are left out."""
@@ -210,7 +210,7 @@ async def write_batch(table: AsyncTable, batch: Batch) -> None:
     await _merge_rows(table, (*batch.rows, *await _refresh_rows(table, batch.reused)))
 
 
-async def follow(table: AsyncTable, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
+async def drop_outdated(table: AsyncTable, records: Sequence[Record], hashes: Mapping[str, str]) -> None:
     """Make the rows agree with records that are about to be written: one whose text has changed loses its vector.
 
     Nothing is left to do where they were embedded before.
