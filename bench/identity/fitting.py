@@ -147,8 +147,9 @@ def _newton(features: np.ndarray, start: np.ndarray, same: np.ndarray, counts: n
     return weights
 
 
-TEMPLATE = '''"""Weights of the levels of evidence, in log-odds, written by `python -m bench.identity.fitting`; do not edit.
+TEMPLATE = '''"""Weights of the levels of evidence, in log-odds.
 
+Written by `python -m bench.identity.fitting`; do not edit.
 Fitted on {sets}: {pairs:,} pairs of candidates, of which {same:,} are one work.
 The entry "" is the base weight of a pair.
 """

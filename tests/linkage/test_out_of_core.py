@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from outrider.linkage.blocking import LARGE, block_pairs, candidate_pairs
 from outrider.linkage.judge import judge_keys
-from outrider.linkage.key_encoding import decode, encode
-from outrider.linkage.keys import Keys, make_keys
+from outrider.linkage.keys import Keys, decode_keys, encode_keys, make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
 from outrider.state.decisions import Decision, Decisions
@@ -75,7 +74,7 @@ def test_decisions_override_evidence_on_disk_too(drawn: list[Paper], random: obj
 @settings(max_examples=50, deadline=None)
 @given(papers())
 def test_keys_survive_encoding(one: Paper) -> None:
-    assert decode(encode(make_keys(one))) == make_keys(one)
+    assert decode_keys(encode_keys(make_keys(one))) == make_keys(one)
 
 
 @settings(max_examples=50, deadline=None)

@@ -42,15 +42,12 @@ def parse_name(text: str) -> Name | None:
     family_words = [word for word in words if word not in PARTICLES] or words
     if not family_words or family_words[-1] in NOBODY:
         return None
-    initials = "".join(word[0] for word in _given_words(given) if word not in AFTER_NAMES)
+    parts = [part for part in given.replace(".", " ").replace("-", " ").split() if not LOST.search(part)]
+    # `MS`, `M.S.` and `Marie-Sophie` have two given names
+    given_words = [list(part.lower()) if part.isupper() and len(part) <= 3 else normal_title(part).split() for part in parts]
+    initials = "".join(word[0] for part in given_words for word in part if word not in AFTER_NAMES)
     long = {word for word in (*words, *normal_title(given).split()) if len(word) > 2 and word not in PARTICLES}
     return Name("".join(family_words), initials, tuple(sorted(long)))
-
-
-def _given_words(text: str) -> list[str]:
-    """The words of given names; `MS`, `M.S.` and `Marie-Sophie` have two."""
-    parts = [part for part in text.replace(".", " ").replace("-", " ").split() if not LOST.search(part)]
-    return [word for part in parts for word in (list(part.lower()) if part.isupper() and len(part) <= 3 else normal_title(part).split())]
 
 
 def _split_name(words: list[str]) -> tuple[str, str]:

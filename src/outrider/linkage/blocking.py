@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.linkage.key_encoding import sort_places
-from outrider.linkage.keys import Keys
+from outrider.linkage.keys import Keys, sort_places
 from outrider.linkage.screen import screen_pairs
 
 if TYPE_CHECKING:
@@ -72,20 +71,17 @@ def word_counts(keys: Iterable[Keys]) -> Counter[str]:
 
 def make_block_names(key: Keys, common: Mapping[str, int]) -> BlockNames:
     cuts = hash(("year", key.year)) & MASK, hash(("author", key.authors[0].family if key.authors else "")) & MASK
-    return BlockNames(_hash_each(_strong_names(key)), _hash_each(_weak_names(key, common)), cuts)
+    strong: list[object] = [pair for pair in key.identifiers if pair[0] in STRONG_SCHEMES]
+    title = key.title
+    if title.compact:
+        strong.append(title.compact)
+        if title.main != title.compact and len(title.main) > LONG_MAIN_TITLE:
+            strong.append(title.main)
+    return BlockNames(_hash_each(strong), _hash_each(_weak_names(key, common)), cuts)
 
 
 def _hash_each(values: Iterable[object]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(hash(one) & MASK for one in values))
-
-
-def _strong_names(key: Keys) -> Iterator[object]:
-    yield from (pair for pair in key.identifiers if pair[0] in STRONG_SCHEMES)
-    title = key.title
-    if title.compact:
-        yield title.compact
-        if title.main != title.compact and len(title.main) > LONG_MAIN_TITLE:
-            yield title.main
 
 
 def _weak_names(key: Keys, common: Mapping[str, int]) -> Iterator[object]:

@@ -1,9 +1,7 @@
-"""Union-find: disjoint groups of numbers that pairs connect.
+"""Clustering of records: union-find, and greedy correlation clustering of judged pairs.
 
-Greedy correlation clustering of judged pairs (Elsner and Schudy 2009).
-
-Pairs are joined in order of decreasing score. Two groups are joined if the mean score of their pairs is high enough and no pair
-contradicts.
+Correlation clustering (Elsner and Schudy 2009): pairs are joined in order of decreasing score. Two groups are joined if the mean score of
+their pairs is high enough and no pair contradicts.
 """
 
 from __future__ import annotations
@@ -13,6 +11,12 @@ from itertools import islice, product
 
 from outrider.linkage.judge import Judgement, Weights, judge_keys
 from outrider.linkage.keys import Keys
+
+MIN_MEAN_SCORE = 0.0
+"""Least mean log-odds of the pairs between two groups that become one."""
+MAX_PAIRS_COMPARED = 64
+"""Between two groups. Of larger groups only the first pairs are compared, in order, so that joining stays cheap."""
+Judge = Callable[[Keys, Keys, Weights], Judgement]
 
 
 class Groups:
@@ -49,13 +53,6 @@ class Groups:
         return list(groups.values())
 
 
-MIN_MEAN_SCORE = 0.0
-"""Least mean log-odds of the pairs between two groups that become one."""
-MAX_PAIRS_COMPARED = 64
-"""Between two groups. Of larger groups only the first pairs are compared, in order, so that joining stays cheap."""
-Judge = Callable[[Keys, Keys, Weights], Judgement]
-
-
 class Clustering:
     """Groups of distinct keys, with a cache of the judgements made on the way."""
 
@@ -69,7 +66,8 @@ class Clustering:
         self._own: dict[int, Judgement] = {}
 
     def run(self) -> None:
-        for one, other in sorted((pair for pair in self.pairs if self.judgement(*pair).verdict == "same"), key=self._join_order):
+        same = [pair for pair in self.pairs if self.judgement(*pair).verdict == "same"]
+        for one, other in sorted(same, key=lambda pair: (-round(self.judgement(*pair).score, 6), pair)):
             first, second = sorted((self.group_of[one], self.group_of[other]))
             if first != second and self._agree(first, second):
                 self._join(first, second)
@@ -91,9 +89,6 @@ class Clustering:
         if at not in self._own:
             self._own[at] = self._judge(self.keys[at], self.keys[at], self._weights)
         return self._own[at]
-
-    def _join_order(self, pair: tuple[int, int]) -> tuple[float, tuple[int, int]]:
-        return (-round(self.judgement(*pair).score, 6), pair)
 
     def _agree(self, first: int, second: int) -> bool:
         """Whether the mean score is high enough and no pair contradicts."""

@@ -1,6 +1,6 @@
 """Checks that two records are one work by a shared identifier and the title alone.
 
-They confirm that the answer to a lookup is the requested work. Deduplication of many records is in `resolving.py`.
+They confirm that the answer to a lookup is the requested work. `resolve.py` deduplicates many records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Keys of many records in a file, with eight bytes of memory a record.
-
-Keys on disk and candidate pairs of them, with about 1 KB of memory a record.
+"""Keys on disk and their candidate pairs, with about 1 KB of memory a record.
 
 1. Keys are written to a file; each distinct key gets a rank in the order of titles.
 2. Hashes of block names are partitioned into files, so that each file holds whole blocks (as in a Grace hash join).
@@ -29,17 +27,25 @@ from outrider.linkage.blocking import (
     pair_within_blocks,
     word_counts,
 )
-from outrider.linkage.key_encoding import DIGEST_BYTES, TITLE_BYTES, decode, encode, sort_key
-from outrider.linkage.keys import Keys
+from outrider.linkage.keys import DIGEST_BYTES, TITLE_BYTES, Keys, decode_keys, encode_keys, sort_key
 from outrider.linkage.screen import Screen, make_marks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
+OnStep = Callable[[str, int, int | None], None]
+"""Called with the step, the number of items done, and their total if known."""
+PARTITIONS = 16
+CHUNK = 20_000
+"""Records that are processed together."""
+One = TypeVar("One")
 CACHED_KEYS = 20_000
 """Size of the cache of decoded keys, about 3 KB each."""
+
+
+def no_progress(step: str, count: int, total: int | None) -> None:
+    """Default for callers that show no progress."""
 
 
 class KeyFile:
@@ -54,34 +60,22 @@ class KeyFile:
         return len(self._starts) - 1
 
     def add(self, encoded_key: bytes) -> None:
-        """Append the bytes that `encode` returned."""
+        """Append the bytes that `encode_keys` returned."""
         self._file.write(encoded_key)
         self._starts.append(self._starts[-1] + len(encoded_key))
 
     def __iter__(self) -> Iterator[Keys]:
         self._file.seek(0)
         for at in range(len(self)):
-            yield decode(self._file.read(self._starts[at + 1] - self._starts[at]))
+            yield decode_keys(self._file.read(self._starts[at + 1] - self._starts[at]))
 
     def _read(self, at: int) -> Keys:
         self._file.seek(self._starts[at])
-        return decode(self._file.read(self._starts[at + 1] - self._starts[at]))
+        return decode_keys(self._file.read(self._starts[at + 1] - self._starts[at]))
 
     def close(self) -> None:
         self.at.cache_clear()
         self._file.close()
-
-
-OnStep = Callable[[str, int, int | None], None]
-"""Called with the step, the number of items done, and their total if known."""
-PARTITIONS = 16
-CHUNK = 20_000
-"""Records that are processed together."""
-One = TypeVar("One")
-
-
-def no_progress(doing: str, done: int, of: int | None) -> None:
-    """Default for callers that show no progress."""
 
 
 @dataclass(slots=True)
@@ -116,7 +110,7 @@ class KeyCollector:
 
     def add(self, key: Keys, name: str) -> None:
         """`name` distinguishes equal keys; usually ""."""
-        encoded_key = encode(key)
+        encoded_key = encode_keys(key)
         self.file.add(encoded_key)
         self._sort_keys += sort_key(key, name, encoded_key)
         if len(self.file) % CHUNK == 0:

@@ -1,7 +1,7 @@
 """Evidence for or against one work, as a named level for each field of two records.
 
-The weights of the levels are in `weights.py`. A field that one record lacks is no evidence. Levels are coarse on purpose, so that each
-can be read, counted and discussed.
+`evidence_weights.py` has the weights of the levels. A field that one record lacks is no evidence. Levels are coarse on purpose: each can be
+read, counted and discussed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _compare_fields(one: Keys, other: Keys, *, all_fields: bool) -> Iterator[Fie
         return
     short = min(len(one.title.content), len(other.title.content)) < SHORT_TITLE
     authors = _authors(one.authors, other.authors)
-    level = _qualified(title, one.title, other.title) if short else title
+    level = _qualify(title, one.title, other.title) if short else title
     yield "title", f"{level}, authors too" if level == "equal, generic" and authors in SAME_TEAM else level
     if title in ONE_TITLE or title == "related":
         yield from _words(one.title, other.title)
@@ -98,7 +98,7 @@ def _identifiers(one: Keys, other: Keys) -> Iterator[FieldLevel]:
         yield "own number", "equal"
 
 
-def _qualified(level: str, one: Title, other: Title) -> str:
+def _qualify(level: str, one: Title, other: Title) -> str:
     if one.generic or other.generic:
         return f"{level}, generic" if level in ONE_TITLE or level == "related" else level
     return f"{level}, short" if level in ONE_TITLE else level

@@ -1,5 +1,6 @@
-"""Weights of the levels of evidence, in log-odds, written by `python -m bench.identity.fitting`; do not edit.
+"""Weights of the levels of evidence, in log-odds.
 
+Written by `python -m bench.identity.fitting`; do not edit.
 Fitted on ASySD Diabetes, DBLP-ACM, Cora: 20,550 pairs of candidates, of which 8,889 are one work.
 The entry "" is the base weight of a pair.
 """

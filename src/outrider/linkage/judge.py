@@ -3,7 +3,7 @@
 1. A repository and a text are never one work. Two repositories are one only if `owner/name` or the distribution is equal. Two web pages
    with one address are one work unless their identifiers differ; their titles do not count, because search engines cut them.
 2. Relations that are not identity (`relations.py`): a notice and its article, a preprint and its publication, parts of a series.
-3. The score is the sum of the weights of all field levels (`weights.py`) and of the base weight of a pair.
+3. The score is the sum of the weights of all field levels (`evidence_weights.py`) and of the base weight of a pair.
 4. A score of at least `SAME` is the same work, a score of at most `DIFFERENT` two works. A model or a person may decide the rest.
 5. Two records without a title on both sides are never the same, because identifiers are too often assigned twice by mistake.
    Title and year alone are not enough. One of these must confirm them: an identifier; the pages; the abstract; an author, if the titles

@@ -1,15 +1,18 @@
-"""Keys: the fields of a record in normal form, for comparison.
+"""Keys: the fields of a record in normal form, for comparison, and their canonical bytes.
 
 Nothing is guessed: a field that cannot be parsed is unknown (None or empty), and an unknown field never agrees with another.
 """
 
 from __future__ import annotations
 
+import marshal
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from html import unescape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from outrider.linkage.author_names import Name, parse_name
@@ -234,3 +237,45 @@ def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
     least = min(one[-1] if len(one) == SKETCH else 2**32, other[-1] if len(other) == SKETCH else 2**32)
     first, second = ({value for value in sketch if value <= least} for sketch in (one, other))
     return len(first & second) / max(1, min(len(first), len(second)))
+
+
+# canonical bytes, for storage and for a total order: equal keys have equal bytes
+
+MARSHAL_VERSION = 0
+"""Version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
+TITLE_BYTES, DIGEST_BYTES = 48, 16
+
+
+def encode_keys(key: Keys) -> bytes:
+    plain: Any = (*key[:2], *key[4:5], *key[6:], tuple(key.title), tuple(map(tuple, key.authors)), tuple(key.pages))
+    return marshal.dumps(plain, MARSHAL_VERSION)
+
+
+def decode_keys(encoded_key: bytes) -> Keys:
+    """Only for bytes that `encode_keys` returned in this process: marshal trusts its input."""
+    kind, identifiers, year, *rest, title, authors, pages = marshal.loads(encoded_key)  # noqa: S302
+    return Keys(kind, identifiers, Title(*title), tuple(Name(*name) for name in authors), year, Pages(*pages), *rest)
+
+
+def sort_key(key: Keys, name: str = "", encoded_key: bytes | None = None) -> bytes:
+    """Sort key of `TITLE_BYTES + DIGEST_BYTES` bytes: the title, then a digest of all fields and of `name`.
+
+    `name` distinguishes equal keys. Pass `encoded_key` if `encode_keys(key)` is already known.
+    """
+    title = _title_bytes(key)
+    whole = (encode_keys(key) if encoded_key is None else encoded_key) + name.encode("utf-8", "surrogatepass")
+    return title + blake2b(whole, digest_size=DIGEST_BYTES).digest()
+
+
+def sort_places(keys: Sequence[Keys], names: Sequence[str] = ()) -> list[int]:
+    """Indexes of `keys` in the order of `sort_key`, which is computed in full only for equal titles."""
+    titles = [_title_bytes(key) for key in keys]
+    holders = Counter(titles)
+    return sorted(
+        range(len(keys)),
+        key=lambda at: titles[at] if holders[titles[at]] == 1 else sort_key(keys[at], names[at] if names else ""),
+    )
+
+
+def _title_bytes(key: Keys) -> bytes:
+    return key.title.compact.encode("utf-8", "surrogatepass")[:TITLE_BYTES].ljust(TITLE_BYTES)

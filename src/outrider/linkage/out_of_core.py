@@ -1,6 +1,6 @@
 """Out-of-core deduplication: the same groups as `resolve`, with keys on disk.
 
-In memory, a million records take more than 6 GB (`docs/benchmarks.md`). Here the keys stay on disk (`streaming.py`) and memory grows by
+In memory, a million records take more than 6 GB (`docs/benchmarks.md`). Here the keys stay on disk (`disk_keys.py`) and memory grows by
 about 1.2 KB a record. Each connected component of the candidate pairs is clustered on its own, because no group reaches beyond one. Reasons
 are computed on demand.
 """
@@ -146,7 +146,13 @@ class _Grouping:
         place = {rank: at for at, rank in enumerate(ranks)}
         local = sorted({(min(place[one], place[other]), max(place[one], place[other])) for one, other in pairs})
         names = [self._ids[int(self._keys.first[rank])] if self._decisions else "" for rank in ranks]
-        work = self._clustering([self._keys.key(rank) for rank in ranks], names, local)
+        keys = [self._keys.key(rank) for rank in ranks]
+        overrides = make_overrides(self._decisions, names) if self._decisions else None
+        if overrides is None:
+            work = Clustering(keys, local, self._weights)
+        else:
+            work = OverriddenClustering(keys, local, self._weights, overrides.names, overrides)
+            work.join_pairs(overrides.same)
         work.run()
         for at, rank in enumerate(ranks):
             self.group_of[rank] = ranks[work.group_of[at]]
@@ -154,14 +160,6 @@ class _Grouping:
             # without decisions the reason can be computed again from the keys, so it is not stored
             reason = work.explain_join(one, other) if self._decisions else ""
             self.joins.setdefault(self.group_of[ranks[one]], []).append((ranks[one], ranks[other], reason))
-
-    def _clustering(self, keys: list[Keys], names: list[str], pairs: list[tuple[int, int]]) -> Clustering:
-        overrides = make_overrides(self._decisions, names) if self._decisions else None
-        if overrides is None:
-            return Clustering(keys, pairs, self._weights)
-        work = OverriddenClustering(keys, pairs, self._weights, overrides.names, overrides)
-        work.join_pairs(overrides.same)
-        return work
 
 
 class OutOfCoreResolution:
@@ -214,10 +212,7 @@ class OutOfCoreResolution:
 
     def ambiguous_pairs(self) -> list[Pair]:
         """As `Resolution.ambiguous_pairs`."""
-        pairs = [
-            Pair(one, other, judge_keys(self._keys.key(ranks[0]), self._keys.key(ranks[1]), self._weights))
-            for one, other, ranks in self._best_pairs()
-        ]
+        pairs = [Pair(one, other, self._judge(*ranks)) for one, other, ranks in self._best_pairs()]
         return sorted((*pairs, *self._copies_apart()), key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
 
     def _best_pairs(self) -> Iterator[tuple[int, int, tuple[int, int]]]:

@@ -14,8 +14,7 @@ from outrider.linkage.blocking import candidate_pairs
 from outrider.linkage.clustering import Clustering, Judge
 from outrider.linkage.evidence_weights import WEIGHTS
 from outrider.linkage.judge import Judgement, Weights, judge_keys
-from outrider.linkage.key_encoding import sort_places
-from outrider.linkage.keys import Keys, make_keys
+from outrider.linkage.keys import Keys, make_keys, sort_places
 from outrider.linkage.overrides import OverriddenClustering, Overrides, make_overrides
 from outrider.linkage.relations import Relation, find_links
 from outrider.state.decisions import NO_DECISIONS, Decisions
@@ -105,9 +104,12 @@ class _Report:
                 continue
             places = tuple(sorted(at for member in members for at in self._holders[member]))
             groups.append((places, tuple(lines.get(group, ())) if len(members) > 1 else (COPIES,)))
-        groups.sort(key=lambda one: one[0])
+        groups.sort(key=lambda group: group[0])
         return Resolution(
-            tuple(one for one, _ in groups), tuple(why for _, why in groups), tuple(self._ambiguous_pairs()), tuple(self._related())
+            tuple(places for places, _ in groups),
+            tuple(why for _, why in groups),
+            tuple(self._find_ambiguous_pairs()),
+            tuple(self._find_related()),
         )
 
     def _first(self, group: int) -> int:
@@ -120,7 +122,7 @@ class _Report:
             if groups[0] != groups[1]:
                 yield (one, other), groups
 
-    def _ambiguous_pairs(self) -> Iterator[Pair]:
+    def _find_ambiguous_pairs(self) -> list[Pair]:
         best: dict[tuple[int, int], Judgement] = {}
         for pair, groups in self._between(self._work.pairs):
             judgement = self._work.judgement(*pair)
@@ -129,16 +131,14 @@ class _Report:
                 best[key] = judgement
         firsts = ((self._first(one), self._first(other), judgement) for (one, other), judgement in best.items())
         pairs = [Pair(min(one, other), max(one, other), judgement) for one, other, judgement in firsts]
-        yield from sorted((*pairs, *self._copies_apart()), key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
-
-    def _copies_apart(self) -> Iterator[Pair]:
-        """Copies with too little content to be one work."""
         for group, members in self._work.members.items():
             places = self._holders[members[0]]
             if len(members) == 1 < len(places) and self._work.judge_copy(group).verdict == "unsure":
-                yield from (Pair(places[0], other, self._work.judge_copy(group)) for other in places[1:])
+                # copies with too little content to be one work
+                pairs += (Pair(places[0], other, self._work.judge_copy(group)) for other in places[1:])
+        return sorted(pairs, key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
 
-    def _related(self) -> Iterator[Related]:
+    def _find_related(self) -> Iterator[Related]:
         relations: dict[tuple[int, int], Relation] = {}
         judged_pairs = ((pair, relation) for pair in self._work.pairs if (relation := self._work.judgement(*pair).relation))
         stated = (((one, other), relation) for one, other, relation in find_links(self._keys))

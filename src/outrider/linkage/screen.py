@@ -1,4 +1,7 @@
-"""Vectorised screen of candidate pairs by titles, pages and identifiers, which drops most of them."""
+"""Vectorised screen of candidate pairs by titles, pages and identifiers.
+
+It drops most pairs before they are judged.
+"""
 
 from __future__ import annotations
 
@@ -55,20 +58,17 @@ class Screen:
         from rapidfuzz.distance import Indel
         from rapidfuzz.process import cpdist
 
-        passed = self._has_match(pairs)
+        # a flag, an identifier, a page or the set of title words is reason enough to judge a pair
+        flags, other_flags = (self.flags[pairs[:, side]] for side in (0, 1))
+        marked = ((flags | other_flags) & ALWAYS) | ((flags ^ other_flags) & NOTICE) | ((flags & other_flags) & PART)
+        hashes, other_hashes = (self.hashes[pairs[:, side]] for side in (0, 1))
+        passed: NDArray[np.bool_] = (marked != 0) | ((hashes == other_hashes) & (hashes != 0)).any(axis=1)
         open_ = np.flatnonzero(~passed)
         one, other = ([self.title(at) for at in pairs[open_, side].tolist()] for side in (0, 1))
         alike = cpdist(one, other, scorer=Indel.normalized_similarity, score_cutoff=NOTHING_ALIKE_BELOW, dtype=np.float32)
         within = np.fromiter((mine in theirs or theirs in mine for mine, theirs in zip(one, other, strict=True)), bool, len(open_))
         passed[open_] = (alike > 0) | within
         return passed
-
-    def _has_match(self, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether a flag, an identifier, a page or the set of title words is reason enough to judge the pair."""
-        flags, theirs = (self.flags[pairs[:, side]] for side in (0, 1))
-        marked = ((flags | theirs) & ALWAYS) | ((flags ^ theirs) & NOTICE) | ((flags & theirs) & PART)
-        mine, others = (self.hashes[pairs[:, side]] for side in (0, 1))
-        return (marked != 0) | ((mine == others) & (mine != 0)).any(axis=1)  # type: ignore[no-any-return]
 
 
 def screen_pairs(keys: Sequence[Keys], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
