@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ async def near(library: Library, text: str, embedder: WordEmbedder) -> list[str]
 
 def fresh(embedder: WordEmbedder, **more: object) -> WordEmbedder:
     return WordEmbedder(**{"name": embedder.name, "dimension": embedder.dimension, **more})  # type: ignore[arg-type]
+
+
+def holding(at: int, there: threading.Event, gate: threading.Event) -> Callable[[int], None]:
+    """For an embedder: stops before that text until the gate opens."""
+
+    def hold(done: int) -> None:
+        if done == at:
+            there.set()
+            gate.wait(60)
+
+    return hold
 
 
 async def tables(library: Library) -> list[str]:
@@ -111,8 +123,9 @@ async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
     """And what is written, changed or removed meanwhile is there after it."""
     await fill(library, 40)
     other = await Library.open(library.uri)
-    task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.005)))
-    await spaces(other, 2)
+    there, gate = threading.Event(), threading.Event()
+    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(20, there, gate))))
+    await asyncio.to_thread(there.wait, 60)
     assert len(await near(other, "fox", OLD)) == 40
     await other.remove(["039"])
     late = [*papers(8, start=50), Paper(doc_id="001", title="otter")]
@@ -120,6 +133,7 @@ async def test_the_old_space_answers_until_the_switch(library: Library) -> None:
     await other.upsert(late)
     assert (await near(other, "otter", OLD))[0] == "001"
     assert not task.done()
+    gate.set()
     await task
     assert await other.space() == NEW.space
     assert sorted(await near(other, "fox", NEW)) == sorted(record.doc_id for record in await other.page(limit=100))
@@ -161,11 +175,12 @@ async def test_a_model_that_dies_keeps_what_is_done(library: Library) -> None:
 
 async def test_a_cancelled_run_resumes_where_it_stopped(library: Library) -> None:
     await fill(library, 60)
-    slow = fresh(NEW, delay_s=0.01)
+    there, gate = threading.Event(), threading.Event()
+    slow = fresh(NEW, before=holding(25, there, gate))
     task = asyncio.create_task(library.reindex(slow))
-    while len(slow.seen) < 25:  # noqa: ASYNC110 - filled in a thread
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(there.wait, 60)
     task.cancel()
+    gate.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     again = fresh(NEW)
@@ -259,13 +274,15 @@ async def test_a_record_that_is_embedded_in_a_later_round_is_not_without(library
     """Changed or removed while the others were embedded."""
     await fill(library, 15)
     await library.upsert([Document(doc_id="000"), Document(doc_id="001"), Document(doc_id="empty")])
-    task = asyncio.create_task(library.reindex(fresh(NEW, delay_s=0.02)))
+    there, gate = threading.Event(), threading.Event()
+    task = asyncio.create_task(library.reindex(fresh(NEW, before=holding(10, there, gate))))
     other = await Library.open(library.uri)
-    while not task.done() and not (await other._vectors.count_by_model(await other._vectors.building())).get("new"):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(there.wait, 60)
+    assert (await other._vectors.count_by_model(await other._vectors.building())).get("new")
     await other.upsert([Paper(doc_id="000", title="otter")])
     await other.remove(["001"])
     assert not task.done()
+    gate.set()
     done = await task
     assert (done.records, done.without, done.reasons) == (15, 1, ("empty: holds no text to embed",))
     other.close()
@@ -315,16 +332,20 @@ reindex.BATCH = 10
 async def main(path):
     library = await Library.open(path)
     shown = lambda now: print(now.stage, now.done, flush=True)
-    await library.reindex(WordEmbedder(name="new", dimension=8, delay_s=0.01), shown)
+    hold = lambda done: done == 60 and sys.stdin.readline()
+    await library.reindex(WordEmbedder(name="new", dimension=8, before=hold), shown)
 
 asyncio.run(main(sys.argv[1]))
 """
 
 
 def slow_reindex(library: Library) -> subprocess.Popen[str]:
+    """A process that reindexes and stops after 60 texts until it reads a line."""
     paths = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[1])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    return subprocess.Popen([sys.executable, "-c", SLOW, library.uri], stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-c", SLOW, library.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def until(process: subprocess.Popen[str], count: int) -> None:
@@ -356,10 +377,10 @@ async def test_two_at_once(library: Library) -> None:
     process = slow_reindex(library)
     await asyncio.to_thread(until, process, 10)
     with pytest.raises(LibraryBusy, match="is being reindexed by another process"):
-        await asyncio.wait_for(library.reindex(fresh(NEW)), 5)
+        await asyncio.wait_for(library.reindex(fresh(NEW)), 60)
     assert (await near(library, "fox 3", OLD))[0] == "003"
     await library.upsert([Paper(doc_id="more", title="fox")])
-    await asyncio.to_thread(process.communicate)
+    await asyncio.to_thread(process.communicate, "\n")
     assert process.returncode == 0
     assert await library.space() == NEW.space
     assert await library.check() == ()
@@ -372,9 +393,11 @@ async def test_without_a_lock_the_later_one_continues(library: Library) -> None:
     for handle in handles:
         handle._location = Location(library.uri, None)
         handle._vectors._location = handle._location
-    first = asyncio.create_task(handles[0].reindex(fresh(NEW, delay_s=0.01)))
-    await spaces(library, 2)
+    there, gate = threading.Event(), threading.Event()
+    first = asyncio.create_task(handles[0].reindex(fresh(NEW, before=holding(30, there, gate))))
+    await asyncio.to_thread(there.wait, 60)
     await handles[1].reindex(WordEmbedder(name="third"))
+    gate.set()
     with pytest.raises(LibraryBusy, match=r"another reindex .* began meanwhile"):
         await first
     assert await library.space() == WordEmbedder(name="third").space

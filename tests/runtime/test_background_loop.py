@@ -45,27 +45,31 @@ WHO: ContextVar[str] = ContextVar("who", default="nobody")
 async def test_another_loop_waits_without_being_held_up_and_lends_its_context() -> None:
     WHO.set("caller")
 
+    ticked = threading.Event()
+
     async def told() -> tuple[str, str]:
-        await asyncio.sleep(0.05)
+        while not ticked.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.005)
         return WHO.get(), await _name()
 
-    ticks = 0
     task = asyncio.create_task(in_background(told()))
-    while not task.done():
+    for _ in range(4):
         await asyncio.sleep(0.005)
-        ticks += 1
+    assert not task.done()
+    ticked.set()
     assert await task == ("caller", "outrider-background")
-    assert ticks > 3
 
 
 async def test_errors_and_cancelling_reach_the_other_loop() -> None:
     ended = threading.Event()
+    loop = asyncio.get_running_loop()
 
     async def fails() -> None:
         raise KeyError("x")
 
     async def waits() -> None:
         try:
+            loop.call_soon_threadsafe(time_is_up.reschedule, loop.time())
             await asyncio.sleep(60)
         finally:
             ended.set()
@@ -73,7 +77,7 @@ async def test_errors_and_cancelling_reach_the_other_loop() -> None:
     with pytest.raises(KeyError):
         await in_background(fails())
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
+        async with asyncio.timeout(None) as time_is_up:
             await in_background(waits())
     assert ended.is_set()  # before the caller goes on
 
@@ -214,6 +218,7 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
 
     async def work() -> None:
         try:
+            loop.call_soon_threadsafe(begun.set)
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             await asyncio.sleep(0.2)
@@ -221,8 +226,9 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
             raise
 
     loop = asyncio.new_event_loop()
+    begun = asyncio.Event()
     task = loop.create_task(in_background(work()))
-    loop.run_until_complete(asyncio.sleep(0.05))
+    loop.run_until_complete(begun.wait())
     task.cancel()
     loop.run_until_complete(asyncio.sleep(0.05))  # in the time that the caller gives the work to clean up
     task.cancel()
@@ -235,7 +241,7 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
 # --- the end of a process ----------------------------------------------------------------------------------------------------------------
 
 PROGRAM = """
-import asyncio, sys, time
+import asyncio, sys, threading, time
 from outrider.runtime.background_loop import in_background, run_in_background, run_isolated
 from outrider.runtime.threads import run_in_thread
 
@@ -246,14 +252,23 @@ async def waits():
     finally:
         print("cleaned up", flush=True)
 
-async def blocks():
+begun = threading.Event()
+
+def block():
     print("begun", flush=True)
+    begun.set()
     time.sleep(60)
 
-async def leaves(work, within_s=0.3):
+async def blocks():
+    block()
+
+async def leaves(work):
+    task = asyncio.ensure_future(work)
+    while not begun.is_set():
+        await asyncio.sleep(0.01)
     try:
-        async with asyncio.timeout(within_s):
-            await work
+        async with asyncio.timeout(0.05):
+            await task
     except TimeoutError:
         print("left", flush=True)
 """
@@ -282,7 +297,7 @@ def test_an_interrupt_cancels_the_work(last: str) -> None:
     [
         "asyncio.run(leaves(run_isolated('x', blocks, 60.0)))",
         "asyncio.run(leaves(in_background(blocks())))",
-        "asyncio.run(leaves(run_in_thread(lambda: (print('begun', flush=True), time.sleep(60)))))",
+        "asyncio.run(leaves(run_in_thread(block)))",
     ],
 )
 def test_the_end_of_a_process_does_not_wait_for_work_that_blocks(last: str) -> None:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 import pytest
 
 from outrider.runtime.threads import Abandoned, run_in_thread, stop_if_abandoned
+from support.patience import BUSY_S
 
 
 async def test_the_result_comes_back_and_the_context_goes_along() -> None:
@@ -22,11 +23,11 @@ def test_work_that_is_left_behind_does_not_hold_up_the_end_of_the_process() -> N
     async def leave() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
-                await run_in_thread(lambda: go_on.wait(5))
+                await run_in_thread(lambda: go_on.wait(600))
 
     started = time.monotonic()
     asyncio.run(leave())
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < BUSY_S
     go_on.set()  # it ends after its loop has; nothing may be raised then
 
 

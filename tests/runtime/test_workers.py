@@ -60,10 +60,16 @@ async def test_they_are_wanted_while_there_is_enough_else_to_do(workers: Workers
     assert not workers.available()
 
 
-async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(workers: Workers, caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_of_a_worker_that_ends_is_told_and_another_one_starts(
+    workers: Workers, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     workers.start(1, [], lambda: True)
     await ready(workers)
-    lost = await asyncio.gather(*(workers.run(ending, b"") for _ in range(3)), return_exceptions=True)
+    gate = tmp_path / "end"
+    waiting = [asyncio.create_task(workers.run(ending, str(gate).encode())) for _ in range(3)]
+    await asyncio.sleep(0)  # all three are for the same worker
+    gate.touch()
+    lost = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(one) for one in lost] == [NoWorker] * 3
     await ready(workers)
     assert await workers.run(doubled, b"ab") == b"abab"

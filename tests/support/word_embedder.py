@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ class WordEmbedder:
     context: int = 1_000
     delay_s: float = 0.0
     """For each text."""
+    before: Callable[[int], None] = lambda _: None
+    """Called before each text with the number of those embedded; a test may hold the embedder there."""
     refused: frozenset[str] = frozenset()
     """Texts that it has no vector for."""
     error: Exception | None = None
@@ -40,6 +42,7 @@ class WordEmbedder:
         for at, text in enumerate(texts, start=1):
             if self.error and len(self.seen) >= self.error_after:
                 raise self.error
+            self.before(len(self.seen))
             time.sleep(self.delay_s)
             self.seen.append(text)
             of = len(words(text))

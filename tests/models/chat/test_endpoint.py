@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from threading import Event
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from outrider.state.model import Model
 from support.chat_client import KEY, chat_over
 from support.chat_server import Asked as Request
 from support.chat_server import ChatServer, Reply
+from support.patience import BUSY_S
 
 ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
 GOOD = {"id": "a", "score": 0.7}
@@ -195,7 +197,8 @@ def test_the_first_question_finds_the_way_while_the_others_wait() -> None:
 @pytest.mark.parametrize("ends", ["cancelled", "refused"])
 def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends: str) -> None:
     """However it ends, nobody waits for ever, and what the second one finds the third one has."""
-    first = Reply("", refusal="I can't judge that.", delay_s=0.2) if ends == "refused" else Reply(GOOD, delay_s=0.2)
+    gate = Event()
+    first = Reply("", refusal="I can't judge that.", gate=gate) if ends == "refused" else Reply(GOOD, gate=gate)
     replies = [first]
 
     def answer(asked: Request) -> Reply:
@@ -203,10 +206,12 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
 
     async def three() -> list[Any]:
         tasks = [asyncio.create_task(chat.answer(ASKED, Judged, Budget())) for _ in range(3)]
-        await asyncio.sleep(0.1)
+        while not server.requests:  # noqa: ASYNC110 - filled in a thread
+            await asyncio.sleep(0.01)
         if ends == "cancelled":
             tasks[0].cancel()
-        async with asyncio.timeout(3):
+        gate.set()
+        async with asyncio.timeout(60):
             return await asyncio.gather(*tasks, return_exceptions=True)
 
     with ChatServer(answer) as server:
@@ -220,13 +225,14 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
 
 def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
     """Else ten questions to a server that hangs would take ten times as long as one."""
-    begun = time.monotonic()
-    with ChatServer(lambda _: Reply(GOOD, delay_s=3.0)) as server:
+    never, begun = Event(), time.monotonic()
+    with ChatServer(lambda _: Reply(GOOD, gate=never)) as server:
         chat = chat_over(server, timeout_s=SHORT_S)
         found = ask(chat, times=6)
+        never.set()
         assert len(server.requests) == 6
     assert all(isinstance(error, ChatUnavailable) for error in found)
-    assert time.monotonic() - begun < 2.9
+    assert time.monotonic() - begun < SHORT_S + BUSY_S
 
 
 def test_a_404_about_the_way_moves_on_and_one_about_the_model_does_not() -> None:
@@ -311,15 +317,18 @@ def test_an_answer_that_no_other_way_would_change_is_a_bad_answer_after_one_call
     assert budget.spent.calls == 1
 
 
-@pytest.mark.parametrize("reply", [Reply(GOOD, delay_s=3.0), Reply(GOOD, drip_s=0.05)], ids=["late", "dripping"])
-def test_a_call_takes_no_longer_than_it_may(reply: Reply) -> None:
+@pytest.mark.parametrize("late", [True, False], ids=["late", "dripping"])
+def test_a_call_takes_no_longer_than_it_may(late: bool) -> None:
     """Also where each byte comes in time."""
+    never = Event()
+    reply = Reply(GOOD, gate=never) if late else Reply(GOOD, drip_s=0.05)
     budget, begun = Budget(), time.monotonic()
     error = refusal(reply, budget, timeout_s=SHORT_S)
+    never.set()
     assert isinstance(error, ChatUnavailable)
     assert "did not answer within 0.4 s" in str(error)
     assert "llm.timeout_s" in str(error)
-    assert time.monotonic() - begun < 2.9
+    assert time.monotonic() - begun < SHORT_S + BUSY_S
     assert (budget.spent.calls, budget.spent.untold_calls) == (1, 1)
 
 
@@ -421,7 +430,7 @@ def test_a_busy_server_is_asked_again_when_it_says(header: str) -> None:
 
     budget = Budget()
     with ChatServer(answer) as server:
-        chat = chat_over(server, timeout_s=5.0, concurrency=1)
+        chat = chat_over(server, timeout_s=60.0, concurrency=1)
         assert ask(chat, budget, times=2) == [Judged(id="a", score=0.7)] * 2
         assert len(server.requests) == 3
     assert time.monotonic() - begun >= 0.2
@@ -540,17 +549,20 @@ def test_the_limit_on_calls_under_way_holds_for_all_services_together() -> None:
 
 
 def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
-    with ChatServer(lambda _: Reply(GOOD, delay_s=0.3)) as server:
+    gate = Event()
+    with ChatServer(lambda _: Reply(GOOD, gate=gate)) as server:
         chat = chat_over(server, concurrency=1)
 
         async def leave() -> None:
             await chat.warm_up()
             gone = [asyncio.create_task(chat.answer(ASKED, Judged, Budget())) for _ in range(5)]
-            await asyncio.sleep(0.1)
+            while not server.requests:  # noqa: ASYNC110 - filled in a thread
+                await asyncio.sleep(0.01)
             for task in gone:
                 task.cancel()
             await asyncio.gather(*gone, return_exceptions=True)
-            async with asyncio.timeout(2):
+            gate.set()
+            async with asyncio.timeout(60):
                 assert await chat.answer(ASKED, Judged, Budget()) == Judged(id="a", score=0.7)
 
         asyncio.run(leave())

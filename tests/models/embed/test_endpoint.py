@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -220,12 +220,14 @@ def test_a_server_that_cannot_serve_is_told_in_one_line_without_the_key(server: 
 
 def test_a_server_that_does_not_answer_in_time(server: Server) -> None:
     def answering(texts: list[str]) -> Reply:
-        time.sleep(0.3)
+        gate.wait(600)
         return right(texts)
 
+    gate = Event()
     server.answering = answering
     with pytest.raises(ModelUnavailable, match=r"did not answer within 0.05 s"):
         embedder(server, timeout_s=0.05).embed("a")
+    gate.set()
 
 
 @pytest.mark.parametrize(

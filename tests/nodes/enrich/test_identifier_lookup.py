@@ -16,6 +16,7 @@ from outrider.state.errors import RateLimited, SourceUnavailable
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record, Repository
 from support.fakes import doi, paper
+from support.patience import BUSY_S
 
 X = "10.1000/x"
 TITLE = "Liver injury by common drugs"
@@ -95,10 +96,10 @@ async def test_a_bug_passes_through() -> None:
 
 
 async def test_one_that_hangs_leaves_time_to_the_others() -> None:
-    sources = [One("openalex", delay_s=60), One("crossref", said("crossref"))]
+    sources = [One("openalex", delay_s=600), One("crossref", said("crossref"))]
     began = time.monotonic()
     answer = await found(sources, within_s=0.4)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 0.4 + BUSY_S
     assert answer.record
     assert answer.problems == ("openalex: no answer within 0.2 s",)
     assert sources[1].asked[0][2] <= 0.4
