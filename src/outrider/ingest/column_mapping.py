@@ -122,25 +122,18 @@ def parse_row(row: Mapping[str, JsonValue], columns: Mapping[str, str], where: s
     known = find_columns(cleaned, columns)
     known_columns = frozenset(known.values())
     draft = Draft({name: value for name, value in cleaned.items() if name not in known_columns or not is_empty(value)}, known)
-    own_id = _read_own_id(draft)
+    # the own id stays in the metadata: as `id`, whatever its case, or under another name as written
+    ids = ((name, column, value) for name in NAMES["id"] for column, value in draft.list_values((name,)))
+    id_name, id_column, id_value = next((candidate for candidate in ids if format_scalar(candidate[2]) is not None), ("", "", None))
+    if id_name == "id":
+        draft.rest.pop(id_column)
+        draft.rest["id"] = id_value
+    own_id = format_scalar(id_value)
     record = _make_record(draft)
     if not has_content(record, ignored=("id",)):
         return BadEntry(where, NOTHING, empty=True)
     record = replace_own_ids(record, lambda target: OWN_ID + scope + target.removeprefix(OWN_ID))
     return Entry(record, scope + own_id if own_id is not None else None)
-
-
-def _read_own_id(draft: Draft) -> str | None:
-    """The row's own id. It stays in the metadata: as `id`, whatever its case, or under another name as written."""
-    for name in NAMES["id"]:
-        for column, value in draft.list_values((name,)):
-            own_id = format_scalar(value)
-            if own_id is not None:
-                if name == "id":
-                    draft.rest.pop(column)
-                    draft.rest["id"] = value
-                return own_id
-    return None
 
 
 def has_content(record: BaseRecord, ignored: tuple[str, ...] = ()) -> bool:

@@ -55,27 +55,9 @@ class RemoteSources:
 
     async def fetch(self, target: Target) -> FetchedTarget:
         """Raises `UnreadableFile` for a target that no source has or that may not be fetched, `NothingToRead` for a PDF."""
-        if target.scheme == PAGE:
-            return await self._fetch_page(target)
-        record, notes = await self._fetch_work(target)
-        return FetchedTarget(record, target, notes)
-
-    async def _fetch_work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
-        found = await look_up(self.sources, target.scheme, target.value, self.within_s)
-        if found.record is None:
-            if not found.asked:
-                raise UnreadableFile(f"no active source can look up a {target.scheme}")
-            failed = {problem.partition(":")[0] for problem in found.problems}
-            without = ", ".join(name for name in found.asked if name not in failed)
-            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *found.problems]))
-        detailer = self.details.get(found.record.source)
-        if detailer is None or not isinstance(found.record, Repository):
-            return found.record, found.problems
-        detailed = await detailer.details([found.record], self.within_s)
-        problem = () if detailed.status in ("ok", "cached") else (f"{detailer.name}: {detailed.message}",)
-        return detailed.records[0], (*found.problems, *problem)
-
-    async def _fetch_page(self, target: Target) -> FetchedTarget:
+        if target.scheme != PAGE:
+            record, notes = await self._fetch_work(target)
+            return FetchedTarget(record, target, notes)
         if self.pages is None:
             raise UnreadableFile("no page can be fetched here: no page reader is configured")
         try:
@@ -99,6 +81,21 @@ class RemoteSources:
         if not is_same_work(page, record):
             return FetchedTarget(page, target, (f"declares {work}, which at {record.source} is another work: {record.title[:200]!r}",))
         return FetchedTarget(fill_missing(record, [page]), target, notes)
+
+    async def _fetch_work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
+        found = await look_up(self.sources, target.scheme, target.value, self.within_s)
+        if found.record is None:
+            if not found.asked:
+                raise UnreadableFile(f"no active source can look up a {target.scheme}")
+            failed = {problem.partition(":")[0] for problem in found.problems}
+            without = ", ".join(name for name in found.asked if name not in failed)
+            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *found.problems]))
+        detailer = self.details.get(found.record.source)
+        if detailer is None or not isinstance(found.record, Repository):
+            return found.record, found.problems
+        detailed = await detailer.details([found.record], self.within_s)
+        problem = () if detailed.status in ("ok", "cached") else (f"{detailer.name}: {detailed.message}",)
+        return detailed.records[0], (*found.problems, *problem)
 
 
 async def fetch_ahead(remote: RemoteSources, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[FetchedTarget]]]:

@@ -137,17 +137,12 @@ class LibraryWriter:
         self.waiting_bytes += estimate_bytes(named.record)
 
     async def flush(self, on_embed: OnCount) -> None:
-        """Writes the waiting records, then remembers the files that are complete. `on_embed` gets the progress of the model."""
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        if waiting:
-            await self._write(waiting, on_embed)
-        finished, self.finished = self.finished, {}
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        await self.library.remember(*(IngestedFile(file.fingerprint, str(file.path), file.records, now) for file in finished.values()))
+        """Writes the waiting records that are new or changed, then remembers the files that are complete.
 
-    async def _write(self, waiting: Sequence[tuple[NamedRecord, Tally]], on_embed: OnCount) -> None:
-        """Writes new and changed records only. Each file's counts compare with the library just before the write."""
-        hashes = dict(await self.library.content_hashes([named.record.doc_id for named, _ in waiting]))
+        Each file's counts compare with the library just before the write. `on_embed` gets the progress of the model.
+        """
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        hashes = dict(await self.library.content_hashes([named.record.doc_id for named, _ in waiting])) if waiting else {}
         changed: list[Record] = []
         statuses: list[RecordStatus] = []
         for named, _ in waiting:
@@ -165,3 +160,6 @@ class LibraryWriter:
         for (_, tally), status in zip(waiting, statuses, strict=True):
             tally.count(status)
         self.records += len(waiting)
+        finished, self.finished = self.finished, {}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        await self.library.remember(*(IngestedFile(file.fingerprint, str(file.path), file.records, now) for file in finished.values()))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import outrider.usecases.health  # noqa: F401  (to be patched there)
 from outrider.interfaces.cli import run
 
 
-async def pressed(*_: object, **__: object) -> None:
+async def press_ctrl_c(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGINT)
     await asyncio.sleep(30)
 
@@ -22,20 +21,19 @@ async def pressed(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("command", "at", "goes_on"),
     [
-        (["search", "liver"], "search._answer", False),
-        (["export"], "export._write", False),
-        (["library", "probe"], "library_training._probe", False),
-        (["doctor"], "config.health", False),
-        (["ingest", "."], "ingest._ingest", True),
-        (["library", "reindex"], "library._reindex", True),
+        (["search", "liver"], "interfaces.cli.search._answer", False),
+        (["export"], "interfaces.cli.export._write", False),
+        (["library", "probe"], "interfaces.cli.library_training._probe", False),
+        (["doctor"], "usecases.health.health", False),
+        (["ingest", "."], "usecases.ingest.ingest_targets", True),
+        (["library", "reindex"], "usecases.reindex.areindex", True),
     ],
 )
 def test_an_interruption_promises_only_what_is_so(
     shelved: Path, command: list[str], at: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module, name = at.split(".")
-    of = sys.modules["outrider.usecases.health" if name == "health" else f"outrider.interfaces.cli.{module}"]
-    monkeypatch.setattr(of, name, pressed)
+    module, _, name = at.rpartition(".")
+    monkeypatch.setattr(import_module(f"outrider.{module}"), name, press_ctrl_c)
     assert run([*command, "-l", str(shelved)]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == ("Interrupted. The results so far are saved; run the same command to continue." if goes_on else "Interrupted.")

@@ -11,7 +11,7 @@ import pytest
 
 from outrider.graph.pipeline import build
 from outrider.interfaces.cli import run
-from outrider.interfaces.cli.library_training import _make_first_stage
+from outrider.interfaces.cli.library_training import make_first_stage
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import Settings
@@ -119,7 +119,7 @@ async def test_what_a_probe_reranks_is_what_a_search_of_the_graph_reranks(librar
     query = f"{THINGS[0]} {THINGS[7]}"
     try:
         answer = await build(made).ainvoke(SearchRequest(query=query, top_k=20, rerank_enabled=False))
-        search = await _make_first_stage(made, await made.library())
+        search = await make_first_stage(made, await made.library())
         found = await search(query, 20)
     finally:
         made.close()

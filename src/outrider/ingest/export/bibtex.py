@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import TextIO
 from urllib.parse import quote
 
@@ -32,6 +31,7 @@ RECORD_FIELDS = frozenset({
     "entry_type", "id",
 })  # fmt: skip
 """Names that the metadata may not fill: the record's own fields are written there."""
+LINK_FIELDS = frozenset({"file", "pdf", "local-url", "link", "issn"})
 UNSAFE_IN_LINK = re.compile(r"[\\{}\s]")
 
 
@@ -43,8 +43,17 @@ class BibtexWriter(Writer):
         self._keys: set[str] = set()
 
     def record(self, record: BaseRecord) -> None:
-        entry_type = _choose_type(record)
-        values = (*_list_fields(record, entry_type), *_list_metadata(record))
+        entry_type = record.metadata.get("entry_type")
+        if not (isinstance(entry_type, str) and ENTRY_TYPE.fullmatch(entry_type) and entry_type not in RESERVED):
+            kind = str(record.model_dump()["kind"])
+            entry_type = "misc" if kind == "paper" and not record.venue else TYPES[kind]
+        values = _list_fields(record, entry_type)
+        texts = {name: value for name, value in record.metadata.items() if isinstance(value, str)}
+        for name, text in texts.items():
+            if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS:
+                values.append((name, _escape_link(text) if name in LINK_FIELDS else _escape(text)))
+        if "note" not in texts:
+            values.append(("note", _escape(format_untitled(record))))
         fields = [f"  {name} = {{{value}}}" for name, value in values if value]
         self.stream.write(",\n".join([f"@{entry_type}{{{self._make_key(record)}", *fields]) + "\n}\n\n")
 
@@ -67,47 +76,32 @@ class BibtexWriter(Writer):
         return key
 
 
-def _choose_type(record: BaseRecord) -> str:
-    own_type = record.metadata.get("entry_type")
-    if isinstance(own_type, str) and ENTRY_TYPE.fullmatch(own_type) and own_type not in RESERVED:
-        return own_type
-    kind = str(record.model_dump()["kind"])
-    return "misc" if kind == "paper" and not record.venue else TYPES[kind]
-
-
-def _list_fields(record: BaseRecord, entry_type: str) -> Iterator[tuple[str, str]]:
-    yield "title", _escape(record.title)
+def _list_fields(record: BaseRecord, entry_type: str) -> list[tuple[str, str]]:
     # braces keep a name whole that holds an `and`, or is the word that stands for more names
     names = filter(None, map(_escape, record.authors))
-    yield "author", " and ".join(f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in names)
-    yield "year", str(record.year) if record.year is not None else ""
-    yield "journal" if entry_type == "article" else "booktitle", _escape(record.venue)
-    if isinstance(record, Paper):
-        yield "volume", _escape(record.volume)
-        yield "number", _escape(record.issue)
-        yield "pages", re.sub(r"-+", "--", _escape((record.pages or "").replace("–", "-")))
-    ids = record.identifiers
-    for name, value in (("doi", ids.doi), ("pmid", ids.pmid), ("pmcid", ids.pmcid), ("isbn", ids.isbn), ("eprint", ids.arxiv)):
-        yield name, _escape_link(value)
-    yield "archiveprefix", "arXiv" if ids.arxiv else ""
-    yield "url", _escape_link(record.url)
-    yield "abstract", _escape(record.abstract or record.description)
+    authors = (f"{{{name}}}" if AND.search(name) or name.casefold() == "others" else name for name in names)
     words = [_escape(tag.replace(";", ",")) for tag in record.tags]
+    keywords = ", ".join(words)
     if any("," in word for word in words):  # a lone one ends in a semicolon, else a reader would cut it at its comma
-        yield "keywords", "; ".join(words) + (";" if len(words) == 1 else "")
-    else:
-        yield "keywords", ", ".join(words)
-    yield "language", _escape(record.language)
-
-
-def _list_metadata(record: BaseRecord) -> Iterator[tuple[str, str]]:
-    has_note = False
-    for name, value in record.metadata.items():
-        if FIELD_NAME.fullmatch(name) and name not in RECORD_FIELDS and isinstance(value, str):
-            has_note = has_note or name == "note"
-            yield name, _escape_link(value) if name in ("file", "pdf", "local-url", "link", "issn") else _escape(value)
-    if not has_note:
-        yield "note", _escape(format_untitled(record))
+        keywords = "; ".join(words) + (";" if len(words) == 1 else "")
+    ids = record.identifiers
+    volume, issue, pages = (record.volume, record.issue, record.pages) if isinstance(record, Paper) else (None, None, None)
+    schemes = (("doi", ids.doi), ("pmid", ids.pmid), ("pmcid", ids.pmcid), ("isbn", ids.isbn), ("eprint", ids.arxiv))
+    return [
+        ("title", _escape(record.title)),
+        ("author", " and ".join(authors)),
+        ("year", str(record.year) if record.year is not None else ""),
+        ("journal" if entry_type == "article" else "booktitle", _escape(record.venue)),
+        ("volume", _escape(volume)),
+        ("number", _escape(issue)),
+        ("pages", re.sub(r"-+", "--", _escape((pages or "").replace("–", "-")))),
+        *((name, _escape_link(value)) for name, value in schemes),
+        ("archiveprefix", "arXiv" if ids.arxiv else ""),
+        ("url", _escape_link(record.url)),
+        ("abstract", _escape(record.abstract or record.description)),
+        ("keywords", keywords),
+        ("language", _escape(record.language)),
+    ]
 
 
 def _escape(text: str | None) -> str:

@@ -24,20 +24,16 @@ class MarkdownWriter(Writer):
             venue.append(f"{record.volume or ''}{issue}{pages}")
         if record.stars is not None:
             venue.append(f"{record.stars:,} stars")
+        doi, pmid = record.identifiers.doi, record.identifiers.pmid
+        links = (f"https://doi.org/{doi}" if doi else "", f"https://pubmed.ncbi.nlm.nih.gov/{pmid}/" if pmid else "", record.url or "")
         authors = "; ".join(record.authors)
         parts = [
             f"## {self._number}. {_escape(record.title or record.doc_id)}",
             ". ".join(_escape(part) for part in (authors, ", ".join(part for part in venue if part)) if part),
-            _format_links(record),
+            " · ".join(f"<{link}>" for link in dict.fromkeys(links) if link and not re.search(r"[\s<>]", link)),
             _escape(record.abstract or record.description),
         ]
         self.stream.write("\n\n".join(part for part in parts if part) + "\n\n")
-
-
-def _format_links(record: BaseRecord) -> str:
-    doi, pmid = record.identifiers.doi, record.identifiers.pmid
-    links = [f"https://doi.org/{doi}" if doi else "", f"https://pubmed.ncbi.nlm.nih.gov/{pmid}/" if pmid else "", record.url or ""]
-    return " · ".join(f"<{link}>" for link in dict.fromkeys(links) if link and not re.search(r"[\s<>]", link))
 
 
 def _escape(text: str) -> str:

@@ -9,7 +9,6 @@ repositories and pages except for their type (COMP, ELEC).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from outrider.ingest.export.writer import Writer, format_untitled
 from outrider.ingest.field_values import format_scalar, one_line
@@ -29,46 +28,38 @@ class RisWriter(Writer):
     """One block of tag lines a record, closed by `ER`."""
 
     def record(self, record: BaseRecord) -> None:
-        tags = (*_list_paper_tags(record), *_list_other_tags(record))
-        lines = [f"{tag}  - {line}" for tag, value in tags if value is not None and (line := one_line(value))]
+        lines = [f"{tag}  - {line}" for tag, value in _list_tags(record) if value is not None and (line := one_line(value))]
         self.stream.write("\n".join([*lines, "ER  - ", "", ""]))
 
 
-def _list_paper_tags(record: BaseRecord) -> Iterator[tuple[str, str | None]]:
+def _list_tags(record: BaseRecord) -> list[tuple[str, str | None]]:
     kind = "repository" if isinstance(record, Repository) else str(record.model_dump()["kind"])
     own_type = record.metadata.get("TY")
-    if isinstance(own_type, str) and TYPE.fullmatch(own_type):
-        yield "TY", own_type
-    else:
-        yield "TY", "GEN" if kind == "paper" and not record.venue else TYPES[kind]
-    yield "ID", format_scalar(record.metadata.get("ID")) or record.doc_id
-    yield "TI", record.title
-    yield from (("AU", name) for name in record.authors)
-    yield "PY", f"{record.year:04d}" if record.year is not None else None
-    yield "T2", record.venue
-    if isinstance(record, Paper):
-        yield "VL", record.volume
-        yield "IS", record.issue
-        first_and_last = RANGE.fullmatch(one_line(record.pages or ""))
-        yield "SP", first_and_last.group(1) if first_and_last else record.pages
-        yield "EP", first_and_last.group(2) if first_and_last else None
-
-
-def _list_other_tags(record: BaseRecord) -> Iterator[tuple[str, str | None]]:
-    yield "AB", record.abstract or record.description
-    yield from (("KW", word) for word in record.tags)
-    if isinstance(record, Paper):
-        yield from (("KW", word) for word in record.mesh if word not in record.tags)
-    yield "LA", record.language
-    yield "UR", record.url
-    yield "DO", record.identifiers.doi
-    if record.identifiers.pmid:
-        yield "AN", record.identifiers.pmid
-        yield "DB", "PubMed"
-    yield "C2", record.identifiers.pmcid
-    yield "SN", record.identifiers.isbn
-    for tag in METADATA_TAGS:
-        value = record.metadata.get(tag)
-        yield from ((tag, format_scalar(item)) for item in (value if isinstance(value, list) else [value]))
-    if not record.metadata.get("N1"):
-        yield "N1", format_untitled(record)
+    if not (isinstance(own_type, str) and TYPE.fullmatch(own_type)):
+        own_type = "GEN" if kind == "paper" and not record.venue else TYPES[kind]
+    paper = record if isinstance(record, Paper) else None
+    pages = paper.pages if paper else None
+    first_and_last = RANGE.fullmatch(one_line(pages or ""))
+    known = record.identifiers
+    metadata = ((tag, record.metadata.get(tag)) for tag in METADATA_TAGS)
+    return [
+        ("TY", own_type),
+        ("ID", format_scalar(record.metadata.get("ID")) or record.doc_id),
+        ("TI", record.title),
+        *(("AU", name) for name in record.authors),
+        ("PY", f"{record.year:04d}" if record.year is not None else None),
+        ("T2", record.venue),
+        *([("VL", paper.volume), ("IS", paper.issue)] if paper else []),
+        *([("SP", first_and_last.group(1)), ("EP", first_and_last.group(2))] if first_and_last else [("SP", pages)]),
+        ("AB", record.abstract or record.description),
+        *(("KW", word) for word in record.tags),
+        *(("KW", word) for word in (paper.mesh if paper else ()) if word not in record.tags),
+        ("LA", record.language),
+        ("UR", record.url),
+        ("DO", known.doi),
+        *([("AN", known.pmid), ("DB", "PubMed")] if known.pmid else []),
+        ("C2", known.pmcid),
+        ("SN", known.isbn),
+        *((tag, format_scalar(item)) for tag, items in metadata for item in (items if isinstance(items, list) else [items])),
+        ("N1", format_untitled(record) if not record.metadata.get("N1") else None),
+    ]

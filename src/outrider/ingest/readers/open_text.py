@@ -86,44 +86,27 @@ def _archive_errors(path: Path) -> Iterator[None]:
 
 
 def _detect_encoding(path: Path, max_bytes: int, *, packed: bool) -> Encoding:
-    scan = _EncodingScan()
+    size = nulls = 0
+    mark: str | None = None
+    is_utf8, utf8 = True, codecs.getincrementaldecoder("utf-8")()
+    sample = Sample()
     with _archive_errors(path), gzip.open(path) if packed else path.open("rb") as file:
         for chunk in iter(lambda: cast("BinaryIO", file).read(CHUNK_BYTES), b""):
-            scan.feed(chunk)
-            if scan.bytes > max_bytes:
+            mark = mark if size else detect_byte_order_mark(chunk)
+            size += len(chunk)
+            nulls += chunk.count(0)
+            try:
+                utf8.decode(chunk if is_utf8 else b"")
+            except UnicodeDecodeError:
+                is_utf8 = False
+            sample.feed(chunk)
+            if size > max_bytes:
                 unpacked = " when unpacked" if packed else ""
                 raise UnreadableFile(f"{path}: more than the limit of {max_bytes:,} bytes{unpacked} (ingest.max_bytes)")
-    if not scan.bytes:
+    if not size:
         raise UnreadableFile(f"{path}: is empty")
-    if scan.is_binary():
+    # a few null bytes are noise in a text that is otherwise UTF-8
+    most_nulls = max(1, MAX_NUL_SHARE * size) if is_utf8 else 0
+    if mark in (None, "utf-8-sig") and nulls > most_nulls:
         raise UnreadableFile(f"{path}: binary, not text (null bytes)")
-    return Encoding(scan.mark) if scan.mark else Encoding("utf-8") if scan.utf8 else scan.sample.guess()
-
-
-class _EncodingScan:
-    """Facts about the bytes of a file, fed in chunks, that decide its encoding."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.nuls = 0
-        self.mark: str | None = None
-        self.utf8 = True
-        self.sample = Sample()
-        self.decoder = codecs.getincrementaldecoder("utf-8")()
-
-    def feed(self, chunk: bytes) -> None:
-        if not self.bytes:
-            self.mark = detect_byte_order_mark(chunk)
-        self.bytes += len(chunk)
-        self.nuls += chunk.count(0)
-        if self.utf8:
-            try:
-                self.decoder.decode(chunk)
-            except UnicodeDecodeError:
-                self.utf8 = False
-        self.sample.feed(chunk)
-
-    def is_binary(self) -> bool:
-        """A few null bytes are noise in a text that is otherwise UTF-8."""
-        wide = self.mark is not None and self.mark != "utf-8-sig"
-        return not wide and self.nuls > 0 and (not self.utf8 or self.nuls > max(1, MAX_NUL_SHARE * self.bytes))
+    return Encoding(mark) if mark else Encoding("utf-8") if is_utf8 else sample.guess()

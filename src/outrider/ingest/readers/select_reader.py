@@ -100,15 +100,13 @@ def select_reader(path: Path) -> FileReader | NoReader:
         return BY_ROOT.get(root) or NoReader(f"no reader for XML with the root element <{root[:80]}>")
     if suffix == ".txt":
         with path.open("rb") as file:
-            return RIS if _looks_like_ris(file.read(HEAD_BYTES)) else PLAIN_TEXT
+            head = file.read(HEAD_BYTES)
+        # RIS tags at its start, in any encoding that keeps ASCII or in UTF-16
+        if head.startswith(WIDE_MARKS):
+            head = head.replace(b"\x00", b"")
+        is_ris = RIS_TAG.search(head.removeprefix(b"\xef\xbb\xbf")[: HEAD_BYTES // 8]) and not BINARY.search(head)
+        return RIS if is_ris else PLAIN_TEXT
     if not suffix:
         return NoReader("no reader for a file without a suffix")
     instead = INSTEAD.get(suffix)
     return NoReader(f"no reader for {suffix}" + (f"; {instead}" if instead else ""))
-
-
-def _looks_like_ris(head: bytes) -> bool:
-    """Whether a text begins with RIS tags, in any encoding that keeps ASCII or in UTF-16."""
-    if head.startswith(WIDE_MARKS):
-        head = head.replace(b"\x00", b"")
-    return RIS_TAG.search(head.removeprefix(b"\xef\xbb\xbf")[: HEAD_BYTES // 8]) is not None and not BINARY.search(head)

@@ -85,40 +85,29 @@ def read_markdown(path: Path, options: ReadOptions) -> Iterator[Parsed]:
 
 def split_front(text: str) -> tuple[Mapping[str, Any], str, str]:
     """Front matter, the text after it, and the problem with it; the whole text if it has none or cannot be used."""
+    import yaml
+
     match = FRONT.match(text)
     if not match:
         return {}, text, ""
-    try:
-        front = _load_front(match.group(1))
-    except _InvalidFront as error:
-        return {}, text, str(error)
-    return front, text[match.end() :], ""
-
-
-class _InvalidFront(Exception):
-    pass
-
-
-def _load_front(source: str) -> Mapping[str, Any]:
-    import yaml
-
+    source = match.group(1)
     if len(source) > MAX_FRONT_CHARS:
-        raise _InvalidFront(f"longer than {MAX_FRONT_CHARS} characters")
+        return {}, text, f"longer than {MAX_FRONT_CHARS} characters"
     depth = 0
     try:
         for event in yaml.parse(source, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise _InvalidFront("uses aliases")  # they can expand without bound
+                return {}, text, "uses aliases"  # they can expand without bound
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_FRONT_DEPTH:  # PyYAML takes quadratic time for depth
-                raise _InvalidFront(f"nested more than {MAX_FRONT_DEPTH} deep")
+                return {}, text, f"nested more than {MAX_FRONT_DEPTH} deep"
         front = yaml.safe_load(source)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2020-13-45
-        raise _InvalidFront(f"not valid YAML: {' '.join(str(error).split())}") from error
+        return {}, text, f"not valid YAML: {' '.join(str(error).split())}"
     if not isinstance(front, Mapping):
-        raise _InvalidFront("not a mapping") if front is not None else _InvalidFront("empty")
-    return front
+        return {}, text, "empty" if front is None else "not a mapping"
+    return front, text[match.end() :], ""
 
 
 def first_heading(body: str) -> str:

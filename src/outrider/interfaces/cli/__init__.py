@@ -63,15 +63,15 @@ app.add_typer(serve_app, name="serve")
 app.command()(mcp)
 
 
-def _show_version(value: bool) -> None:
+def show_version(value: bool) -> None:
     if value:
         sys.stdout.write(f"outrider {__version__}\n")
         raise typer.Exit
 
 
 @app.callback()
-def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")] = False,
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to standard error, as lines of JSON with the run's id.")] = False,
     config: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""`outrider config` and `outrider doctor`: the settings and their origins, and what is installed or missing."""
+"""`outrider config` and `outrider doctor`: settings and their origins, installed and missing parts."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -62,21 +62,17 @@ async def _write(source: list[Record] | Services, where: Filter | None, name: st
     with open_output(output) as stream:
         writer = make_writer(name, stream)
         writer.begin()
-        async for record in _list_records(source, where):
-            writer.record(record)
-            written += 1
+        if isinstance(source, list):
+            for record in source:
+                writer.record(record)
+            written = len(source)
+        else:
+            library = await source.library()
+            async for record in library.scan(where):
+                writer.record(record)
+                written += 1
         writer.end()
     return written
-
-
-async def _list_records(source: list[Record] | Services, where: Filter | None) -> AsyncIterator[Record]:
-    if isinstance(source, list):
-        for record in source:
-            yield record
-    else:
-        library = await source.library()
-        async for record in library.scan(where):
-            yield record
 
 
 def _read_answer(path: Path) -> list[Record]:

@@ -13,11 +13,8 @@ from outrider.interfaces.cli.terminal import MAX_REASONS, Progress, console, cou
 from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from outrider.ingest.pipeline import IngestProgress
     from outrider.ingest.report import IngestReport
-    from outrider.services import Services
 
 STYLES = {"failed": "red", "skipped": "yellow", "partial": "yellow"}
 
@@ -55,21 +52,10 @@ def ingest(
     """
     if not targets and not installed:
         raise BadRequest("nothing to ingest: name files, folders, identifiers or links, or give --installed")
-    with resumable():
-        services = open_services(library, offline=offline)
-        report = wait_for(_ingest(services, targets or [], parse_columns(columns or []), installed=installed, quiet=as_json))
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
-    return 0
-
-
-async def _ingest(services: Services, targets: list[str], columns: Mapping[str, str], *, installed: bool, quiet: bool) -> IngestReport:
     from outrider.usecases.ingest import ingest_targets
 
     started = time.monotonic()
-    with Progress(size=True, quiet=quiet) as bar:
+    with resumable(), Progress(size=True, quiet=as_json) as bar:
 
         def show(progress: IngestProgress) -> None:
             rate = progress.records / max(time.monotonic() - started, 0.001)
@@ -79,7 +65,13 @@ async def _ingest(services: Services, targets: list[str], columns: Mapping[str, 
             detail = f"{progress.records:,} records, {rate:,.0f}/s"
             bar.show(doing or "reading", progress.bytes_done, progress.bytes_total, detail)
 
-        return await ingest_targets(services, targets, columns=columns, installed=installed, progress=show)
+        services, fields = open_services(library, offline=offline), parse_columns(columns or [])
+        report = wait_for(ingest_targets(services, targets or [], columns=fields, installed=installed, progress=show))
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+    return 0
 
 
 def _show(report: IngestReport) -> None:

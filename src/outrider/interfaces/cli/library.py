@@ -24,7 +24,6 @@ from outrider.text.words import words
 
 if TYPE_CHECKING:
     from outrider.library.library import Library
-    from outrider.library.reindex import ReindexReport
     from outrider.library.search_engine import Engine
     from outrider.state.embedding import TokensRead
     from outrider.state.records import Record
@@ -192,11 +191,12 @@ def reindex(
     run the same command to continue.
     """
     from outrider.settings.load import load
+    from outrider.usecases.reindex import areindex
 
     loaded = load({"library.uri": library})
     configured, origin = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]
-    with resumable():
-        result = wait_for(_reindex(library, model, quiet=as_json))
+    with resumable(), Progress("loading the model", quiet=as_json) as bar:
+        result = wait_for(areindex(library, model, lambda progress: bar.show(progress.stage, progress.done, progress.total)))
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -213,13 +213,6 @@ def reindex(
             note(f"and {result.without - len(result.reasons):,} more")
     if model is not None and configured not in ("auto", model):
         note(f"The settings still name {configured} ({origin}); change embedding.model_name to {model} or auto there.")
-
-
-async def _reindex(library: str | None, model: str | None, *, quiet: bool) -> ReindexReport:
-    from outrider.usecases.reindex import areindex
-
-    with Progress("loading the model", quiet=quiet) as bar:
-        return await areindex(library, model, lambda progress: bar.show(progress.stage, progress.done, progress.total))
 
 
 @library_app.command()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from outrider.interfaces.cli.options import JsonOption, LibraryOption, call_library, open_services, wait_for
 from outrider.interfaces.cli.terminal import Progress, console, count, note, plain, print_json, show_work, table
-
-if TYPE_CHECKING:
-    from outrider.services import Services
-    from outrider.usecases.deduplicate import Work
 
 WhyOption = Annotated[str, typer.Option("--why", help="The reason, stored with the decision.")]
 ByOption = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides. Default: your user name.")]
@@ -39,7 +35,12 @@ def dedup_library(
         groups, reasons = [work.ids for work in works], [work.reasons for work in works]
         print_json({"records": source.records, "remembered": 0 if dry_run else new, "groups": groups, "reasons": reasons})
         return
-    titles = wait_for(_read_titles(services, works))
+
+    async def read_titles() -> dict[str, str]:
+        opened = await services.library()
+        return {record.doc_id: record.title for record in await opened.brief([work.ids[0] for work in works])}
+
+    titles = wait_for(read_titles())
     for work in works:
         remembered = " (remembered)" if work.remembered else ""
         show_work((titles.get(work.ids[0]) or "without a title") + remembered, work.ids, work.reasons)
@@ -51,11 +52,6 @@ def dedup_library(
         note(f"{new:,} works are new; without --dry-run they are remembered.")
     else:
         note(f"{new:,} works are remembered; `outrider library split ID` undoes one.")
-
-
-async def _read_titles(services: Services, works: list[Work]) -> dict[str, str]:
-    library = await services.library()
-    return {record.doc_id: record.title for record in await library.brief([work.ids[0] for work in works])}
 
 
 def split(

@@ -255,7 +255,7 @@ async def _probe(services: Services, names: Sequence[str], queries: int, seed: i
                     await copy.reindex(embedder, lambda progress: bar.show("embedding a sample", progress.done, progress.total))
                 except (ModelError, MissingExtra) as error:
                     note(f"Tested without dense search: {error}")
-            return await _make_first_stage(services, copy)
+            return await make_first_stage(services, copy)
 
         return await run_probe(
             library,
@@ -270,7 +270,7 @@ async def _probe(services: Services, names: Sequence[str], queries: int, seed: i
         )
 
 
-async def _make_first_stage(services: Services, copy: Library) -> FirstStage:
+async def make_first_stage(services: Services, copy: Library) -> FirstStage:
     """The input of a search's reranker, without query expansion: all strategies, fused, in the order of the rules."""
     from outrider.nodes.rule_ranker import rank_by_rules
     from outrider.state.hits import Scored

@@ -23,7 +23,6 @@ from outrider.text.sanitize import without_control
 if TYPE_CHECKING:
     from outrider.services import Services
     from outrider.systematic_search.manifest import Manifest
-    from outrider.systematic_search.replay import Replayed
     from outrider.systematic_search.run import Run
 
 INCOMPLETE = TAMPERED = 3
@@ -189,7 +188,18 @@ def replay(
     as_json: JsonOption = False,
 ) -> int:
     """Run it again, and list each hit gained, lost or changed, with its cause."""
-    result = wait_for(_replay(open_services(library), run, pinned=pinned, quiet=as_json))
+    from outrider.usecases.systematic import replay_run
+
+    services = open_services(library)
+    try:
+        with Progress("reading", quiet=as_json) as bar:
+
+            def show(source: str, hits: int) -> None:
+                bar.show(f"{source}: hits", hits, None)
+
+            result = wait_for(replay_run(services, run, pinned=pinned, on_page=show, say=note))
+    finally:
+        services.close()
     if as_json:
         fields: dict[str, Any] = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
         fields["differences"] = [dataclasses.asdict(difference) for difference in result.differences]
@@ -210,18 +220,6 @@ def replay(
     for remark in result.remarks:
         note(remark)
     return 0
-
-
-async def _replay(services: Services, run: str, *, pinned: bool, quiet: bool) -> Replayed:
-    from outrider.usecases.systematic import replay_run
-
-    try:
-        with Progress("reading", quiet=quiet) as bar:
-            return await replay_run(
-                services, run, pinned=pinned, on_page=lambda source, hits: bar.show(f"{source}: hits", hits, None), say=note
-            )
-    finally:
-        services.close()
 
 
 def verify(
