@@ -1,4 +1,4 @@
-"""What loading a model takes on this machine, whether it is to embed, to rerank or to be trained: a device, memory, whole files."""
+"""Loading of models on this machine: choice of the device, missing weights, errors and memory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from outrider.models.weights import EMBEDDING_SETTINGS, FEATURE, SettingNames, W
 from outrider.state.errors import MissingExtra, ModelUnavailable
 
 LOAD_ERRORS = (OSError, ValueError, RuntimeError, MemoryError, KeyError, TypeError, AttributeError, ImportError, pickle.UnpicklingError)
-"""What transformers raises for files that are missing, cut short, or of another kind than they say, and where memory ends."""
+"""Errors that transformers raises for missing, truncated or wrong files, and when memory runs out."""
 LOGGERS = ("transformers.modeling_utils", "sentence_transformers.base.model", "sentence_transformers.base.modules.transformer")
 MISSING_WEIGHT = re.compile(r"^(?:\x1b\[\d+m)?([\w.]+)[^|\n]*\|(?:[^\n]*?)MISSING", re.MULTILINE)
 
 
 def choose_device(wanted: str, names: SettingNames = EMBEDDING_SETTINGS) -> tuple[str, int]:
-    """The device's name and, of an accelerator, its memory in bytes. Raises `ModelUnavailable` where it is not there."""
+    """The device's name and, for an accelerator, its memory in bytes. Raises `ModelUnavailable` if it does not exist."""
     torch = _torch()
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     name = wanted if wanted != "auto" else "cuda" if cuda else "mps" if mps else "cpu"
-    there = {"cpu": 1, "cuda": torch.cuda.device_count() if cuda else 0, "mps": int(mps)}
+    counts = {"cpu": 1, "cuda": torch.cuda.device_count() if cuda else 0, "mps": int(mps)}
     try:
         device = torch.device(name)
     except RuntimeError:
         device = None
-    if device is None or (device.index or 0) >= there.get(device.type, 0):
+    if device is None or (device.index or 0) >= counts.get(device.type, 0):
         raise ModelUnavailable(f"{names.device} is {wanted}, which torch does not find here; set auto or cpu")
     if device.type == "cuda":
         return name, int(torch.cuda.get_device_properties(device).total_memory)
@@ -38,20 +38,17 @@ def choose_device(wanted: str, names: SettingNames = EMBEDDING_SETTINGS) -> tupl
 
 @contextmanager
 def catch_load_errors(weights: Weights, names: SettingNames = EMBEDDING_SETTINGS) -> Iterator[list[str]]:
-    """Collects the names of weights that transformers makes up because the files lack them; keeps it silent meanwhile.
-
-    Whatever it raises becomes `ModelUnavailable`.
-    """
+    """Turn loading errors into `ModelUnavailable`; yields the list of weights that the files lack and transformers invents."""
     from safetensors import SafetensorError
 
-    with collect_missing_weights() as made_up:
+    with collect_missing_weights() as missing:
         try:
-            yield made_up
+            yield missing
         except (*LOAD_ERRORS, SafetensorError) as error:
-            raise ModelUnavailable(_why_not(weights, names, error)) from error
+            raise ModelUnavailable(_explain_load_error(weights, names, error)) from error
 
 
-def _why_not(weights: Weights, names: SettingNames, error: Exception) -> str:
+def _explain_load_error(weights: Weights, names: SettingNames, error: Exception) -> str:
     if is_out_of_memory(error):
         return f"{weights.name} does not fit into memory; set {names.model} to a smaller model or {names.device} to cpu"
     if "trust_remote_code" in str(error):
@@ -62,10 +59,10 @@ def _why_not(weights: Weights, names: SettingNames, error: Exception) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Of cuda and mps, and of the CPU's allocator, which raises a plain RuntimeError."""
-    said = str(error).lower()
+    """Whether memory ran out on cuda, mps or the CPU, whose allocator raises a plain RuntimeError."""
+    message = str(error).lower()
     return isinstance(error, MemoryError) or any(
-        words in said for words in ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
+        words in message for words in ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
     )
 
 
@@ -79,30 +76,30 @@ def empty_cache() -> None:
 
 @contextmanager
 def collect_missing_weights() -> Iterator[list[str]]:
-    """Collects weights that transformers reports, with no more than a warning, as made up."""
-    from transformers.utils import logging as theirs
+    """Collect the names of missing weights, which transformers only warns about; silences its logs and progress bars."""
+    from transformers.utils import logging as transformers_logging
 
     missing: list[str] = []
     thread = threading.get_ident()
 
-    def hear(record: logging.LogRecord) -> bool:
+    def collect(record: logging.LogRecord) -> bool:
         if record.thread != thread:
             return True
         missing.extend(name for name in MISSING_WEIGHT.findall(record.getMessage()) if "pooler" not in name)
         return record.levelno >= logging.ERROR
 
     loggers = [logging.getLogger(name) for name in LOGGERS]
-    bars = theirs.is_progress_bar_enabled()
-    theirs.disable_progress_bar()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     for logger in loggers:
-        logger.addFilter(hear)
+        logger.addFilter(collect)
     try:
         yield missing
     finally:
         for logger in loggers:
-            logger.removeFilter(hear)
+            logger.removeFilter(collect)
         if bars:
-            theirs.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 def _torch() -> Any:
