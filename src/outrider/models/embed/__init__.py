@@ -1,1 +1,1 @@
-"""Texts to vectors, for writing and for reading: `outrider.models.embed.embedder.Embedder`."""
+"""Embedding models, local and served; the interface is `outrider.models.embed.embedder.Embedder`."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 RETRY_AFTER_S = 30.0
-"""A failed load may have waited for a network or read gigabytes: the searches that follow at once are not to pay for it again."""
+"""A failed load may have waited for the network or read gigabytes; the next searches must not pay for it again."""
 SWITCHED_OFF = "embedding is switched off (embedding.model_name is none)"
 EMPTY = "the text is empty"
 NOT_NUMBERS = "the model's vector holds values that are not numbers"
@@ -31,11 +31,11 @@ NO_LENGTH = "the model's vector is all zeros"
 
 
 class Backend(Protocol):
-    """A model at hand."""
+    """A loaded or connected model."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name for messages."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class Backend(Protocol):
 class Embedder:
     """Texts to vectors of one space, with the model's own prompts; a document is one vector, read to the model's limit.
 
-    The model is loaded at first use, once, in the thread that asks. Safe to share between threads.
+    The model is loaded once, at first use, in the calling thread. Safe to share between threads.
 
     >>> Embedder(model_name="BAAI/bge-small-en-v1.5").embed("a text").shape  # doctest: +SKIP
     (1, 384)
@@ -71,11 +71,11 @@ class Embedder:
         timeout_s: float = 60.0,
         space: EmbeddingSpace | None = None,
     ) -> None:
-        """The arguments are those of the settings section `embedding`; `BadRequest` where one is out of bounds.
+        """The arguments are those of the settings section `embedding`; `BadRequest` if one is out of bounds.
 
-        `space` is what the library holds: `auto` takes that model and no other.
+        `space` is the space of the library's vectors: `auto` then uses that model and no other.
         """
-        given = {
+        values = {
             "model_name": model_name,
             "base_url": base_url,
             "api_key": api_key,
@@ -87,10 +87,10 @@ class Embedder:
             "timeout_s": timeout_s,
         }
         try:
-            self._settings = EmbeddingSettings.model_validate(given)
+            self._settings = EmbeddingSettings.model_validate(values)
         except ValidationError as error:
             raise BadRequest(format_errors(error, "embedding")) from None  # the cause shows inputs
-        self._held = space
+        self._library_space = space
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
         self._failure: tuple[float, SearchError] | None = None
@@ -105,13 +105,13 @@ class Embedder:
         return self._backend().space
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
-        """Vectors of shape (n, d), float32, of length 1 where so configured, in the order of the texts; a single text is n = 1.
+        """Vectors of shape (n, d), float32, of length 1 if so configured, in the order of the texts; a single text is n = 1.
 
-        Raises `BadRequest` for a text that is empty, `BadVectors` for one that the model gives no vector for.
+        Raises `BadRequest` for a text that is empty, `BadVectors` for one without a vector.
         """
         import numpy as np
 
-        texts = _checked(text)
+        texts = _check_texts(text)
         vectors = []
         for place, answer in enumerate(self.embed_each(texts, role), start=1):
             if answer.vector is None:
@@ -121,71 +121,69 @@ class Embedder:
         return np.stack(vectors) if vectors else np.zeros((0, self.space.dimension), np.float32)
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
-        """The same, one by one: a text that cannot be embedded is told with its problem, the others are embedded."""
-        texts = _checked(texts)
+        """Embed each text on its own: one that cannot be embedded gets its problem instead of a vector."""
+        texts = _check_texts(texts)
         full = [at for at, text in enumerate(texts) if text.strip()]
         empty = len(texts) - len(full)
         backend = self._backend()
-        found = backend.embed_each(
+        embedded = backend.embed_each(
             [texts[at] for at in full], role, (lambda done, _: progress(done + empty, len(texts))) if progress else None
         )
         answers = [EmbeddedText(None, problem=EMPTY) for _ in texts]
-        for at, answer in zip(full, found, strict=True):
-            answers[at] = _usable(answer, normalize=backend.space.normalized)
+        for at, answer in zip(full, embedded, strict=True):
+            answers[at] = _check_vector(answer, normalize=backend.space.normalized)
         return answers
 
     def token_vectors(self, texts: Sequence[str], role: TextRole = "document") -> list[np.ndarray]:
         """For each text the unit vectors of its own tokens, shape (t_i, d), float32, for late interaction; an empty text has none.
 
-        Neither padding nor special tokens nor the prompt's. Raises `ModelUnavailable` of an endpoint, which does not give them.
+        Padding, special tokens and the prompt are left out. Raises `ModelUnavailable` for an endpoint, which gives no token vectors.
         """
-        return self._backend().token_vectors(_checked(texts), role)
+        return self._backend().token_vectors(_check_texts(texts), role)
 
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-        """For each span of one document the sum of its tokens' vectors in the whole text, shape (n, d), float32; it points as their mean.
+        """For each span of one document the sum of its tokens' vectors in the whole text, shape (n, d), float32: the mean's direction.
 
-        A longer text than the model reads is read in windows; a span without a token is all zeros. Raises `ModelUnavailable` of an
-        endpoint, and of a model whose tokenizer does not say where its tokens stand.
+        A text longer than the context is read in windows; a span without a token is all zeros. Raises `ModelUnavailable` for an
+        endpoint, and for a model whose tokenizer gives no offsets.
         """
-        return self._backend().span_vectors(_encodable(text), spans)
+        return self._backend().span_vectors(_make_encodable(text), spans)
 
     def _backend(self) -> Backend:
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._load_unless_just_failed()
+                if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
+                    raise self._failure[1].with_traceback(None)
+                try:
+                    self._loaded = _load(self._settings, self._library_space)
+                except SearchError as error:
+                    self._failure = (time.monotonic(), error)
+                    raise
             return self._loaded
 
-    def _load_unless_just_failed(self) -> Backend:
-        if self._failure and time.monotonic() - self._failure[0] < RETRY_AFTER_S:
-            raise self._failure[1].with_traceback(None)
-        try:
-            return _load(self._settings, self._held)
-        except SearchError as error:
-            self._failure = (time.monotonic(), error)
-            raise
 
-
-def _load(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Backend:
-    wanted = settings.model_name.casefold()
-    if wanted == "none":
+def _load(settings: EmbeddingSettings, library_space: EmbeddingSpace | None) -> Backend:
+    is_auto = settings.model_name.casefold() == "auto"
+    if settings.model_name.casefold() == "none":
         raise ModelUnavailable(SWITCHED_OFF)
     if settings.base_url:
-        return endpoint.connect(_named(settings, held) if wanted == "auto" else settings)
+        if is_auto:
+            if library_space is None:
+                raise ModelUnavailable(
+                    "embedding.base_url is set and embedding.model_name is auto; set it to the name that is served there"
+                )
+            update = {"model_name": library_space.model_name, "normalize_embeddings": library_space.normalized}
+            settings = settings.model_copy(update=update)
+        return endpoint.connect(settings)
     device, memory = loading.choose_device(settings.device)
-    own = held if wanted == "auto" else None
+    own = library_space if is_auto else None
     if own and is_served_name(own.model_name):
         raise ModelUnavailable(
             f"the library's vectors are of {own.model_name}, which is no model on this machine; if a server gives it, set "
             "embedding.base_url to its address and embedding.model_name to its name"
         )
-    if own:
-        found = weights.find_weights(own.model_name, fetch=False, revision=own.revision)
-    elif wanted == "auto":
-        found = _best_here(list_auto_models(device, memory))
-    else:
-        found = _named_weights(settings.model_name, held)
     return local.load_local_model(
-        found,
+        _find_weights(settings.model_name, library_space, list_auto_models(device, memory) if is_auto else ()),
         device=device,
         context_length=settings.context_length or (own.context_length if own else 0),
         batch_size=settings.batch_size,
@@ -194,53 +192,49 @@ def _load(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> Backend:
     )
 
 
-def _named(settings: EmbeddingSettings, held: EmbeddingSpace | None) -> EmbeddingSettings:
-    if held is None:
-        raise ModelUnavailable("embedding.base_url is set and embedding.model_name is auto; set it to the name that is served there")
-    return settings.model_copy(update={"model_name": held.model_name, "normalize_embeddings": held.normalized})
+def _find_weights(name: str, library_space: EmbeddingSpace | None, auto_models: Sequence[str]) -> weights.Weights:
+    """The weights of `name`, or under `auto` of the library's model, else of the best of `auto_models` on this machine.
 
-
-def is_served_name(name: str) -> bool:
-    """Whether a name can only be one that a server gives: no folder, no preset, and without an owner as on the hub."""
-    return not Path(name).expanduser().is_dir() and "/" not in name and find_preset(name) is None
-
-
-def _best_here(names: Sequence[str]) -> weights.Weights:
-    here = next((name for name in names if weights.is_cached(name)), names[0])
-    return weights.find_weights(here, fetch=False)
-
-
-def _named_weights(name: str, held: EmbeddingSpace | None) -> weights.Weights:
-    """Of the library's own model the version that it was embedded with, though the hub may have gone on."""
+    The library's own model is found at the revision that embedded the library, even if the hub has a newer one.
+    """
+    if auto_models:
+        if library_space:
+            return weights.find_weights(library_space.model_name, fetch=False, revision=library_space.revision)
+        best = next((model for model in auto_models if weights.is_cached(model)), auto_models[0])
+        return weights.find_weights(best, fetch=False)
     preset = find_preset(name)
     if preset and preset.needs_own_code:
         raise ModelUnavailable(weights.explain_own_code(name))  # before it is fetched
-    return weights.find_weights(name, fetch=True, revision=held.revision if held and weights.is_same_model(held.model_name, name) else "")
+    revision = library_space.revision if library_space and weights.is_same_model(library_space.model_name, name) else ""
+    return weights.find_weights(name, fetch=True, revision=revision)
 
 
-def _checked(text: str | Sequence[str]) -> list[str]:
+def is_served_name(name: str) -> bool:
+    """Whether only a server can provide a model of this name: no folder, no preset, and no owner as on the hub."""
+    return not Path(name).expanduser().is_dir() and "/" not in name and find_preset(name) is None
+
+
+def _check_texts(text: str | Sequence[str]) -> list[str]:
     texts = [text] if isinstance(text, str) else list(text)
-    for place, one in enumerate(texts, start=1):
-        if not isinstance(one, str):
-            raise BadRequest(f"only texts can be embedded; item {place} of {len(texts)} is of type {type(one).__name__}")
-    return [_encodable(one) for one in texts]
+    for place, item in enumerate(texts, start=1):
+        if not isinstance(item, str):
+            raise BadRequest(f"only texts can be embedded; item {place} of {len(texts)} is of type {type(item).__name__}")
+    return [_make_encodable(item) for item in texts]
 
 
-def _encodable(text: str) -> str:
-    """Half a surrogate pair, which broken files hold, has no UTF-8 and stops a tokenizer."""
+def _make_encodable(text: str) -> str:
+    """Replace lone surrogates, which broken files contain: they have no UTF-8 and stop a tokenizer."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _usable(answer: EmbeddedText, *, normalize: bool) -> EmbeddedText:
-    """Checked, and scaled to length 1 where asked."""
+def _check_vector(answer: EmbeddedText, *, normalize: bool) -> EmbeddedText:
+    """The answer with a checked vector, scaled to length 1 if `normalize`."""
     import numpy as np
 
     if answer.vector is None:
         return answer
     vector = np.asarray(answer.vector, dtype=np.float32)
     length = float(np.linalg.norm(vector.astype(np.float64)))
-    if not np.isfinite(length):
-        return EmbeddedText(None, answer.read, NOT_NUMBERS)
-    if length == 0:
-        return EmbeddedText(None, answer.read, NO_LENGTH)
+    if not np.isfinite(length) or length == 0:
+        return EmbeddedText(None, answer.read, NO_LENGTH if length == 0 else NOT_NUMBERS)
     return EmbeddedText((vector / length).astype(np.float32) if normalize else vector, answer.read)

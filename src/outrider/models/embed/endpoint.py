@@ -1,8 +1,7 @@
-"""Models behind an OpenAI-compatible `/v1/embeddings` (vLLM, text-embeddings-inference), through langchain-openai.
+"""Embedding models behind an OpenAI-compatible `/v1/embeddings`, such as vLLM or text-embeddings-inference.
 
-LangChain takes the vectors in the order in which they come; the `index` of each says whose it is
-(https://platform.openai.com/docs/api-reference/embeddings/object), so its client is asked directly. The client retries
-timeouts, 429 and 5xx twice and waits as Retry-After says.
+LangChain assigns vectors by order; their `index` decides (https://platform.openai.com/docs/api-reference/embeddings/object), so its
+OpenAI client is called directly. That client retries timeouts, 429 and 5xx twice and honours Retry-After.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 
 MAX_CONTEXT = 32_768
 MAX_CHARS_PER_TOKEN = 16
-"""No more characters a token of the context are sent: what is beyond would not be read."""
+"""Characters sent per token of the context at most: the server would not read more."""
 TYPICAL_CHARS_PER_TOKEN = 4
-"""Of English prose; batches are formed by this guess."""
+"""Estimate for English prose, used to form batches."""
 MIN_CHARS = 16
-"""A text cut to this that is still too long is not refused for its length."""
+"""A refusal of a text this short has another cause than its length."""
 MARGIN = 0.95
 REFUSES_SIZE = frozenset({400, 413, 422})
 SIZE_WORDS = re.compile(r"token|length|too (?:long|large|many)|batch|maximum|exceed|context|size", re.IGNORECASE)
@@ -41,29 +40,29 @@ SENT_TOKENS = re.compile(r"(?:requested|Given:) (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingResponse:
-    """Vectors of shape (n, d), float32, in the order of what was asked, and what the server says of itself."""
+    """Vectors of shape (n, d), float32, in the order of the texts, and the server's model name and token count."""
 
     vectors: np.ndarray
     model: str
     tokens: int | None
-    """Of all texts together."""
+    """Total of all texts."""
 
 
 class EmbeddingClient:
-    """One model at one address: requests, and foreign errors as ours. No message holds the key or a password."""
+    """Client of one model at one address. Its errors are ours, and no message contains the key or a password."""
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         self._model = settings.model_name
         self._key = settings.api_key.get_secret_value()
         self._timeout_s = settings.timeout_s
         self.name = f"{settings.model_name} at {without_password(settings.base_url)}"
-        self._client = _client(settings, self.name)
+        self._client = _make_client(settings, self.name)
 
     def ask(self, texts: Sequence[str]) -> EmbeddingResponse:
-        """Raises `TooMuch` where the server says that texts are too long or too many, `ModelUnavailable`, `BadVectors`."""
+        """Raises `BatchTooLarge` if the server refuses texts as too long or too many, `ModelUnavailable`, `BadVectors`."""
         import openai
 
-        # the account of another service, which the client would send to whoever is asked
+        # else the client sends the user's OpenAI account to any server
         account = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         try:
             raw = self._client.with_raw_response.create(
@@ -72,7 +71,7 @@ class EmbeddingClient:
         except openai.APIStatusError as error:
             if error.status_code in REFUSES_SIZE and (error.status_code == 413 or SIZE_WORDS.search(error.message)):
                 raise BatchTooLarge(f"{self.name} refuses it: {redact(error, self._key)}", too_many_texts=True) from None
-            raise ModelUnavailable(self._why(error)) from error
+            raise ModelUnavailable(self._explain_status(error)) from error
         except openai.APITimeoutError as error:
             raise ModelUnavailable(
                 f"{self.name} did not answer within {self._timeout_s:g} s; look at the server or raise embedding.timeout_s"
@@ -88,7 +87,7 @@ class EmbeddingClient:
             ) from error
         return parse_response(body, len(texts), self.name, self._key)
 
-    def _why(self, error: Any) -> str:
+    def _explain_status(self, error: Any) -> str:
         status = error.status_code
         if status in {401, 403}:
             return f"{self.name} refuses the key ({status}); set embedding.api_key"
@@ -103,7 +102,7 @@ class EmbeddingClient:
 
 @dataclass(frozen=True, slots=True)
 class EndpointModel:
-    """A served model, whose dimension its first answer told."""
+    """A served model; its dimension comes from its first response."""
 
     space: EmbeddingSpace
     wire: EmbeddingClient
@@ -117,18 +116,27 @@ class EndpointModel:
     def embed_each(self, texts: Sequence[str], role: TextRole, progress: OnCount | None = None) -> list[EmbeddedText]:
         """Vectors as the server gives them, not yet normalised."""
         prompt = self.space.query_prompt if role == "query" else self.space.document_prompt
-        most_chars = self.space.context_length * MAX_CHARS_PER_TOKEN
-        sent = [prompt + text[:most_chars] for text in texts]
-        lengths = [len(text) // TYPICAL_CHARS_PER_TOKEN + 1 for text in sent]
+        max_chars = self.space.context_length * MAX_CHARS_PER_TOKEN
+        inputs = [prompt + text[:max_chars] for text in texts]
+        lengths = [len(text) // TYPICAL_CHARS_PER_TOKEN + 1 for text in inputs]
         answers = [EmbeddedText(None) for _ in texts]
         done = 0
-        for batch, found in run_by_length(lengths, self.batch_size, self.batch_tokens, lambda batch: self._run([sent[at] for at in batch])):
+
+        def run(batch: list[int]) -> list[EmbeddedText]:
+            if len(batch) == 1:
+                return [self._embed_shortened(inputs[batch[0]])]
+            return [EmbeddedText(vector) for vector in self._ask([inputs[at] for at in batch]).vectors]
+
+        for batch, result in run_by_length(lengths, self.batch_size, self.batch_tokens, run):
             for row, at in enumerate(batch):
-                answers[at] = EmbeddedText(None, problem=str(found)) if isinstance(found, BatchTooLarge) else found[row]
+                answer = EmbeddedText(None, problem=str(result)) if isinstance(result, BatchTooLarge) else result[row]
+                if len(texts[at]) > max_chars:  # only a part was sent, so that the server cannot know the full length
+                    answer = EmbeddedText(answer.vector, TokensRead(tokens=answer.read.tokens), answer.problem)
+                answers[at] = answer
             done += len(batch)
             if progress:
                 progress(done, len(texts))
-        return [_told_of_cut(answer, len(text) > most_chars) for answer, text in zip(answers, texts, strict=True)]
+        return answers
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late interaction needs a local model")
@@ -136,27 +144,22 @@ class EndpointModel:
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
         raise ModelUnavailable(f"{self.name} gives no vectors of tokens, as no such endpoint does; late chunking needs a local model")
 
-    def _run(self, texts: list[str]) -> list[EmbeddedText]:
-        if len(texts) == 1:
-            return [self._cut_until_taken(texts[0])]
-        return [EmbeddedText(vector) for vector in self._ask(texts).vectors]
-
-    def _cut_until_taken(self, text: str) -> EmbeddedText:
-        """A text that is too long is cut to what the server says that it reads, or else halved."""
-        of = None
+    def _embed_shortened(self, text: str) -> EmbeddedText:
+        """Embed one text; while it is too long, cut it to the limit that the server names, else halve it."""
+        total = None
         for attempt in range(len(text).bit_length() + 1):
             try:
-                answer = self._ask([text])
+                response = self._ask([text])
             except BatchTooLarge as error:
-                limit, given = _numbers(str(error))
-                of = of or given
-                told = bool(attempt == 0 and limit and given and given > limit)
-                shorter = int(len(text) * MARGIN * limit / given) if told and limit and given else len(text) // 2
-                if shorter < MIN_CHARS:
+                limit, sent = (int(match[1]) if (match := pattern.search(str(error))) else 0 for pattern in (TOKEN_LIMIT, SENT_TOKENS))
+                total = total or sent or None
+                is_named = attempt == 0 and limit and sent > limit
+                length = int(len(text) * MARGIN * limit / sent) if is_named else len(text) // 2
+                if length < MIN_CHARS:
                     raise
-                text = text[:shorter]
+                text = text[:length]
             else:
-                return EmbeddedText(answer.vectors[0], TokensRead(tokens=answer.tokens, of=of if attempt else answer.tokens))
+                return EmbeddedText(response.vectors[0], TokensRead(tokens=response.tokens, of=total if attempt else response.tokens))
         raise AssertionError("a text was halved more often than it has bits")
 
     def _ask(self, texts: Sequence[str]) -> EmbeddingResponse:
@@ -168,7 +171,7 @@ class EndpointModel:
 
 
 def connect(settings: EmbeddingSettings) -> EndpointModel:
-    """Asks for one vector. Raises `ModelUnavailable`, `BadVectors`, `MissingExtra`."""
+    """Connect by requesting one vector. Raises `ModelUnavailable`, `BadVectors`, `MissingExtra`."""
     wire = EmbeddingClient(settings)
     try:
         first = wire.ask(["a"])
@@ -189,19 +192,19 @@ def connect(settings: EmbeddingSettings) -> EndpointModel:
     return EndpointModel(space, wire, settings.batch_size, settings.batch_tokens)
 
 
-def parse_response(body: object, asked: int, name: str, key: str = "") -> EmbeddingResponse:
-    """The answer's vectors by their `index`. Raises `BadVectors` where they are not one a text and all of one length."""
+def parse_response(body: object, count: int, name: str, key: str = "") -> EmbeddingResponse:
+    """The response's vectors in the order of their `index`. Raises `BadVectors` unless there is one per text and all have one length."""
     import numpy as np
 
     data = body.get("data") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
         raise BadVectors(f"{name} answered without embeddings: {redact(body, key)}")
-    if len(data) != asked:
-        raise BadVectors(f"{name} gave {len(data)} vectors for {asked} texts")
+    if len(data) != count:
+        raise BadVectors(f"{name} gave {len(data)} vectors for {count} texts")
     places = [item.get("index") for item in data]
     if any(place is not None for place in places):
-        if sorted(map(str, places)) != sorted(map(str, range(asked))):
-            raise BadVectors(f"{name} gave vectors whose indexes are not 0 to {asked - 1}")
+        if sorted(map(str, places)) != sorted(map(str, range(count))):
+            raise BadVectors(f"{name} gave vectors whose indexes are not 0 to {count - 1}")
         data = sorted(data, key=lambda item: int(item["index"]))
     try:
         with np.errstate(over="ignore"):
@@ -216,7 +219,7 @@ def parse_response(body: object, asked: int, name: str, key: str = "") -> Embedd
     return EmbeddingResponse(vectors, model if isinstance(model, str) else "", tokens if isinstance(tokens, int) and tokens > 0 else None)
 
 
-def _client(settings: EmbeddingSettings, name: str) -> Any:
+def _make_client(settings: EmbeddingSettings, name: str) -> Any:
     try:
         from langchain_openai import OpenAIEmbeddings
     except ImportError as error:
@@ -226,20 +229,9 @@ def _client(settings: EmbeddingSettings, name: str) -> Any:
     return OpenAIEmbeddings(
         model=settings.model_name,
         base_url=settings.base_url,
-        # never none: OPENAI_API_KEY would be sent to whoever is asked
+        # never empty: the client would send OPENAI_API_KEY to any server
         api_key=settings.api_key if settings.api_key.get_secret_value() else "none",
         check_embedding_ctx_length=False,
         timeout=settings.timeout_s,
         max_retries=2,
     ).client
-
-
-def _numbers(said: str) -> tuple[int | None, int | None]:
-    """Tokens that the server reads, and tokens that it was given, where its refusal says so."""
-    limit, given = TOKEN_LIMIT.search(said), SENT_TOKENS.search(said)
-    return int(limit[1]) if limit else None, int(given[1]) if given else None
-
-
-def _told_of_cut(answer: EmbeddedText, cut: bool) -> EmbeddedText:
-    """Of a text that was sent in part the server cannot know how long it is."""
-    return EmbeddedText(answer.vector, TokensRead(tokens=answer.read.tokens), answer.problem) if cut else answer

@@ -1,6 +1,6 @@
-"""What is known of some embedding models, from their model cards on huggingface.co (https://huggingface.co/<name>).
+"""Presets of embedding models, from their model cards (https://huggingface.co/<name>).
 
-A prompt that stands in a model's own `config_sentence_transformers.json` wins over the one here.
+A prompt in a model's own `config_sentence_transformers.json` wins over the one here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Preset:
     query_prompt: str = ""
     document_prompt: str = ""
     half_precision: str = ""
-    """`bfloat16` where the card asks for it on an accelerator though the weights are stored in full."""
+    """`bfloat16` if the card asks for it on an accelerator although the weights are stored in full precision."""
     bidirectional: bool = False
-    """Its decoder was trained without the causal mask, which its config may leave to code of its own to say."""
+    """Its decoder was trained without the causal mask, which its config may leave to its own code."""
     ends_with: str = ""
-    """The token that its last-token pooling reads, which its tokenizer may leave to code of its own to add."""
+    """The token that its last-token pooling reads, which its tokenizer may leave to its own code."""
     needs_own_code: bool = False
     """It runs only with code from its repository."""
 
