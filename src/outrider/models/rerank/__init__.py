@@ -1,1 +1,1 @@
-"""Rerankers: models that read a query and a text together, here or behind an endpoint, and which of them to use."""
+"""Rerankers: models that read query and text together, local or served, and the choice of one."""

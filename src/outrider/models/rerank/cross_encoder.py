@@ -1,14 +1,10 @@
-"""Cross-encoders that are known by name: how much they read, in what form, under which licence.
-
-A cross-encoder on this machine, through sentence-transformers: query and text are read together, one score a pair.
-"""
+"""Cross-encoders on this machine, through sentence-transformers: presets, loading, one score per pair."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,13 +27,13 @@ QWEN3_TEMPLATE = (
 """The model card's prompt as a chat template for sentence-transformers' pairs (roles `query` and `document`).
 
 Without it the model's answers are close to chance: vLLM pull request 19260. The score is logit("yes") - logit("no").
-A text cannot end its part: what looks like the template's own marks is taken apart.
+A text cannot end its own part: marks of the template inside it are broken up.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderPreset:
-    """A hub name, the tokens that it reads of query and text together, and what its card says of use."""
+    """A hub name, the maximum tokens of query and text together, the licence, and the prompt of its card."""
 
     name: str
     max_length: int
@@ -77,25 +73,36 @@ class CrossEncoderReranker:
     _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Raw scores (logits), unbounded. `ModelUnavailable` where it cannot be loaded, `BadVectors` for scores that are no numbers."""
+        """Raw scores (logits), unbounded. `ModelUnavailable` if it cannot be loaded, `BadVectors` for scores that are not numbers."""
         if not texts:
             return []
-        model = self._loaded()
+        model, batch = self._load(), BATCH
+        pairs = [(query, text) for text in texts]
         with self._running:
             stop_if_abandoned()
-            found = _predicted(model, [(query, text) for text in texts], self.name)
-        if not all(map(math.isfinite, found)):
+            while True:  # each batch holds pairs of similar length
+                try:
+                    scores = [float(score) for score in model.predict(pairs, batch_size=batch, show_progress_bar=False)]
+                    break
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    if batch == 1:
+                        raise ModelUnavailable(f"reranker {self.name} has not enough memory on {model.device} for a single text") from error
+                batch //= 2
+                empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
+        if not all(map(math.isfinite, scores)):
             raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")
-        return found
+        return scores
 
     def release(self) -> None:
-        """Gives the model's memory back; the next use loads it again."""
+        """Free the model's memory; the next use loads it again."""
         with self._loading:
             if self._model is not None:
                 self._model = None
                 empty_cache()
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         with self._loading:
             if self._model is None:
                 self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
@@ -103,67 +110,46 @@ class CrossEncoderReranker:
 
 
 def load_cross_encoder(name: str, device: str, *, downloads: bool) -> Any:
-    """The sentence-transformers `CrossEncoder`, or `ModelUnavailable` with what is wrong and what to do."""
+    """The sentence-transformers `CrossEncoder`; `ModelUnavailable` with the problem and a remedy."""
     try:
         import torch
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("reranking", "models") from error
     preset = find_preset(name)
-    with _for_a_reranker():
-        found = _weights(preset.name if preset else name, downloads=downloads)
-        on, _ = choose_device(device, RERANKER_SETTINGS)
-        with catch_load_errors(found, RERANKER_SETTINGS) as made_up:
+    try:
+        weights = _find_weights(preset.name if preset else name, downloads=downloads)
+        device, _ = choose_device(device, RERANKER_SETTINGS)
+        with catch_load_errors(weights, RERANKER_SETTINGS) as missing:
             model = CrossEncoder(
-                str(found.folder),
-                device=on,
+                str(weights.folder),
+                device=device,
                 local_files_only=True,
                 activation_fn=torch.nn.Identity(),  # a sigmoid in float32 makes all good pairs equal
                 max_length=preset.max_length if preset else None,
                 processor_kwargs={"chat_template": preset.chat_template} if preset and preset.chat_template else None,
             )
-    if made_up:  # a bi-encoder is given a random head with no more than a warning
-        raise ModelUnavailable(f"{name} is no reranker: its files hold no {made_up[0]}, which would score pairs")
+    except ModelUnavailable as error:
+        raise ModelUnavailable(f"{error} (asked for as a reranker)") from error
+    if missing:  # a bi-encoder is given a random head with no more than a warning
+        raise ModelUnavailable(f"{name} is no reranker: its files hold no {missing[0]}, which would score pairs")
     if model.num_labels != 1:
         raise ModelUnavailable(f"{name} is no reranker: it gives {model.num_labels} scores a pair, not one")
     return model
 
 
 def is_on_this_machine(name: str) -> bool:
-    """Whether the weights can be had without a network."""
+    """Whether the weights are available without a network."""
     try:
-        _weights(name, downloads=False)
+        _find_weights(name, downloads=False)
     except (ModelUnavailable, MissingExtra):
         return False
     return True
 
 
-def _weights(name: str, *, downloads: bool) -> Weights:
-    found = find_weights(name, fetch=downloads, names=RERANKER_SETTINGS)
-    if not (found.folder / "config.json").is_file():
-        raise ModelUnavailable(f"{found.folder} is not a model's folder, it has no config.json")
-    refuse_own_code(found, RERANKER_SETTINGS)
-    return found
-
-
-@contextmanager
-def _for_a_reranker() -> Iterator[None]:
-    try:
-        yield
-    except ModelUnavailable as error:
-        raise ModelUnavailable(f"{error} (asked for as a reranker)") from error
-
-
-def _predicted(model: Any, pairs: list[tuple[str, str]], name: str) -> list[float]:
-    """Scores in the order of the pairs. Each batch holds pairs of like length; where one does not fit into memory it is halved."""
-    batch = BATCH
-    while True:
-        try:
-            return [float(score) for score in model.predict(pairs, batch_size=batch, show_progress_bar=False)]
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if batch == 1:
-                raise ModelUnavailable(f"reranker {name} has not enough memory on {model.device} for a single text") from error
-        batch //= 2
-        empty_cache()  # only now, when the failed batch's tensors are no longer held by the exception
+def _find_weights(name: str, *, downloads: bool) -> Weights:
+    weights = find_weights(name, fetch=downloads, names=RERANKER_SETTINGS)
+    if not (weights.folder / "config.json").is_file():
+        raise ModelUnavailable(f"{weights.folder} is not a model's folder, it has no config.json")
+    refuse_own_code(weights, RERANKER_SETTINGS)
+    return weights

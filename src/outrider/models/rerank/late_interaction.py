@@ -1,4 +1,7 @@
-"""MaxSim over a bi-encoder's token vectors (ColBERT: Khattab and Zaharia, SIGIR 2020), for where no cross-encoder is at hand."""
+"""Late interaction: MaxSim over an embedding model's token vectors, without a cross-encoder.
+
+ColBERT: Khattab and Zaharia, SIGIR 2020.
+"""
 
 from __future__ import annotations
 
@@ -16,38 +19,38 @@ if TYPE_CHECKING:
 
 LATE_INTERACTION = "late-interaction"
 BATCH = 16
-"""Texts between two looks at whether anybody still waits; their token vectors are held at once."""
+"""Texts between two checks whether the caller still waits; bounds the token vectors in memory."""
 
 
 class TokenEmbedder(Protocol):
-    """What is needed of an embedder: one unit vector a token, shape (tokens, d), float32, without special tokens."""
+    """An embedder that gives one unit vector per token, shape (tokens, d), float32, without special tokens."""
 
     def token_vectors(self, texts: Sequence[str], role: TextRole) -> list[np.ndarray]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LateInteraction:
-    """Each token of the query looks for its nearest token in the text; the score is the mean of these cosines."""
+    """The score is the mean over the query's tokens of the cosine with the nearest token of the text."""
 
     embedder: TokenEmbedder
     name: str = LATE_INTERACTION
     revision: str = ""
-    """Of the embedding model."""
+    """Revision of the embedding model."""
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """In [-1, 1]; -1 for a text without a token, and for every text where the query has none."""
+        """Scores in [-1, 1]; -1 for a text without tokens, and for all texts if the query has none."""
         import numpy as np
 
         if not texts:
             return []
-        (asked,) = self.embedder.token_vectors([query], "query")
-        found: list[float] = []
+        (query_vectors,) = self.embedder.token_vectors([query], "query")
+        scores: list[float] = []
         for start in range(0, len(texts), BATCH):
             stop_if_abandoned()
-            found += [max_sim(asked, tokens) for tokens in self.embedder.token_vectors(texts[start : start + BATCH], "document")]
-        if not np.isfinite(found).all():
+            scores += [max_sim(query_vectors, tokens) for tokens in self.embedder.token_vectors(texts[start : start + BATCH], "document")]
+        if not np.isfinite(scores).all():
             raise BadVectors(f"{self.name}: the embedding model gave token vectors that are no numbers")
-        return found
+        return scores
 
 
 def max_sim(query: np.ndarray, text: np.ndarray) -> float:

@@ -1,6 +1,6 @@
-"""Which weights stand behind a reranker's name: a folder can be trained into again, and a hub name fetched again.
+"""Choice of the reranker: named by the settings, or under `auto` the one that the last probe found best.
 
-Which reranker runs: the one that the settings name, or under `auto` the one that the last probe of the library chose.
+A reranker is identified by its name and the revision of its weights: a folder can be trained again, and a hub name fetched again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Stamps = tuple[tuple[str, int, int], ...]
 
 
 def normalize_name(name: str) -> str:
-    """One name for one reranker: a preset's own, a folder's path whatever directory it is named from, else as it is."""
+    """One name for one reranker: a preset's name, a folder's absolute path, else the name itself."""
     if preset := find_preset(name):
         return preset.name
     folder = Path(name).expanduser()
@@ -40,9 +40,9 @@ def normalize_name(name: str) -> str:
 
 
 def find_revision(reranker: Reranker) -> str:
-    """The hub's commit, a folder's fingerprint, or the embedding model's revision; of a served one only its name is known.
+    """The hub's commit, a folder's fingerprint, or the embedding model's revision; for a served reranker its name.
 
-    Raises `ModelUnavailable` or `MissingExtra` where the weights are not on this machine.
+    Raises `ModelUnavailable` or `MissingExtra` if the weights are not on this machine.
     """
     if isinstance(reranker, CrossEncoderReranker):
         return read_weights_revision(reranker.name)
@@ -52,14 +52,15 @@ def find_revision(reranker: Reranker) -> str:
 
 
 def read_weights_revision(name: str) -> str:
-    """Of a folder or hub name. Reads a folder only where its files have changed since the last time."""
+    """The revision of a folder or hub name. Reads a folder only if its files have changed since the last time."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return find_weights(name, fetch=False, names=RERANKER_SETTINGS).revision
     if not (folder / "config.json").is_file():
         raise ModelUnavailable(f"{folder} is not a model's folder, it has no config.json")
     try:
-        return _fingerprint(folder, _stamps(folder))
+        stats = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+        return _fingerprint(folder, tuple(sorted((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats)))
     except OSError as error:
         raise ModelUnavailable(f"the reranker at {name} cannot be read: {error.strerror or error}") from error
 
@@ -67,11 +68,6 @@ def read_weights_revision(name: str) -> str:
 @lru_cache(maxsize=FINGERPRINTS)
 def _fingerprint(folder: Path, _: Stamps) -> str:
     return fingerprint(folder)
-
-
-def _stamps(folder: Path) -> Stamps:
-    known = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
-    return tuple(sorted((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in known))
 
 
 SWITCHED_OFF = "switched off (reranker.model_name is none)"
@@ -84,142 +80,129 @@ NOT_EVALUATED = "named in the settings; not probed on this library yet"
 WEIGHTS_CHANGED = "named in the settings; its weights have changed since the last probe"
 NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
 CACHED_MODELS = 2
-"""Cross-encoders that a process holds: one that runs, one that takes its place."""
+"""Cross-encoders that a process keeps: one that runs, one that replaces it."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 class Embedder(TokenEmbedder, Protocol):
     @property
     def space(self) -> EmbeddingSpace:
-        """Loads the model at first use."""
+        """The space of the vectors; loads the model at first use."""
         ...
 
 
 def choose_reranker(
     settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool = False
 ) -> tuple[Reranker | None, str]:
-    """The reranker to run, or None, and why. `verdicts` come newest first; `asked` overrules them.
+    """The reranker to run, or None, with the reason. `verdicts` are sorted newest first; `requested` overrules them.
 
-    Blocking: late interaction loads the embedding model, and a folder's weights are read where they changed. Loads no
-    cross-encoder. What is missing or broken is a reason, no error.
+    Blocking: late interaction loads the embedding model, and a changed folder of weights is read. Loads no cross-encoder.
+    A missing or broken model is a reason, not an error.
     """
     if settings.model_name == "none":
         return None, SWITCHED_OFF
-    counting = [one for one in verdicts if (one.depth, one.weight) == (settings.depth, settings.weight)]
+    counting = [verdict for verdict in verdicts if (verdict.depth, verdict.weight) == (settings.depth, settings.weight)]
     try:
-        found, why = _chosen(settings, embedder, counting, probed=bool(verdicts), asked=requested)
-        return _kept(found), why
+        if settings.model_name != "auto":
+            reranker, why = _choose_named(settings, embedder, counting, requested=requested)
+        else:
+            last = sorted((verdict for verdict in counting if verdict.judged_at == counting[0].judged_at), key=verdict_order)
+            chosen = next((verdict for verdict in last if verdict.chosen), None)
+            if requested:
+                reranker, why = _choose_best(settings, embedder, last)
+            elif chosen is not None:
+                reranker, why = _make_evaluated(chosen, settings, embedder), chosen.why
+            elif last:
+                return None, f"{NONE_HELPED}: {max(last, key=lambda verdict: verdict.difference).why}"
+            else:
+                return None, OTHER_SETTINGS if verdicts else NOT_PROBED
+        if isinstance(reranker, CrossEncoderReranker):  # one object per process, since it holds the loaded model
+            revision = read_weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
+            reranker = _cross_encoder(reranker.name, revision, reranker.device, reranker.downloads)
     except (ModelError, MissingExtra) as error:
         return None, str(error)
+    return reranker, why
 
 
 def list_rerankers(settings: RerankerSettings, embedder: Embedder | None) -> list[Reranker]:
-    """What a probe compares: the named one, an endpoint, presets whose weights are on this machine, and late interaction."""
-    found: list[Reranker] = []
+    """The rerankers that a probe compares: the named one, an endpoint, presets on this machine, and late interaction."""
+    rerankers: list[Reranker] = []
     if settings.base_url or settings.model_name not in ("auto", "none", LATE_INTERACTION):
-        found.append(make_reranker(settings.model_name, settings, embedder))
-    found += [CrossEncoderReranker(one.name, settings.device, False) for one in PRESETS if is_on_this_machine(one.name)]
-    with suppress(ModelError, MissingExtra):  # an endpoint gives no token vectors, and a model may not be there
-        found.append(make_reranker(LATE_INTERACTION, settings, embedder))
-    return list({one.name: one for one in reversed(found)}.values())[::-1]
+        rerankers.append(make_reranker(settings.model_name, settings, embedder))
+    rerankers += [CrossEncoderReranker(preset.name, settings.device, False) for preset in PRESETS if is_on_this_machine(preset.name)]
+    with suppress(ModelError, MissingExtra):  # an endpoint gives no token vectors, and a model may be missing
+        rerankers.append(make_reranker(LATE_INTERACTION, settings, embedder))
+    return list({reranker.name: reranker for reranker in reversed(rerankers)}.values())[::-1]
 
 
 def make_reranker(name: str, settings: RerankerSettings, embedder: Embedder | None, *, downloads: bool = True) -> Reranker:
-    """The reranker of this name: late interaction, what `base_url` serves, a preset, a local folder or a hub name.
+    """The reranker of this name: late interaction, a model that `base_url` serves, a preset, a local folder or a hub name.
 
-    `ModelError` for late interaction without an embedding model that gives token vectors; the others load at first use.
+    `ModelError` for late interaction without an embedding model that gives token vectors; other models load at first use.
     """
     if name == LATE_INTERACTION or name.startswith(f"{LATE_INTERACTION} "):
-        return _late(embedder)
+        if embedder is None:
+            raise ModelUnavailable("late interaction needs an embedding model on this machine; see embedding.model_name")
+        embedder.token_vectors(["token"], "query")  # raises for an endpoint, which gives no token vectors
+        return LateInteraction(embedder, f"{LATE_INTERACTION} with {embedder.space.model_name}", embedder.space.revision)
     if settings.base_url:
-        served = "" if name in ("auto", "none") else name
-        return _endpoint(settings.base_url, served, settings.api_key.get_secret_value(), settings.timeout_s)
+        served_name = "" if name in ("auto", "none") else name
+        return _endpoint(settings.base_url, served_name, settings.api_key.get_secret_value(), settings.timeout_s)
     if name in ("auto", "none"):
         raise BadRequest(f"{name!r} names no reranker; give a hub name, a folder or {LATE_INTERACTION}")
     return CrossEncoderReranker(normalize_name(name), settings.device, downloads)
 
 
-def _chosen(
-    settings: RerankerSettings, embedder: Embedder | None, counting: Sequence[Verdict], *, probed: bool, asked: bool
+def _choose_named(
+    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, requested: bool
 ) -> tuple[Reranker | None, str]:
-    if settings.model_name != "auto":
-        return _named(settings, embedder, counting, asked=asked)
-    last = sorted((one for one in counting if one.judged_at == counting[0].judged_at), key=verdict_order)
-    return _best(settings, embedder, last) if asked else _automatic(settings, embedder, last, probed=probed)
-
-
-def _automatic(
-    settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict], *, probed: bool
-) -> tuple[Reranker | None, str]:
-    chosen = next((one for one in last if one.chosen), None)
-    if chosen is not None:
-        return _as_judged(chosen, settings, embedder), chosen.why
-    if last:
-        return None, f"{NONE_HELPED}: {max(last, key=lambda one: one.difference).why}"
-    return None, OTHER_SETTINGS if probed else NOT_PROBED
-
-
-def _best(settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict]) -> tuple[Reranker | None, str]:
-    """The best that the last probe judged and that is still there, then what it did not judge, then what it found to do harm."""
-    for one in last:
-        if one.effect != "worse":
-            with suppress(ModelUnavailable):
-                return _as_judged(one, settings, embedder), one.why
-    harm = {(one.reranker, one.revision): (place, one.why) for place, one in enumerate(last) if one.effect == "worse"}
-    known = [(harm.get((one.name, find_revision(one)), (-1, REQUESTED)), one) for one in list_rerankers(settings, embedder)]
-    (_, why), first = min(known, key=lambda pair: pair[0][0], default=((0, NONE_AVAILABLE), None))
-    return first, why
-
-
-def _named(
-    settings: RerankerSettings, embedder: Embedder | None, verdicts: Sequence[Verdict], *, asked: bool
-) -> tuple[Reranker | None, str]:
+    """The reranker that the settings name, unless a verdict on these very weights says that it does harm."""
     reranker = make_reranker(settings.model_name, settings, embedder)
     try:
         revision = find_revision(reranker)
     except ModelUnavailable:
-        if not (HUB_NAME.fullmatch(reranker.name) is not None and not Path(reranker.name).exists()):
+        if HUB_NAME.fullmatch(reranker.name) is None or Path(reranker.name).exists():
             raise
         return reranker, NOT_FETCHED
-    same = [one for one in verdicts if one.reranker == reranker.name]
-    judged = next((one for one in same if one.revision == revision), None)
-    if judged is None:
-        return reranker, WEIGHTS_CHANGED if same else NOT_EVALUATED
-    return (None if judged.effect == "worse" and not asked else reranker), judged.why
+    own = [verdict for verdict in verdicts if verdict.reranker == reranker.name]
+    verdict = next((verdict for verdict in own if verdict.revision == revision), None)
+    if verdict is None:
+        return reranker, WEIGHTS_CHANGED if own else NOT_EVALUATED
+    return (None if verdict.effect == "worse" and not requested else reranker), verdict.why
 
 
-def _as_judged(verdict: Verdict, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
-    """`ModelUnavailable` where anything else than what was judged stands under the name today."""
-    again = "run `outrider library probe` again"
+def _choose_best(settings: RerankerSettings, embedder: Embedder | None, last: Sequence[Verdict]) -> tuple[Reranker | None, str]:
+    """The best reranker of the last probe that is still available, else an unevaluated one, else one that did harm."""
+    for verdict in last:
+        if verdict.effect != "worse":
+            with suppress(ModelUnavailable):
+                return _make_evaluated(verdict, settings, embedder), verdict.why
+    harm = {(verdict.reranker, verdict.revision): (place, verdict.why) for place, verdict in enumerate(last) if verdict.effect == "worse"}
+    ranked = [
+        (harm.get((reranker.name, find_revision(reranker)), (-1, REQUESTED)), reranker) for reranker in list_rerankers(settings, embedder)
+    ]
+    (_, why), first = min(ranked, key=lambda pair: pair[0][0], default=((0, NONE_AVAILABLE), None))
+    return first, why
+
+
+def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
+    """The reranker of a verdict. `ModelUnavailable` if its name stands for something else today; downloads nothing."""
+    again, name = "run `outrider library probe` again", verdict.reranker
     try:
-        reranker = _under(verdict.reranker, settings, embedder)
+        reranker: Reranker = CrossEncoderReranker(name, settings.device, downloads=False)
+        if not settings.base_url or name.startswith(LATE_INTERACTION):
+            reranker = make_reranker(name, settings, embedder, downloads=False)
+        else:
+            served = (make_reranker(model, settings, embedder) for model in ("auto", settings.model_name))
+            reranker = next((candidate for candidate in served if candidate.name == name), reranker)
         revision = find_revision(reranker)
     except (ModelError, MissingExtra) as error:
-        raise ModelUnavailable(f"the last probe judged {verdict.reranker}, which is not at hand: {error}; or {again}") from error
-    if reranker.name != verdict.reranker:
-        raise ModelUnavailable(f"the last probe judged {verdict.reranker}, and here is {reranker.name}: {again}")
+        raise ModelUnavailable(f"the last probe judged {name}, which is not at hand: {error}; or {again}") from error
+    if reranker.name != name:
+        raise ModelUnavailable(f"the last probe judged {name}, and here is {reranker.name}: {again}")
     if revision != verdict.revision:
-        raise ModelUnavailable(f"the weights of {verdict.reranker} are not those that the last probe judged: {again}")
+        raise ModelUnavailable(f"the weights of {name} are not those that the last probe judged: {again}")
     return reranker
-
-
-def _under(name: str, settings: RerankerSettings, embedder: Embedder | None) -> Reranker:
-    """What stands under a reranker's own name today; nothing is downloaded."""
-    if settings.base_url and not name.startswith(LATE_INTERACTION):
-        for served in ("auto", settings.model_name):
-            reranker = make_reranker(served, settings, embedder)
-            if reranker.name == name:
-                return reranker
-        return CrossEncoderReranker(name, settings.device, downloads=False)
-    return make_reranker(name, settings, embedder, downloads=False)
-
-
-def _kept(reranker: Reranker | None) -> Reranker | None:
-    """The one of the process, since it holds its loaded model; a folder with new weights is another one."""
-    if not isinstance(reranker, CrossEncoderReranker):
-        return reranker
-    revision = read_weights_revision(reranker.name) if Path(reranker.name).is_dir() else ""
-    return _cross_encoder(reranker.name, revision, reranker.device, reranker.downloads)
 
 
 @lru_cache(maxsize=CACHED_MODELS)
@@ -229,13 +212,5 @@ def _cross_encoder(name: str, _revision: str, device: str, downloads: bool) -> C
 
 @lru_cache(maxsize=CACHED_MODELS)
 def _endpoint(base_url: str, model_name: str, api_key: str, timeout_s: float) -> EndpointReranker:
-    """Kept, since it holds what it learned about the server."""
+    """Cached, since the object remembers the server's request format."""
     return EndpointReranker(base_url, model_name, api_key, timeout_s)
-
-
-def _late(embedder: Embedder | None) -> LateInteraction:
-    if embedder is None:
-        raise ModelUnavailable("late interaction needs an embedding model on this machine; see embedding.model_name")
-    embedder.token_vectors(["token"], "query")  # an endpoint does not give them
-    space = embedder.space
-    return LateInteraction(embedder, f"{LATE_INTERACTION} with {space.model_name}", space.revision)
