@@ -1,4 +1,4 @@
-"""Logs for `--verbose`: lines of JSON on standard error, each with its run and without secrets."""
+"""Logs for `--verbose`: lines of JSON on standard error, with run and without secrets."""
 
 from __future__ import annotations
 

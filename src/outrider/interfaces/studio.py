@@ -1,4 +1,4 @@
-"""REST routes for `langgraph dev`, which serves them beside the graphs (`http.app` in `langgraph.json`).
+"""REST routes for `langgraph dev` (`http.app` in `langgraph.json`).
 
 Only some paths: LangGraph's server has its own `/metrics`, `/docs` and description.
 """

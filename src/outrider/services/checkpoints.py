@@ -1,5 +1,6 @@
-"""Storage of threads: LangGraph's checkpoints and the ledger, in one SQLite file or one Postgres database (`threads.uri`).
+"""Storage of threads: LangGraph's checkpoints and the ledger, in SQLite or Postgres.
 
+`threads.uri` names the file or database.
 Only types of the state are read back from a checkpoint (https://docs.langchain.com/oss/python/langgraph/persistence): an attacker who can
 write to the database can load no other.
 """

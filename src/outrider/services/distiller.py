@@ -1,4 +1,4 @@
-"""The distiller of the settings: engines loaded on first use, their fallbacks, and their calibrations.
+"""The distiller of the settings: engines, their fallbacks, and their calibrations.
 
 An engine and its model are loaded on first use, in the calling thread; a process loads each model once.
 """

@@ -1,7 +1,7 @@
-"""Sources of other packages, by entry points of the group `outrider.sources`: each names a factory of a `Source`.
+"""Sources of other packages, by entry points of the group `outrider.sources`.
 
-A faulty package loses its own results only, and its line in the answer gives the reason. Its code is not trusted: every exception is
-caught, and it runs on a loop of its own (`run_isolated`), so that it blocks nobody else.
+Each entry point names a factory of a `Source`. A faulty package loses its own results only, and its line in the answer gives the reason.
+Its code is not trusted: every exception is caught, and it runs on a loop of its own (`run_isolated`), so that it blocks nobody else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sources of the settings: the enabled services, all over one HTTP client, and the browser and page reader that they share."""
+"""Sources of the settings, and the HTTP client, browser and page reader that they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systematic runs from the settings: new and resumed runs, their folders, the pinned library, and the services that they can read."""
+"""Systematic runs from the settings: their folders, pinned library and services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledger of the threads: their runs, and paid answers of unfinished runs, in SQLite or Postgres by the same statements."""
+"""Ledger of threads: their runs, and paid answers of unfinished runs."""
 
 from __future__ import annotations
 

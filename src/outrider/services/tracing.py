@@ -1,7 +1,7 @@
-"""OpenTelemetry traces over OTLP and HTTP: one span a node and a call, if `tracing.endpoint` names a collector.
+"""OpenTelemetry traces over OTLP and HTTP, if `tracing.endpoint` names a collector.
 
-Attributes are names, numbers and addresses; queries and texts of works are not traced. Secrets of the settings are redacted in all of
-them. The exporter is OpenTelemetry's own: https://opentelemetry.io/docs/languages/python/exporters/.
+There is one span a node and a call. Attributes are names, numbers and addresses; queries and texts of works are not traced. Secrets of the
+settings are redacted in all of them. The exporter is OpenTelemetry's own: https://opentelemetry.io/docs/languages/python/exporters/.
 """
 
 from __future__ import annotations

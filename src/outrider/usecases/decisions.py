@@ -1,4 +1,4 @@
-"""`outrider.merge` and `outrider.split`: decisions of a person about which records of a library are one work."""
+"""`outrider.merge` and `split`: decisions of a person about which records are one work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deduplication of files (`outrider.dedup`), and of a library, whose duplicates are remembered as merges."""
+"""Deduplication of files (`outrider.dedup`) and of a library."""
 
 from __future__ import annotations
 

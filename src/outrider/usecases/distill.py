@@ -1,4 +1,4 @@
-"""`outrider.distill`: the sentences of texts that answer a query, texts from files, and calibration of the engine."""
+"""`outrider.distill`: sentences of texts that answer a query; calibration of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`outrider.execute`: the search engine of the library without the graph, by the same functions as the graph's nodes."""
+"""`outrider.execute`: the library's search engine without the graph."""
 
 from __future__ import annotations
 

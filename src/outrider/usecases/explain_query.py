@@ -1,4 +1,4 @@
-"""Explanation of a Boolean query before it runs: its tree, the query for each source, and counts of each line's matches."""
+"""Explanation of a Boolean query before it runs: tree, queries for sources, counts."""
 
 from __future__ import annotations
 

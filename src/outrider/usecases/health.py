@@ -1,4 +1,4 @@
-"""Health of the engine: which parts are on, and why others are off; for `outrider doctor` and `GET /health`."""
+"""Health of the engine for `outrider doctor` and `GET /health`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single steps of the pipeline without the graph, by the same nodes: `outrider.translate`, `score` and `organize`."""
+"""`outrider.translate`, `score` and `organize`: single steps of the pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systematic runs for Python: `outrider.systematic`, `asystematic`, `iter_hits`, `replay` and `verify`."""
+"""Systematic runs: `outrider.systematic`, `iter_hits`, `replay` and `verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches on a thread: every step is saved, so that a killed search is resumed and the next one knows those before it."""
+"""Searches on a thread, whose saved steps allow resuming and follow-up searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on concurrent and waiting searches; further requests are refused with `Retry-After`."""
+"""Limits on concurrent and waiting searches; others are refused with `Retry-After`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the graphs for the server's interfaces, with or without a thread, and the thread that a request names."""
+"""Runs of the graphs for the server's interfaces, and the thread that a request names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangServe interface at `/search` and `/analyze`: invoke, batch, streams, playground and schemas.
+"""LangServe interface at `/search` and `/analyze`: invoke, batch, streams and schemas.
 
 Documented at https://python.langchain.com/docs/langserve. LangServe drops a client's `thread_id`; a modifier restores it. `invoke` is
 answered here, in LangServe's form: LangServe validates each answer again, walks through it in Python and serializes it twice, which takes
@@ -112,7 +112,16 @@ def add_langserve_routes(app: FastAPI, runner: GraphRunner, admission: Admission
 
     async def modify_config(config: dict[str, Any], request: Request) -> dict[str, Any]:
         body = await request.json()
-        _check_inputs(body, max_batch, check_target if request.url.path.startswith("/analyze") else check_searchable)
+        # checked before anything is streamed: LangServe would fail only afterwards
+        check = check_target if request.url.path.startswith("/analyze") else check_searchable
+        inputs = body.get("inputs", [body.get("input")]) if isinstance(body, dict) else []
+        if not isinstance(inputs, list):
+            raise refuse_field("inputs", "takes a list")
+        if len(inputs) > max_batch:
+            raise refuse_field("inputs", f"a batch has at most {max_batch:,} inputs here")
+        for one in inputs:
+            if isinstance(one, dict):
+                check(one)
         thread = read_thread(request, _find_thread_id(body.get("config")))
         own = {"configurable": {**config.get("configurable", {}), "thread_id": thread}} if thread else {}
         return {**config, **own, "max_concurrency": BATCH_CONCURRENCY}
@@ -163,18 +172,6 @@ def _make_invoke(graph: AdmittedGraph, check: Callable[[dict[str, Any]], Model])
 def _find_thread_id(config: Any) -> Any:
     own = config.get("configurable") if isinstance(config, dict) else None
     return own.get("thread_id") if isinstance(own, dict) else None
-
-
-def _check_inputs(body: Any, max_batch: int, check: Callable[[dict[str, Any]], object]) -> None:
-    """Check the inputs before anything is streamed: LangServe would fail only afterwards."""
-    inputs = body.get("inputs", [body.get("input")]) if isinstance(body, dict) else []
-    if not isinstance(inputs, list):
-        raise refuse_field("inputs", "takes a list")
-    if len(inputs) > max_batch:
-        raise refuse_field("inputs", f"a batch has at most {max_batch:,} inputs here")
-    for one in inputs:
-        if isinstance(one, dict):
-            check(one)
 
 
 def check_target(fields: dict[str, Any]) -> AnalyzeRequest:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from outrider.interfaces.http.admission import Admission
-    from outrider.state.response import Failure, SourceReport, Usage
+    from outrider.state.response import Failure, Usage
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0)
@@ -74,21 +74,18 @@ class Metrics:
             self.node_errors.labels(failure.node, failure.error).inc()
         for row in state.get("sources") or ():
             if not isinstance(row, str):  # names, until the scout has searched them
-                self._count_source(row)
+                self.source_answers.labels(row.source, row.status).inc()
+                self.source_seconds.labels(row.source).observe(row.took_ms / 1000)
+                if row.status not in ANSWERS:
+                    self.source_errors.labels(row.source, row.status).inc()
+                if row.status in FROM_CACHE:
+                    self.cache_hits.labels(row.source).inc()
         usage: Usage | None = state.get("usage")
         for node, spent in (usage.by_node if usage else {}).items():
             self.model_calls.labels(node).inc(spent.calls)
             self.model_tokens.labels(node, "input").inc(spent.input_tokens)
             self.model_tokens.labels(node, "output").inc(spent.output_tokens)
             self.model_cost.labels(node).inc(spent.cost_usd or 0.0)
-
-    def _count_source(self, row: SourceReport) -> None:
-        self.source_answers.labels(row.source, row.status).inc()
-        self.source_seconds.labels(row.source).observe(row.took_ms / 1000)
-        if row.status not in ANSWERS:
-            self.source_errors.labels(row.source, row.status).inc()
-        if row.status in FROM_CACHE:
-            self.cache_hits.labels(row.source).inc()
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""OpenAPI description: examples of requests and answers, problem documents and keys. A test validates the examples."""
+"""OpenAPI description: examples (which a test validates), problem documents and keys."""
 
 from __future__ import annotations
 

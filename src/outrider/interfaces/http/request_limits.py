@@ -1,4 +1,4 @@
-"""Limits on requests: number of connections, time for head and body, size and JSON of the body, time for the answer.
+"""Limits on requests: connections, time for head and body, size, time for the answer.
 
 uvicorn limits how long a connection may be idle between requests, not how slowly a request's head may arrive: a few hundred sockets that
 send a byte a minute would block it (https://en.wikipedia.org/wiki/Slowloris_(cyber_attack)).

@@ -1,4 +1,4 @@
-"""Registry of searches: each has a number, records its events, can be followed from any point, and can be stopped."""
+"""Registry of searches, which have a number, record events and can be stopped."""
 
 from __future__ import annotations
 

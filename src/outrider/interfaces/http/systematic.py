@@ -1,4 +1,4 @@
-"""Systematic runs over HTTP: every hit as a line of JSON, with cursors for a later continuation."""
+"""Systematic runs over HTTP: hits as lines of JSON, with cursors to continue from."""
 
 from __future__ import annotations
 

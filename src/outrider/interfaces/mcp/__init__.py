@@ -1,4 +1,4 @@
-"""Model Context Protocol interface: tools, and resources for results too long for a tool's answer.
+"""Model Context Protocol interface: tools, and resources for long results.
 
 Specification: https://modelcontextprotocol.io; the server is the official Python SDK's.
 """

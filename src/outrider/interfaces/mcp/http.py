@@ -1,4 +1,4 @@
-"""Streamable HTTP at `/mcp`, with the same keys and checks of the origin as `outrider serve`."""
+"""Streamable HTTP at `/mcp`, with the keys and origin checks of `outrider serve`."""
 
 from __future__ import annotations
 

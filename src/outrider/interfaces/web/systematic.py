@@ -1,4 +1,4 @@
-"""Explanation of Boolean queries, reports, diagrams and exports of systematic runs for the page."""
+"""Explanations of queries, and reports and exports of systematic runs, for the page."""
 
 from __future__ import annotations
 
