@@ -69,7 +69,7 @@ def test_one_person_has_one_name(name: str, normal: str) -> None:
 @example("//", "pypi")
 @given(st.text(max_size=40), st.sampled_from(["author", "keyword", "mesh", "venue", "pypi", "doi", "protein"]))
 def test_a_normal_name_stays_as_it_is(text: str, kind: str) -> None:
-    """What is shown can be asked for."""
+    """A name that is shown can be looked up."""
     node = make_entity(kind, text)
     if node is not None and kind != "author":
         assert parse_entity(str(node)) == node
@@ -179,7 +179,7 @@ async def test_a_kill_while_edges_are_taken_away_leaves_the_new_ones(library: Li
         patched.setattr("outrider.library.edges.EdgeTable.drop", raise_killed)
         with pytest.raises(Killed):
             await library.upsert([NEW])
-    assert await library.check() == ("1 records have edges of what they do not say; " + FIX_STALE_EDGES,)
+    assert await library.check() == ("1 records have edges that they do not name; " + FIX_STALE_EDGES,)
     await library.upsert([citing("a", "newer")])
     assert sorted(await library.edges(ALL)) == sorted(edges.list_edges(citing("a", "newer")))
 
@@ -191,7 +191,7 @@ async def test_edges_of_a_record_that_was_never_written_do_not_stay(library: Lib
         patched.setattr("outrider.library.record_table.merge_rows", raise_killed)
         with pytest.raises(Killed):
             await library.upsert([OLD, citing("gone", "x")])
-    assert await library.check() == (f"2 records that are not there have edges; {FIX_STRANGERS}",)
+    assert await library.check() == (f"2 missing records have edges; {FIX_STRANGERS}",)
     await library.upsert([NEW])
     assert sorted(row for row in await library.edges(ALL) if row[0] == "a") == sorted(edges.list_edges(NEW))
     await library.mend_edges()

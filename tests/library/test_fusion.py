@@ -170,7 +170,7 @@ def test_the_settings_choose_method_weights_and_k() -> None:
 
 @given(any_lists)
 def test_interleaving_keeps_each_lists_own_order_and_names_a_work_once(many: list[RankedList]) -> None:
-    """Works that one list alone has stand as they stand there."""
+    """Works of one list alone keep the order of that list."""
     found = order(interleave(many))
     assert sorted(found) == sorted({place.doc_id for one in many for place in one.results})
     for one in many:
@@ -200,7 +200,7 @@ def test_of_one_source_its_own_fusion_stands() -> None:
 
 
 def test_no_source_crowds_another_out() -> None:
-    """Whatever their scores, and however often each was asked, each has its share of the first hundred."""
+    """Whatever their scores, and however many lists each gave, each has its share of the first hundred."""
     lists = [
         *(make_answer("library", *(f"l{way}-{at}" for at in range(100)), strategy=kind, score=20.0) for way, kind in enumerate(STRATEGIES)),
         *(make_answer("pubmed", *(f"p{query}-{at}" for at in range(100))) for query in range(4)),

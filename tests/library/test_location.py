@@ -31,7 +31,7 @@ def contents(path: Path) -> list[str]:
     return [entry.name for entry in path.iterdir()]
 
 
-async def test_a_missing_folder_is_created_only_when_asked(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_created_only_with_create(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissing, match=r"no library at .*outrider ingest PATH\.\.\."):
         await Library.open(tmp_path / "deep" / "library")
     assert contents(tmp_path) == []
@@ -205,6 +205,6 @@ async def test_a_library_that_may_only_be_read_is_searched(shared_folder: Path, 
     assert all(line.endswith("cannot be written by this user; searching it works") for line in lines[2:])
 
 
-async def test_an_address_that_no_library_can_have_is_refused_before_anything_is_asked() -> None:
+async def test_an_address_that_no_library_can_have_is_refused_before_anything_is_opened() -> None:
     with pytest.raises(BadRequest, match="folder or in an object store"):
         await Library.open("foo://user:secret@host/x")

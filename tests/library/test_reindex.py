@@ -227,7 +227,7 @@ async def test_vectors_without_a_record_are_reported_and_dropped(library: Librar
     about = (await library.info()).vectors
     assert about is not None
     assert (about.vectors, about.without) == (35, 30)
-    assert "30 vectors are of records that are not there" in "".join(await library.check())
+    assert "30 vectors belong to missing records" in "".join(await library.check())
     assert (await library.reindex(OLD)).embedded == 30
     assert sorted(await near(library, "fox", OLD)) == [record.doc_id for record in await library.page(limit=100)]
     assert await library.check() == ()
@@ -415,7 +415,7 @@ async def test_a_model_that_gives_no_vector_at_all_takes_nobodys_place(library: 
     await library.reindex(WordEmbedder())
     before = await library.space()
     refusing = WordEmbedder("other", refused=frozenset(document_text(one) for one in records))
-    with pytest.raises(BadVectors, match=r"no vector for any of 3 records .*; it was not taken"):
+    with pytest.raises(BadVectors, match=r"no vector for any of 3 records .*; the library does not use it"):
         await library.reindex(refusing)
     assert await library.space() == before
     about = (await library.info()).vectors

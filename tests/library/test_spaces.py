@@ -115,7 +115,7 @@ async def test_vectors_of_records_that_were_never_written_do_no_harm(library: Li
     await library.embed([paper("a", "fox")], WORDS)
     assert await library.brief(await near(library, "fox")) == []
     (problem,) = await library.check()
-    assert problem.startswith("1 vector is of a record that is not there")
+    assert problem.startswith("1 vector belongs to a missing record")
     assert problem.endswith("drop them with: outrider library reindex")
     again = WordEmbedder()
     assert await put(library, paper("a", "fox"), embedder=again) == EmbeddingReport(reused=1)
@@ -132,8 +132,8 @@ async def test_check_counts_what_is_missing_stale_or_broken(library: Library) ->
     await table.update({"vector": [0.0] * 16}, where="doc_id = 'd'")
     missing, stale, broken = await library.check()
     assert missing.startswith("2 records have no vector of words; embed with: outrider library reindex")
-    assert stale.startswith("1 record has a vector of what it said before")
-    assert "not of numbers, or of zeros ('d')" in broken
+    assert stale.startswith("1 record has a vector of its former text")
+    assert "with values that are not numbers, or with zeros only ('d')" in broken
 
 
 # A model that fails

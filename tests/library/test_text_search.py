@@ -32,7 +32,7 @@ def test_stop_words_are_function_words_only() -> None:
 
 
 async def test_an_added_term_never_outranks_a_word_of_the_query(library: Library) -> None:
-    """Of two terms equally frequent, the one asked for comes first; the one added finds what the query alone does not, and breaks ties."""
+    """Of two equally frequent terms, the query's own ranks first; the added one finds further records, and breaks ties."""
     texts = {
         "a": "kangaroo river", "b": "marsupial river", "c": "kangaroo marsupial", "d": "nothing here", "e": "nothing again",
         "f": "nothing more", "g": "nothing else",

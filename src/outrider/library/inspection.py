@@ -98,9 +98,9 @@ async def _check_edges(records: AsyncTable, edges: EdgeTable) -> AsyncIterator[s
     if missing := mismatch.missing.num_rows:
         yield f"{missing:,} records have no edges: the graph does not find them; {FIX_EDGES}"
     if stale := await edges.count_stale(records, mismatch.several):
-        yield f"{stale:,} records have edges of what they do not say; {FIX_STALE_EDGES}"
+        yield f"{stale:,} records have edges that they do not name; {FIX_STALE_EDGES}"
     if strangers := len(mismatch.strangers):
-        yield f"{strangers:,} records that are not there have edges; {FIX_STRANGERS}"
+        yield f"{strangers:,} missing records have edges; {FIX_STRANGERS}"
 
 
 async def _check_vectors(records: AsyncTable, vectors: AsyncTable, model: str) -> AsyncIterator[str]:
@@ -109,18 +109,19 @@ async def _check_vectors(records: AsyncTable, vectors: AsyncTable, model: str) -
     stored = await vectors.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
     known = await records.query().select(["doc_id", "content_hash"]).with_row_id().limit(ALL_ROWS).to_arrow()
     if bare := await _count_with_text(records, await asyncio.to_thread(known.join, stored, "doc_id", join_type="left anti")):
-        yield f"{_count_records(bare)} no vector of {model}; embed with: {reindex}, which says why where it cannot"
+        yield f"{_count_records(bare)} no vector of {model}; embed with: {reindex}, which reports why it cannot"
     embedded = await asyncio.to_thread(known.join, stored, "doc_id", join_type="left semi")
     stale = await asyncio.to_thread(embedded.join, stored, ["doc_id", "content_hash"], join_type="left anti")
     if stale.num_rows:
-        yield f"{_count_records(stale.num_rows)} a vector of what it said before; embed anew with: {reindex}"
+        yield f"{_count_records(stale.num_rows)} a vector of its former text; embed anew with: {reindex}"
     strangers = (await asyncio.to_thread(stored.join, known, "doc_id", join_type="left anti")).num_rows
     if strangers:
-        count = "1 vector is of a record that is" if strangers == 1 else f"{strangers:,} vectors are of records that are"
-        yield f"{count} not there, as an ingest leaves them that was killed or still runs; drop them with: {reindex}"
+        count = "1 vector belongs to a missing record" if strangers == 1 else f"{strangers:,} vectors belong to missing records"
+        yield f"{count}, as after an ingest that was killed or still runs; drop them with: {reindex}"
     if broken := await _find_broken(vectors):
         names = ", ".join(map(repr, broken[:NAMED])) + (", ..." if len(broken) > NAMED else "")
-        yield f"{_count_records(len(broken))} a vector that is not of numbers, or of zeros ({names}); remove and ingest again"
+        problem = f"a vector with values that are not numbers, or with zeros only ({names})"
+        yield f"{_count_records(len(broken))} {problem}; remove and ingest again"
 
 
 def _count_records(count: int) -> str:
@@ -164,7 +165,7 @@ async def _check_rows(records: AsyncTable) -> AsyncIterator[str]:
     async for batch in await scan.to_batches(max_batch_length=ROWS_AT_ONCE):
         for row in batch.to_pylist():
             if row["doc_id"] in seen:
-                yield f"record {row['doc_id']!r} stands there twice; {FIX_ROW}"
+                yield f"record {row['doc_id']!r} is stored twice; {FIX_ROW}"
             seen.add(row["doc_id"])
             if reason := _find_row_error(row):
                 yield f"record {row['doc_id']!r} {reason}; {FIX_ROW}"

@@ -56,7 +56,7 @@ def translate_error(error: Exception, address: str, *, is_local: bool, writing: 
     if not is_local:
         return LibraryError(f"the library at {address} could not be reached or read; check the address and the credentials ({reason})")
     return LibraryCorrupt(
-        f"the library at {address} is damaged: {reason}. 'outrider library check' says how far; "
+        f"the library at {address} is damaged: {reason}. 'outrider library check' shows the extent; "
         "restore the folder from a copy, or ingest the files again into a new one"
     )
 

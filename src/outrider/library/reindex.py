@@ -179,7 +179,9 @@ class _Run:
             await self.vectors.forget(target)
         reasons = sorted(reason for _, reason in self.refused.values() if reason != write.NO_TEXT)
         if reasons:
-            raise BadVectors(f"{self.space.model_name} gave no vector for any of {len(reasons):,} records ({reasons[0]}); it was not taken")
+            raise BadVectors(
+                f"{self.space.model_name} gave no vector for any of {len(reasons):,} records ({reasons[0]}); the library does not use it"
+            )
         return True
 
     async def _find_missing(self, target: StoredSpace) -> _Missing:

@@ -54,7 +54,7 @@ async def open_version(location: Location, connection: AsyncConnection, tag: str
     if version is None:
         table.close()  # type: ignore[no-untyped-call]
         raise LibraryError(
-            f"the library at {location.address} has no tag {tag!r} any more, so the version that the run read is not kept; begin a new run"
+            f"the library at {location.address} has no tag {tag!r} any more, so the version of the run is lost; begin a new run"
         )
     await table.checkout(version)
     return table

@@ -57,14 +57,14 @@ async def test_every_match_and_nothing_else(library: Library) -> None:
     await library.upsert(records[2 * third :])
     await library.remove([one.doc_id for one in records[20:30]])
     await library.upsert(records[:20])
-    kept = [*records[:20], *records[30:]]
-    plain = [plain_of(one) for one in kept]
+    remaining = [*records[:20], *records[30:]]
+    plain = [plain_of(one) for one in remaining]
     pinned = await library.pin("run")
     for number in range(QUERIES):
         chance = random.Random(f"library/{SEED}/{number}")
         query = query_of(chance)
         text = written(query, chance)
-        wanted = sorted(kept[place].doc_id for place in truth(query, plain, {}))
+        wanted = sorted(remaining[place].doc_id for place in truth(query, plain, {}))
         assert await ids(pinned, text) == wanted, text
         tree = parse(text, "pubmed").tree
         if number % 4 == 0:
@@ -117,14 +117,14 @@ async def test_a_cursor_belongs_to_its_query_and_version(library: Library) -> No
     (page,) = [page async for page in pinned.pages(parse("all[sb]").tree)]
     await library.upsert([Paper(doc_id="new")])
     later = await library.pinned()
-    for asked, query, text in (
+    for version, query, text in (
         (later, "all[sb]", page.cursor),
         (pinned, "a[ti]", page.cursor),
         (pinned, "all[sb]", "x"),
         (pinned, "all[sb]", "1.a.b.c"),
     ):
         with pytest.raises(BadRequest, match="cursor"):
-            await anext(asked.pages(parse(query).tree, text))
+            await anext(version.pages(parse(query).tree, text))
 
 
 async def test_rows_of_an_earlier_outrider_are_read(library: Library) -> None:
