@@ -1,4 +1,7 @@
-"""Rules that need no model: what they remove keeps its reason, and a rule on a field that a record lacks passes and is told."""
+"""The node that removes candidates by rules, without a model.
+
+A removed candidate carries a reason. A rule on a missing field passes and is reported as unchecked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from outrider.settings.model import CoarseFilterSettings
 from outrider.state.hits import Candidate, Rejected
@@ -19,12 +24,14 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 Verdict = bool | None
-"""Whether a record breaks a rule; None where it lacks what the rule looks at."""
+"""Whether a record breaks a rule; None if it lacks the field."""
+Check = tuple[str, Verdict, str]
+"""The name of a rule, its verdict, and the reason if it is broken."""
 MONTH = timedelta(days=365.25 / 12)
 TYPED_BY = ("type", "subtype", "publication_types", "article_type", "entry_type", "ref-type", "TY")
-"""Where a paper's metadata say what it is: services, JATS, BibTeX, EndNote, RIS."""
+"""Metadata with a paper's type: of services, JATS, BibTeX, EndNote, RIS."""
 TELLING = ("publication_types", "article_type")
-"""Of these, what tells a review from other articles, as OpenAlex's `type` does."""
+"""Metadata that distinguish a review from other articles, as OpenAlex's `type` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,158 +42,124 @@ class CoarseFilter:
     clock: Clock
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
-        rules = Rules(
-            state.strategy.constraints if state.strategy else Constraints(), self.settings, datetime.fromtimestamp(self.clock(), UTC)
-        )
+        constraints = state.strategy.constraints if state.strategy else Constraints()
+        rules = Rules(constraints, self.settings, datetime.fromtimestamp(self.clock(), UTC))
         passed, rejected = apply_rules(state.candidates, rules)
         most = max(self.settings.most_repositories, state.top_k), max(self.settings.most_others, state.top_k)
-        kept, cut = limit_each_kind(passed, *most)
-        return {"candidates": kept, "rejected": (*rejected, *cut)}
+        candidates, beyond = limit_each_kind(passed, *most)
+        return {"candidates": candidates, "rejected": (*rejected, *beyond)}
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a record must be like: what the request asks for, and what the settings ask of every repository."""
+    """The request's constraints, and the settings' rules for papers and repositories."""
 
     constraints: Constraints
     settings: CoarseFilterSettings
     now: datetime
 
-    def check(self, record: Record) -> Iterator[tuple[str, Verdict, str]]:
-        """Name of each rule, whether the record breaks it, and what then is wrong."""
-        yield _range("year", record.year, self.constraints.years)
+    def check(self, record: Record) -> Iterator[Check]:
+        yield _check_range("year", record.year, self.constraints.years)
         if isinstance(record, Paper):
-            yield from self._paper(record)
+            yield from self._check_paper(record)
         if isinstance(record, Repository):
-            yield from self._repository(record)
+            yield from self._check_repository(record)
 
-    def _paper(self, record: Paper) -> Iterator[tuple[str, Verdict, str]]:
-        if wanted := _listed(self.settings.paper_types, normal_type):
-            said = read_work_types(record)
-            yield "type", _of_no_type(record, said, wanted), f"its type ({', '.join(sorted(said))}) is not {_either(wanted)}"
-        if wanted := _listed(self.settings.paper_languages, normal_language):
+    def _check_paper(self, record: Paper) -> Iterator[Check]:
+        if wanted := _parse_list(self.settings.paper_types, normal_type):
+            types = read_work_types(record)
+            reason = f"its type ({', '.join(sorted(types))}) is not {' or '.join(sorted(wanted))}"
+            # `article` alone may mean a review, unless the source distinguishes them.
+            distinguishes = record.source == "openalex" or any(record.metadata.get(name) for name in TELLING)
+            unknown = not types or (types == {"article"} and bool(wanted & GENRES) and not distinguishes)
+            yield "type", False if types & wanted else None if unknown else True, reason
+        if wanted := _parse_list(self.settings.paper_languages, normal_language):
             language = normal_language(record.language or "")
-            yield "language", None if language is None else language not in wanted, f"its language ({language}) is not {_either(wanted)}"
+            reason = f"its language ({language}) is not {' or '.join(sorted(wanted))}"
+            yield "language", None if language is None else language not in wanted, reason
 
-    def _repository(self, record: Repository) -> Iterator[tuple[str, Verdict, str]]:
+    def _check_repository(self, record: Repository) -> Iterator[Check]:
         rules = self.settings
-        yield _range("stars", record.stars, self.constraints.stars)
+        yield _check_range("stars", record.stars, self.constraints.stars)
         if rules.updated_within_months:
-            yield (
-                "updated",
-                self._older(record.updated_at, rules.updated_within_months),
-                f"not updated within {rules.updated_within_months} months",
-            )
+            months = rules.updated_within_months
+            yield "updated", self._is_older(record.updated_at, months), f"not updated within {months} months"
         if rules.max_age_years:
-            yield "age", self._older(_text(record, "created_at"), 12 * rules.max_age_years), f"older than {rules.max_age_years} years"
+            created_at = record.metadata.get("created_at")
+            yield "age", self._is_older(created_at, 12 * rules.max_age_years), f"older than {rules.max_age_years} years"
         if rules.require_readme:
-            yield "readme", _without_readme(record), "it has no README"
+            # The body is the README; a source that looked for one and found none says so in the metadata.
+            readme = True if record.text else record.metadata.get("readme")
+            yield "readme", not readme if isinstance(readme, bool | str) else None, "it has no README"
         if rules.require_licence:
             yield "licence", None if record.licence is None else not record.licence, "it has no licence"
         if not rules.archived:
             yield "archived", record.archived, "the repository is archived"
-        yield "fork", self._trivial_fork(record), "a trivial fork"
+        # A trivial fork has few forks and a small share of its parent's stars.
+        fork = record.is_fork
+        if fork and (record.forks is None or record.stars is None or record.parent_stars is None):
+            fork = None
+        elif fork and record.forks is not None and record.stars is not None and record.parent_stars is not None:
+            fork = record.forks < rules.trivial_fork_forks and record.stars < rules.trivial_fork_share * record.parent_stars
+        yield "fork", fork, "a trivial fork"
 
-    def _older(self, said: str | None, months: int) -> Verdict:
-        at = _time(said)
-        return None if at is None else at < self.now - months * MONTH
-
-    def _trivial_fork(self, record: Repository) -> Verdict:
-        """Fewer than so many forks and under such a share of its parent's stars."""
-        if record.is_fork is not True:
-            return record.is_fork
-        if record.forks is None or record.stars is None or record.parent_stars is None:
+    def _is_older(self, date: JsonValue, months: int) -> Verdict:
+        """None for a value that is not a date in ISO 8601."""
+        try:
+            at = datetime.fromisoformat(date) if isinstance(date, str) and date else None
+        except ValueError:
             return None
-        return record.forks < self.settings.trivial_fork_forks and record.stars < self.settings.trivial_fork_share * record.parent_stars
+        return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)) < self.now - months * MONTH
 
 
 def apply_rules(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
-    """Those that break no rule, each with the rules that could not be applied to it; and the others, with the first that they break."""
-    kept: list[Candidate] = []
+    """Candidates that break no rule, with the rules that could not be checked; and the others, with the first rule that they break."""
+    passed: list[Candidate] = []
     rejected: list[Rejected] = []
     for candidate in candidates:
-        judged = list(rules.check(candidate.record))
-        broken = next((why for _, verdict, why in judged if verdict), None)
+        checks = list(rules.check(candidate.record))
+        broken = next((reason for _, verdict, reason in checks if verdict), None)
         if broken:
-            rejected.append(_rejected(candidate, broken))
+            rejected.append(_reject(candidate, broken))
         else:
-            unchecked = tuple(name for name, verdict, _ in judged if verdict is None)
-            kept.append(replace(candidate, unchecked=unchecked) if unchecked else candidate)
-    return tuple(kept), tuple(rejected)
+            unchecked = tuple(name for name, verdict, _ in checks if verdict is None)
+            passed.append(replace(candidate, unchecked=unchecked) if unchecked else candidate)
+    return tuple(passed), tuple(rejected)
 
 
 def limit_each_kind(candidates: Sequence[Candidate], repositories: int, others: int) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
-    """The first so many of each kind, in the fused order in which they come: not by stars, so that a young one that fits stays."""
+    """The first of each kind in fused order, not by stars, so that a young repository that fits stays."""
     left = {True: repositories, False: others}
-    kept: list[Candidate] = []
-    cut: list[Rejected] = []
+    passed: list[Candidate] = []
+    beyond: list[Rejected] = []
     for candidate in candidates:
-        kind = candidate.record.kind == "repository"
-        left[kind] -= 1
-        if left[kind] >= 0:
-            kept.append(candidate)
+        is_repository = candidate.record.kind == "repository"
+        left[is_repository] -= 1
+        if left[is_repository] >= 0:
+            passed.append(candidate)
         else:
-            named = f"{repositories} repositories" if kind else f"{others} works"
-            cut.append(_rejected(candidate, f"beyond the first {named}"))
-    return tuple(kept), tuple(cut)
+            beyond.append(_reject(candidate, f"beyond the first {f'{repositories} repositories' if is_repository else f'{others} works'}"))
+    return tuple(passed), tuple(beyond)
 
 
-def _rejected(candidate: Candidate, why: str) -> Rejected:
+def _reject(candidate: Candidate, why: str) -> Rejected:
     return Rejected(doc_id=candidate.record.doc_id, title=candidate.record.title, why=why)
 
 
-def _range(name: str, value: int | None, bounds: NumberRange) -> tuple[str, Verdict, str]:
+def _check_range(name: str, value: int | None, bounds: NumberRange) -> Check:
     if bounds.min is None and bounds.max is None:
         return name, False, ""
-    inside = f"{_shown(bounds.min)}-{_shown(bounds.max)}"
-    why = f"year {value} is outside {inside}" if name == "year" else f"{value} {name} are outside {inside}"
-    return name, None if value is None else not bounds.holds(value), why
+    inside = "-".join("" if bound is None else str(bound) for bound in (bounds.min, bounds.max))
+    reason = f"year {value} is outside {inside}" if name == "year" else f"{value} {name} are outside {inside}"
+    return name, None if value is None else not bounds.holds(value), reason
 
 
 def read_work_types(record: Paper) -> frozenset[str]:
-    """In our words; empty where the record says none that is known."""
-    said = (record.metadata.get(name) for name in TYPED_BY)
-    words = (word for one in said for word in (one if isinstance(one, list) else [one]) if isinstance(word, str))
+    """The paper's types in our words (see `normal_type`); empty if its metadata name no known type."""
+    values = (record.metadata.get(name) for name in TYPED_BY)
+    words = (word for value in values for word in (value if isinstance(value, list) else [value]) if isinstance(word, str))
     return frozenset(filter(None, map(normal_type, words)))
 
 
-def _of_no_type(record: Paper, said: frozenset[str], wanted: frozenset[str]) -> Verdict:
-    """Who says no more than `article` may mean a review, unless he would have said so."""
-    if said & wanted:
-        return False
-    tells = record.source == "openalex" or any(record.metadata.get(name) for name in TELLING)
-    return None if not said or (said == {"article"} and wanted & GENRES and not tells) else True
-
-
-def _listed(text: str, normal: Callable[[str], str | None]) -> frozenset[str]:
-    return frozenset(filter(None, map(normal, text.split(","))))
-
-
-def _either(words: Iterable[str]) -> str:
-    return " or ".join(sorted(words))
-
-
-def _without_readme(record: Repository) -> Verdict:
-    """A body is its README; a source that looked and found none says so in the metadata."""
-    if record.text:
-        return False
-    said = record.metadata.get("readme")
-    return not said if isinstance(said, bool | str) else None
-
-
-def _text(record: Record, name: str) -> str | None:
-    said = record.metadata.get(name)
-    return said if isinstance(said, str) else None
-
-
-def _time(said: str | None) -> datetime | None:
-    """None for what is not a date of ISO 8601."""
-    try:
-        at = datetime.fromisoformat(said) if said else None
-    except ValueError:
-        return None
-    return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _shown(bound: int | None) -> str:
-    return "" if bound is None else str(bound)
+def _parse_list(text: str, normalize: Callable[[str], str | None]) -> frozenset[str]:
+    return frozenset(filter(None, map(normalize, text.split(","))))

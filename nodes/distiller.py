@@ -1,6 +1,6 @@
-"""Only the sentences that answer: with their offsets, under a token budget, and with what is promised about them.
+"""The node that keeps only the sentences that answer, with offsets, under a token budget.
 
-Which they are, a `TextDistiller` says. Where one fails or takes too long, the next cheaper one is asked, which is told.
+A `TextDistiller` chooses the sentences. If one fails or takes too long, the next cheaper one runs, and a failure reports it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 STEP = "distiller"
 SWITCHED_OFF = "distill_enabled is false"
-SYSTEMATIC = "a systematic run gives every text unaltered"
+SYSTEMATIC = "a systematic run leaves texts unchanged"
 SHARE_OF_TIME = 0.8
-"""Of the time that the run has left, for engines that another one can stand in for."""
+"""Share of the run's remaining time for engines that another one can replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What a context is set into: it declares the sentences data, and says whether they are verbatim."""
+    """The text around a context: it declares the sentences as data, and states whether they are verbatim."""
 
     verbatim: Prompt
     shortened: Prompt
@@ -56,20 +56,18 @@ class Distiller:
     clock: Clock
 
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
-        if not state.distill_enabled:
-            return _bypassed(state, SWITCHED_OFF)
-        if state.mode == "systematic":
-            return _bypassed(state, SYSTEMATIC)
+        if not state.distill_enabled or state.mode == "systematic":
+            why = SYSTEMATIC if state.distill_enabled else SWITCHED_OFF
+            return {"bypassed": (*state.bypassed, Bypass(step=STEP, why=why))}
         query = state.strategy.queries[0].text if state.strategy else str(state.query)
-        readings = [_reading(hit) for hit in state.hits[: state.distill_top]]
+        readings = [Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]") for hit in state.hits[: state.distill_top]]
         budget = run_setting(runtime, "max_context_tokens", self.settings.max_context_tokens)
-        left_s = time_left(runtime, self.run, self.clock, state)
-        found, failures = await distil_readings(await self.provider(), query, readings, self.frames, budget, left_s * SHARE_OF_TIME)
-        whys = [found.bypassed, *found.notes]
+        within_s = time_left(runtime, self.run, self.clock, state) * SHARE_OF_TIME
+        result, failures = await distil_readings(await self.provider(), query, readings, self.frames, budget, within_s)
         return {
-            "hits": flag_hits(add_spans(state.hits, found.units)),
-            "context": make_context(found),
-            "bypassed": (*state.bypassed, *(Bypass(step=STEP, why=why) for why in whys if why)),
+            "hits": flag_hits(add_spans(state.hits, result.units)),
+            "context": make_context(result),
+            "bypassed": (*state.bypassed, *(Bypass(step=STEP, why=why) for why in (result.bypassed, *result.notes) if why)),
             "failures": (*state.failures, *failures),
         }
 
@@ -82,108 +80,87 @@ async def distil_readings(
     budget: int | None,
     within_s: float | None = None,
 ) -> tuple[Distilled, tuple[Failure, ...]]:
-    """By the first that does it, and why those before it did not. Raises what the last raises, which may take as long as it takes."""
+    """The result of the first engine that succeeds, and the failures of those before it. The last engine has no time limit, and its
+    errors are raised.
+    """
     failures: list[Failure] = []
-    *dearer, cheapest = distillers
-    for one in dearer:
-        work = partial(_run, one, query, readings, frames, budget)
+    for number, distiller in enumerate(distillers, start=1):
+        frame = partial(frames.around, query, verbatim=distiller.verbatim)
+        work = partial(distiller.distil, query, readings, budget, frame)
+        if number == len(distillers):
+            return await run_in_thread(work, STEP), tuple(failures)
         try:
             async with asyncio.timeout(within_s):
                 return await run_in_thread(work, STEP), tuple(failures)
-        except TimeoutError:
-            failures.append(_failure(one, TimeoutError.__name__, f"not done within {within_s or 0:.3g} s"))
-        except SearchError as error:
-            failures.append(_failure(one, type(error).__name__, str(error)))
-    return await run_in_thread(partial(_run, cheapest, query, readings, frames, budget), STEP), tuple(failures)
+        except (TimeoutError, SearchError) as error:
+            late = f"not done within {within_s or 0:.3g} s"
+            message = late if isinstance(error, TimeoutError) else str(error)
+            message = f"{distiller.engine}: {message}; a cheaper engine chose the sentences"
+            failures.append(Failure(node=STEP, error=type(error).__name__, message=message))
+    raise ValueError("distilling needs an engine")
 
 
-def _run(one: TextDistiller, query: str, readings: Sequence[Reading], frames: Frames, budget: int | None) -> Distilled:
-    return one.distil(query, readings, budget, partial(frames.around, query, verbatim=one.verbatim))
-
-
-def _failure(one: TextDistiller, error: str, message: str) -> Failure:
-    return Failure(node=STEP, error=error, message=f"{one.engine}: {message}; a cheaper engine chose the sentences")
-
-
-def _reading(hit: Hit) -> Reading:
-    return Reading(hit.doc_id, hit.original_text, hit.title, f"[{hit.rank}]")
-
-
-def make_context(found: Distilled) -> DistilledContext:
-    promise = found.promise
+def make_context(result: Distilled) -> DistilledContext:
+    promise, no_promise = result.promise, ""
+    if not result.bypassed:
+        no_fit = f"the threshold of {result.engine} was not fitted; `outrider library calibrate-distiller` fits it"
+        no_promise = no_fit if promise is None else promise.why_not
     return DistilledContext(
-        text=found.text,
-        units=tuple(map(_unit, found.units)),
-        tokens=found.tokens,
-        engine=found.engine,
-        threshold=None if found.bypassed else found.threshold,
-        calibrated=found.calibrated,
+        text=result.text,
+        units=tuple(
+            ContextUnit(
+                doc_id=unit.doc_id,
+                key=unit.key,
+                start=unit.start,
+                end=unit.end,
+                text=unit.text,
+                score=unit.score,
+                kind=unit.kind,
+                why=unit.why,
+                support=tuple(Support(doc_id=span.doc_id, start=span.start, end=span.end) for span in unit.support),
+                shortened=unit.compressed,
+            )
+            for unit in result.units
+        ),
+        tokens=result.tokens,
+        engine=result.engine,
+        threshold=None if result.bypassed else result.threshold,
+        calibrated=result.calibrated,
         keep_rate=promise.keep_rate if promise and promise.given else None,
         fitted_on=promise.fitted_on if promise else "",
-        no_promise=_no_promise(found),
-        removed=found.removed_share,
-        over_budget=found.over_budget,
-        verbatim=found.verbatim,
-        bypassed=found.bypassed,
-        notes=found.notes,
-    )
-
-
-def _no_promise(found: Distilled) -> str:
-    if found.bypassed:
-        return ""
-    if found.promise is None:
-        return f"the threshold of {found.engine} was not fitted; `outrider library calibrate-distiller` fits it"
-    return found.promise.why_not
-
-
-def _unit(unit: KeptUnit) -> ContextUnit:
-    support = tuple(Support(doc_id=one.doc_id, start=one.start, end=one.end) for one in unit.support)
-    return ContextUnit(
-        doc_id=unit.doc_id,
-        key=unit.key,
-        start=unit.start,
-        end=unit.end,
-        text=unit.text,
-        score=unit.score,
-        kind=unit.kind,
-        why=unit.why,
-        support=support,
-        shortened=unit.compressed,
+        no_promise=no_promise,
+        removed=result.removed_share,
+        over_budget=result.over_budget,
+        verbatim=result.verbatim,
+        bypassed=result.bypassed,
+        notes=result.notes,
     )
 
 
 def add_spans(hits: Sequence[Hit], units: Sequence[KeptUnit]) -> tuple[Hit, ...]:
     """Hits with the kept units as spans and, joined by blanks, as distilled_text."""
-    kept: dict[str, list[tuple[int, int]]] = {}
+    spans: dict[str, list[tuple[int, int]]] = {}
     for unit in sorted(units, key=lambda unit: unit.start):
-        kept.setdefault(unit.doc_id, []).append((unit.start, unit.end))
-    return tuple(
-        hit.model_copy(update={"spans": tuple(kept[hit.doc_id]), "distilled_text": _joined(hit, kept[hit.doc_id])})
-        if hit.doc_id in kept
-        else hit
-        for hit in hits
-    )
+        spans.setdefault(unit.doc_id, []).append((unit.start, unit.end))
+    distilled: list[Hit] = []
+    for hit in hits:
+        if own := spans.get(hit.doc_id):
+            text = " ".join(hit.original_text[start:end] for start, end in own)
+            distilled.append(hit.model_copy(update={"spans": tuple(own), "distilled_text": text}))
+        else:
+            distilled.append(hit)
+    return tuple(distilled)
 
 
 def flag_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Flags also of what speaks to a model in the kept sentences: of a long text the organizer has looked at the beginning only."""
-    return tuple(
-        hit.model_copy(update={"flags": tuple(dict.fromkeys((*hit.flags, *suspicious(_kept(hit)))))})
-        if hit.spans and len(hit.original_text) > LONG_CHARS
-        else hit
-        for hit in hits
-    )
-
-
-def _kept(hit: Hit) -> str:
-    """A sentence by itself, and all together: an order may go on in the next one."""
-    return "\n\n".join([*(hit.original_text[start:end] for start, end in hit.spans), hit.distilled_text or ""])
-
-
-def _joined(hit: Hit, spans: Sequence[tuple[int, int]]) -> str:
-    return " ".join(hit.original_text[start:end] for start, end in spans)
-
-
-def _bypassed(state: PipelineState, why: str) -> Update:
-    return {"bypassed": (*state.bypassed, Bypass(step=STEP, why=why))}
+    """Add flags for instructions to a model in the kept sentences: the organizer has checked only the beginning of a long text."""
+    flagged: list[Hit] = []
+    for hit in hits:
+        if hit.spans and len(hit.original_text) > LONG_CHARS:
+            # Each sentence by itself and all together, since an instruction may continue in the next sentence.
+            sentences = (hit.original_text[start:end] for start, end in hit.spans)
+            flags = suspicious("\n\n".join([*sentences, hit.distilled_text or ""]))
+            flagged.append(hit.model_copy(update={"flags": tuple(dict.fromkeys((*hit.flags, *flags)))}))
+        else:
+            flagged.append(hit)
+    return tuple(flagged)

@@ -1,7 +1,4 @@
-"""Whom a search asks, and how its rows say so.
-
-Settings that one run may override.
-"""
+"""Settings that a run may override, and its remaining time, budget and sources."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def select_sources(strategy: SearchStrategy, sources: Sequence[Source]) -> Sequence[Source]:
-    """Whom the strategy asks. Of one whose sources are none of these, all are: only the caller narrows a search, and was refused before."""
+    """The strategy's sources, or all if it names none of these: a caller's unknown sources were refused before."""
     return [source for source in sources if source.name in strategy.sources] or sources
 
 
@@ -34,29 +31,27 @@ def format_time(at: float | None) -> str | None:
 
 
 Number = TypeVar("Number", int, float, float | None)
-
-
 Name = Literal["run_timeout_s", "relevance_threshold", "max_context_tokens", "max_calls", "max_cost_usd"]
 
 
 def run_setting(runtime: Runtime[RunContext] | None, name: Name, default: Number) -> Number:
-    """What the run's context says, else the setting."""
-    given: Number | None = getattr(runtime.context, name, None) if runtime is not None else None
-    return default if given is None else given
+    """The value in the run's context, else the setting."""
+    value: Number | None = getattr(runtime.context, name, None) if runtime is not None else None
+    return default if value is None else value
 
 
 def time_left(runtime: Runtime[RunContext] | None, settings: RunSettings, clock: Clock, state: PipelineState) -> float:
-    """Seconds that the run may still take, 0 where its time is over."""
+    """Seconds that the run may still take, 0 when its time is over."""
     limit_s = run_setting(runtime, "run_timeout_s", settings.run_timeout_s)
     return max(0.0, limit_s - (clock() - state.started_at))
 
 
-def end_rejected_run(state: PipelineState, node: str, error: KeyRejected, spent: Usage) -> Update:
-    """What a node writes where the model's key is not accepted: the run ends, and what it spent is told all the same."""
+def end_rejected_run(state: PipelineState, node: str, error: KeyRejected, usage: Usage) -> Update:
+    """The update that ends a run whose key the provider rejects; its usage is still reported."""
     failure = Failure(node=node, error=type(error).__name__, message=str(error))
-    return {"failures": (*state.failures, failure), "usage": spent}
+    return {"failures": (*state.failures, failure), "usage": usage}
 
 
 def run_budget(runtime: Runtime[RunContext] | None, llm: LlmSettings, usage: Usage) -> Budget:
-    """What the run may still spend on models: 0 is nothing, and only a `max_cost_usd` of None is no bound."""
+    """The rest of the run's budget for models: 0 allows no call, and a `max_cost_usd` of None means no limit."""
     return Budget(run_setting(runtime, "max_calls", llm.max_calls), run_setting(runtime, "max_cost_usd", llm.max_cost_usd), usage)
