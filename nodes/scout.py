@@ -1,4 +1,4 @@
-"""Every source and every strategy at once; one that fails costs only its own results."""
+"""The node that searches every source with every strategy at once; a failing source costs only its own results."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ from outrider.state.response import Failure, SourceReport
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-
 OFF_ERRORS = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
-"""What is not there to be searched, rather than broken."""
+"""Errors of a source that is absent, not broken."""
 ANSWERED = frozenset({"ok", "partial", "empty", "cached", "stale"})
-NO_SOURCE = "no source runs any of the strategies that were asked for"
+NO_SOURCE = "no source runs any of the requested strategies"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One search to run: who, by what strategy, with which words."""
+    """One search: source, strategy and query."""
 
     source: Source
     strategy: str
@@ -50,7 +49,7 @@ class Task:
 
 
 class TaskResult(NamedTuple):
-    """What one task found, also without the records."""
+    """The results of one task, and the same as a list without records."""
 
     results: Sequence[Scored]
     ranking: RankedList
@@ -58,7 +57,7 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scout:
-    """Reads strategy, filters; writes lists, candidates, sources, and a failure where no source could be asked."""
+    """Reads strategy, filters; writes lists, candidates, sources, and a failure if no source could be searched."""
 
     sources: tuple[Source, ...]
     fuse: Fusion
@@ -69,11 +68,11 @@ class Scout:
     async def __call__(self, state: PipelineState, runtime: Runtime[RunContext]) -> Update:
         assert state.strategy is not None  # noqa: S101  (the edge to this node is taken only with a strategy)
         where = combine(parse_filter(state.filters or {}), make_constraint_filter(state.strategy))
-        tasks = plan_tasks(state.strategy, self.sources)
         limit = max(self.settings.candidates, state.top_k)
         left_s = time_left(runtime, self.settings, self.clock, state)
+        tasks = plan_tasks(state.strategy, self.sources)
         queries = [make_source_query(task, state.strategy, where, limit, left_s) for task in tasks]
-        # The last first: the library is the first of them, and computes here what others are waited for.
+        # The last first: the library is the first of them, and computes here while the others wait for their services.
         last_first = [run_task(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
@@ -89,7 +88,7 @@ class Scout:
 
 
 def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Task, ...]:
-    """One task a source, strategy and query. The request picks among the library's retrievers; every other strategy always runs."""
+    """One task per source, strategy and query. The request picks among the library's retrievers; all other strategies run."""
     left_out = {kind for kind in RetrieverType if kind not in strategy.strategies} | (set() if strategy.expanded_keywords else {EXPANDED})
     return tuple(
         Task(source, kind, query)
@@ -98,26 +97,6 @@ def plan_tasks(strategy: SearchStrategy, sources: Sequence[Source]) -> tuple[Tas
         if kind not in left_out
         for query in strategy.queries[: source.capabilities.queries]
     )
-
-
-def collect_records(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
-    """One record an id: the library's own, where it holds what a service gave. But what searches have kept there of a service is
-    older than that service's answer, and only fills what this leaves out. What it once had from a page it has no more.
-    """
-    records: dict[str, Record] = {}
-    kept: set[str] = set()
-    for name, results in answers:
-        for record in (one.record for one in results):
-            held = records.get(record.doc_id)
-            if held is None and name == LIBRARY and record.source != LIBRARY:
-                records[record.doc_id] = strip_page_values(record)
-                kept.add(record.doc_id)
-            elif held is None:
-                records[record.doc_id] = record
-            elif name != LIBRARY and record.doc_id in kept:
-                records[record.doc_id] = fill_missing(record, [held])
-                kept.remove(record.doc_id)
-    return records
 
 
 def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None, limit: int, left_s: float) -> SourceQuery:
@@ -135,31 +114,31 @@ def make_source_query(task: Task, strategy: SearchStrategy, where: Filter | None
 
 
 async def run_task(task: Task, query: SourceQuery) -> tuple[SourceReport, TaskResult | None]:
-    """Listed as soon as it has come, while others are waited for."""
+    """Search and make the list at once, while other sources are still running."""
     report, answer = await search_source(task.source, query)
-    return report, TaskResult(
-        answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results)
-    ) if answer else None
+    if answer is None:
+        return report, None
+    return report, TaskResult(answer.results, make_ranked_list(report.source, report.strategy, report.query, answer.results))
 
 
 async def search_source(source: Source, query: SourceQuery) -> tuple[SourceReport, SourceAnswer | None]:
-    """The source's answer and its status line; an expected error becomes a status, never an exception.
+    """The source's answer and its row; an expected error becomes a status, never an exception.
 
-    Nobody waits for one whose time is over: it is told to stop, and left behind whether it does or not.
+    When its time is over, the search is cancelled and not awaited, whether it stops or not.
     """
     started = time.perf_counter()
 
-    def report(status: str, **said: object) -> SourceReport:
+    def report(status: str, **more: object) -> SourceReport:
         took_ms = (time.perf_counter() - started) * 1000
         row = {"source": source.name, "strategy": query.strategy, "query": query.text, "asked": query.limit, "status": status}
-        return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **said})
+        return SourceReport.model_validate({**row, "took_ms": round(took_ms, 1), **more})
 
     searching = asyncio.ensure_future(source.search(query))
     try:
         await asyncio.wait({searching}, timeout=query.within_s)
     finally:
         if not searching.done():
-            searching.add_done_callback(_seen)
+            searching.add_done_callback(_retrieve_error)
             searching.cancel()
     if not searching.done():
         return report("timeout", message=f"{source.name} did not answer within the {query.within_s:.3g} s that it may take"), None
@@ -176,34 +155,50 @@ async def search_source(source: Source, query: SourceQuery) -> tuple[SourceRepor
     except SearchError as error:
         return report("unavailable", message=str(error)), None
     if query.where is not None and not source.capabilities.filters:
-        answer = _fitting(answer, query.where)
+        fitting = tuple(result for result in answer.results if matches(query.where, result.record))
+        left_out = len(answer.results) - len(fitting)
+        parts = (answer.message, f"{left_out:,} did not fit the filters" if left_out else "")
+        answer = replace(answer, results=fitting, message="; ".join(part for part in parts if part))
     answer = replace(answer, results=answer.results[: query.limit])
     status = answer.status or ("ok" if answer.results else "empty")
-    said = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
-    return report(status, returned=len(answer.results), **said), answer
+    more = {"total": answer.total, "message": answer.message, "model": answer.model, "retry_at": format_time(answer.retry_at)}
+    return report(status, returned=len(answer.results), **more), answer
 
 
-def _seen(searching: asyncio.Future[SourceAnswer]) -> None:
-    """Nobody wants its result any more, nor a warning about its error."""
-    if not searching.cancelled():
-        searching.exception()
+def _retrieve_error(search: asyncio.Future[SourceAnswer]) -> None:
+    """Prevents asyncio's warning about an error that nobody retrieved."""
+    if not search.cancelled():
+        search.exception()
 
 
-def _fitting(answer: SourceAnswer, where: Filter) -> SourceAnswer:
-    fitting = tuple(one for one in answer.results if matches(where, one.record))
-    left_out = len(answer.results) - len(fitting)
-    said = f"{left_out:,} did not fit the filters" if left_out else ""
-    return replace(answer, results=fitting, message="; ".join(part for part in (answer.message, said) if part))
+def collect_records(answers: Iterable[tuple[str, Sequence[Scored]]]) -> dict[str, Record]:
+    """One record per id: the user's own from the library, else the service's. A record of a service that an earlier search saved in the
+    library is older than the service's answer, and only fills what that leaves out, without the values that it has from a page.
+    """
+    records: dict[str, Record] = {}
+    saved: set[str] = set()
+    for name, results in answers:
+        for record in (result.record for result in results):
+            known = records.get(record.doc_id)
+            if known is None and name == LIBRARY and record.source != LIBRARY:
+                records[record.doc_id] = strip_page_values(record)
+                saved.add(record.doc_id)
+            elif known is None:
+                records[record.doc_id] = record
+            elif name != LIBRARY and record.doc_id in saved:
+                records[record.doc_id] = fill_missing(record, [known])
+                saved.remove(record.doc_id)
+    return records
 
 
 def make_constraint_filter(strategy: SearchStrategy) -> Filter | None:
-    """Years and stars that the words of the request name, asked before the cut; a record without the field passes.
+    """Years and stars that the request's words name, applied before the cut; a record without the field passes.
 
-    The default minimum of stars is left to the coarse filter, which says whom it left out.
+    The default minimum of stars is left to the coarse filter, which reports what it removes.
     """
-    asked = strategy.constraints
-    years = _range_or_missing("year", asked.years)
-    stars = _range_or_missing("stars", asked.stars) if asked.stars_named else None
+    constraints = strategy.constraints
+    years = _range_or_missing("year", constraints.years)
+    stars = _range_or_missing("stars", constraints.stars) if constraints.stars_named else None
     return combine(years, Or((Not(Compare("kind", "$eq", "repository")), stars)) if stars else None)
 
 
@@ -215,32 +210,32 @@ def _range_or_missing(field: str, bounds: NumberRange) -> Filter | None:
 
 
 def make_ranked_list(source: str, strategy: str, query: str, results: Sequence[Scored]) -> RankedList:
-    """What was found, without the records."""
-    places = tuple(Ranked(one.record.doc_id, one.score, one.why, one.paths) for one in results)
+    """The results without their records."""
+    places = tuple(Ranked(result.record.doc_id, result.score, result.why, result.paths) for result in results)
     return RankedList(source=source, strategy=strategy, query=query, results=places)
 
 
 def make_candidates(fused: Mapping[str, float], lists: Sequence[RankedList], records: Mapping[str, Record]) -> tuple[Candidate, ...]:
-    """One candidate a record, best fused score first, each with everyone who found it and the best score of each strategy.
+    """One candidate per record, best fused score first, with every list that has it and the best score of each strategy.
 
-    Until a ranker judges it, its score is the fused one over the best.
+    Until a ranker judges it, its score is the fused one divided by the best.
     """
-    found: dict[str, list[FoundBy]] = {}
+    found_by: dict[str, list[FoundBy]] = {}
     scores: dict[str, dict[str, float]] = {}
-    for listed in lists:
-        source, strategy, query = listed.source, listed.strategy, listed.query
-        for rank, place in enumerate(listed.results, start=1):
-            by, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
-            if doc_id not in found:
-                found[doc_id], scores[doc_id] = [by], {strategy: place.score}
+    for ranking in lists:
+        source, strategy, query = ranking.source, ranking.strategy, ranking.query
+        for rank, place in enumerate(ranking.results, start=1):
+            found, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
+            if doc_id not in found_by:
+                found_by[doc_id], scores[doc_id] = [found], {strategy: place.score}
                 continue
-            found[doc_id].append(by)
+            found_by[doc_id].append(found)
             own = scores[doc_id]
             own[strategy] = max(place.score, own.get(strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0
-    made = []
+    candidates: list[Candidate] = []
     for doc_id in sorted(fused, key=lambda doc_id: (-fused[doc_id], doc_id)):
         score = max(0.0, fused[doc_id] / best)
         scores[doc_id]["fused"] = score
-        made.append(Candidate(record=records[doc_id], found_by=tuple(found[doc_id]), scores=scores[doc_id], score=score))
-    return tuple(made)
+        candidates.append(Candidate(record=records[doc_id], found_by=tuple(found_by[doc_id]), scores=scores[doc_id], score=score))
+    return tuple(candidates)

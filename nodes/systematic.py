@@ -1,4 +1,7 @@
-"""The systematic branch: every match of a Boolean query into a ledger on disk; the state carries only where it lies."""
+"""The node that runs a systematic search: every match of a Boolean query goes to a ledger on disk.
+
+The state carries only the ledger's location.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from outrider.state.ports import LibraryReader, Source, SourceQuery
 from outrider.state.records import LIBRARY
 from outrider.state.request import RetrieverType
 from outrider.state.response import Bypass, Failure, SourceReport
-from outrider.systematic_search.manifest import Manifest, SourceResult
 from outrider.systematic_search.run import Run
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Systematic:
     """Reads query, sources; writes result_set, sources, bypassed, failures, snapshot, provenance_hash, total_found; hits only as grey
     literature.
 
-    It takes as long as it takes. Where it breaks off, `result_set` says how far it came and where it goes on.
+    It has no time limit. If it is interrupted, `result_set` says how far it came and where it resumes.
     """
 
     begin: BeginRun
@@ -58,63 +60,60 @@ class Systematic:
             try:
                 async with aclosing(run.pages()) as pages:
                     async for page in pages:
-                        told = {"node": NODE, "event": "page", "source": page.source, "hits": run.hits, "cursor": page.cursor}
-                        runtime.stream_writer(told)
+                        runtime.stream_writer(
+                            {"node": NODE, "event": "page", "source": page.source, "hits": run.hits, "cursor": page.cursor}
+                        )
             except SearchError as error:
-                how = f"{error}; {run.hits:,} hits came; go on with: outrider systematic --resume {run.folder}"
-                failures.append(Failure(node=NODE, error=type(error).__name__, message=how))
-        assert run.manifest is not None  # noqa: S101 - a closed run has its manifest
-        made = run.manifest
+                message = f"{error}; {run.hits:,} hits came; go on with: outrider systematic --resume {run.folder}"
+                failures.append(Failure(node=NODE, error=type(error).__name__, message=message))
+        manifest = run.manifest
+        assert manifest is not None  # noqa: S101 - a closed run has its manifest
+        rows = tuple(
+            SourceReport(
+                source=result.source,
+                strategy=NODE,
+                query=result.query,
+                asked=result.fetched if result.total is None else result.total,
+                returned=result.hits,
+                total=result.total,
+                status=("ok" if result.fetched else "empty") if result.complete else "off" if result.refused else "partial",
+                message=result.refused or "; ".join(result.remarks),
+                took_ms=round(manifest.times.seconds.get(result.source, 0.0) * 1000, 3),
+            )
+            for result in manifest.sources
+        )
+        snapshot = manifest.asked.snapshot
         update: Update = {
             "result_set": run.result_set(),
-            "sources": tuple(_row(one, made) for one in made.sources),
-            "bypassed": (*state.bypassed, *(one for one in BYPASSED_STEPS if not (state.grey_literature and one.step == "vectors"))),
-            "snapshot": f"{made.asked.snapshot.library}@{made.asked.snapshot.version}" if made.asked.snapshot else None,
-            "provenance_hash": made.provenance_hash,
-            "total_candidates": made.total,
-            "total_found": made.unique,
+            "sources": rows,
+            "bypassed": (*state.bypassed, *(step for step in BYPASSED_STEPS if not (state.grey_literature and step.step == "vectors"))),
+            "snapshot": f"{snapshot.library}@{snapshot.version}" if snapshot else None,
+            "provenance_hash": manifest.provenance_hash,
+            "total_candidates": manifest.total,
+            "total_found": manifest.unique,
         }
         if state.grey_literature:
-            update["hits"] = await self._grey(run.parse_tree(), state, failures)
+            update["hits"] = await self._find_grey_literature(run.parse_tree(), state, failures)
         return {**update, "failures": tuple(failures)}
 
-    async def _grey(self, tree: Node, state: PipelineState, failures: list[Failure]) -> tuple[Hit, ...]:
-        """Works near the query's words by vectors that the query does not match: for scoping, and no part of the run."""
-        library = next((one for one in self.configured() if one.name == LIBRARY), None)
-        words = _words(tree)
+    async def _find_grey_literature(self, tree: Node, state: PipelineState, failures: list[Failure]) -> tuple[Hit, ...]:
+        """Works near the query's words by vectors that the query does not match: for scoping only, not part of the run."""
+        library = next((source for source in self.configured() if source.name == LIBRARY), None)
+        texts = (leaf for leaf in iter_leaves(tree) if isinstance(leaf, Text))
+        words = " ".join(dict.fromkeys(WILD.sub("", word) for leaf in texts for word in iter_words(leaf.pattern)))
         if library is None or not words:
-            failures.append(
-                Failure(node=GREY_LITERATURE, error="BadRequest", message="there is no library, or no word in the query, to look near")
-            )
+            message = "there is no library, or no word in the query, to search by vectors"
+            failures.append(Failure(node=GREY_LITERATURE, error="BadRequest", message=message))
             return ()
         try:
             answer = await library.search(SourceQuery(words, RetrieverType.LANCE_DENSE, None, 2 * state.top_k))
-            whole = await self.library.whole([one.record for one in answer.results])
+            records = await self.library.whole([result.record for result in answer.results])
         except SearchError as error:
             failures.append(Failure(node=GREY_LITERATURE, error=type(error).__name__, message=str(error)))
             return ()
         evaluator = Evaluator(tree)
-        beside = [record for record in whole if not evaluator.matches(record)][: state.top_k]
-        found = (Candidate(record, (FoundBy(LIBRARY, RetrieverType.LANCE_DENSE, words, rank),)) for rank, record in enumerate(beside, 1))
-        return tuple(to_hit(one, rank) for rank, one in enumerate(found, 1))
-
-
-def _words(tree: Node) -> str:
-    """Those of the query's terms, each once, without signs of truncation."""
-    texts = (leaf for leaf in iter_leaves(tree) if isinstance(leaf, Text))
-    return " ".join(dict.fromkeys(WILD.sub("", word) for leaf in texts for word in iter_words(leaf.pattern)))
-
-
-def _row(one: SourceResult, made: Manifest) -> SourceReport:
-    complete = "ok" if one.fetched else "empty"
-    return SourceReport(
-        source=one.source,
-        strategy=NODE,
-        query=one.query,
-        asked=one.fetched if one.total is None else one.total,
-        returned=one.hits,
-        total=one.total,
-        status=complete if one.complete else "off" if one.refused else "partial",
-        message=one.refused or "; ".join(one.remarks),
-        took_ms=round(made.times.seconds.get(one.source, 0.0) * 1000, 3),
-    )
+        unmatched = [record for record in records if not evaluator.matches(record)][: state.top_k]
+        return tuple(
+            to_hit(Candidate(record, (FoundBy(LIBRARY, RetrieverType.LANCE_DENSE, words, rank),)), rank)
+            for rank, record in enumerate(unmatched, start=1)
+        )
