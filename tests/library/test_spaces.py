@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,17 +193,28 @@ async def test_progress_is_reported_on_the_event_loop(library: Library) -> None:
 
 
 async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
-    slow = WordEmbedder(delay_s=0.02)
-    task = asyncio.create_task(library.embed([paper(str(n), f"fox {n}") for n in range(5_000)], slow))
-    while not slow.seen:  # noqa: ASYNC110 - filled in a thread
-        await asyncio.sleep(0.01)
+    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Held(WordEmbedder):
+        def embed_each(self, *texts: Any, **more: Any) -> list[EmbeddedText]:
+            begun.set()
+            gate.wait(60)
+            try:
+                return super().embed_each(*texts, **more)
+            finally:
+                ended.set()
+
+    held = Held()
+    task = asyncio.create_task(library.embed([paper(str(n), f"fox {n}") for n in range(5_000)], held))
+    await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.sleep(0.2)
-    stopped = len(slow.seen)
-    await asyncio.sleep(0.2)
-    assert len(slow.seen) == stopped < 100
+    gate.set()
+    assert await asyncio.to_thread(ended.wait, 60)
+    stopped = len(held.seen)
+    await asyncio.sleep(0.1)
+    assert len(held.seen) == stopped < 100
 
 
 async def test_a_search_that_meets_a_switch_says_what_happened(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,13 +117,15 @@ async def test_what_is_wrong_with_the_library_reaches_who_waits() -> None:
 
 SEARCH = """
 import asyncio, sys
+from pathlib import Path
 from outrider.nodes.enrich.enrich import update_stored_record
 from outrider.library.library import Library
 from outrider.services.save_results import ResultSaver
 from outrider.state.records import Paper
 
 async def opened():
-    await asyncio.sleep(2.5)
+    while not Path(sys.argv[2]).exists():
+        await asyncio.sleep(0.01)
     return await Library.open(sys.argv[1], create=True)
 
 async def search():
@@ -138,12 +140,15 @@ asyncio.run(search())
 
 
 async def test_a_process_that_ends_waits_for_it_and_says_so(tmp_path: Path) -> None:
-    ran = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", SEARCH, str(tmp_path / "library")], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (ran.returncode, ran.stdout) == (0, "answered\n")
-    assert ran.stderr.startswith("the results of this search are still being saved to the library")
-    assert ran.stderr.count("\n") == 1
+    command = [sys.executable, "-c", SEARCH, str(tmp_path / "library"), str(tmp_path / "go on")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: ASYNC220 - at once
+    assert process.stderr
+    notice = await asyncio.to_thread(process.stderr.readline)
+    (tmp_path / "go on").touch()
+    said, rest = await asyncio.to_thread(process.communicate, timeout=120)
+    assert (process.returncode, said) == (0, "answered\n")
+    assert notice.startswith("the results of this search are still being saved to the library")
+    assert rest == ""
     library = await Library.open(tmp_path / "library")
     assert len(await library.fetch(["crossref:1"])) == 1
     library.close()

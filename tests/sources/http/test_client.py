@@ -507,22 +507,26 @@ class Slow:
     """A cache that takes its time."""
 
     get_s: float = 0.0
-    put_s: float = 0.0
+    gate: threading.Event | None = None
+    """Nothing is put before it is set."""
     put_in: list[bytes] = field(default_factory=list)
 
     async def get(self, key: str) -> None:
         await asyncio.sleep(self.get_s)
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
-        await asyncio.sleep(self.put_s)
+        while self.gate and not self.gate.is_set():  # noqa: ASYNC110 - set in another thread
+            await asyncio.sleep(0.01)
         self.put_in.append(body)
 
 
 async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
-    answers = Slow(put_s=0.5)
+    gate = threading.Event()
+    answers = Slow(gate=gate)
     async with serving(lambda _: as_json(1)) as server:
         assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
         assert not answers.put_in
+        gate.set()
         await asyncio.to_thread(flush_cache)
     assert answers.put_in == [b"1"]
 
