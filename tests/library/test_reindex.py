@@ -18,7 +18,7 @@ from outrider.library.library import Library
 from outrider.library.location import REINDEX_LOCK, Location
 from outrider.library.reindex import ReindexProgress
 from outrider.library.vectors import index
-from outrider.library.vectors.registry import Registry, StoredSpace
+from outrider.library.vectors.space_registry import SpaceRegistry, StoredSpace
 from outrider.library.vectors.write import document_text
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch, LibraryBusy, ModelUnavailable
 from outrider.state.records import Document, Paper
@@ -252,15 +252,15 @@ async def test_vectors_that_an_ingest_has_just_written_stay(library: Library) ->
 
 async def test_a_commit_that_came_first_does_not_end_a_run(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Upkeep in another process, while the new space is entered in the table of spaces."""
-    put, tries = Registry.put, []
+    put, tries = SpaceRegistry.put, []
 
-    async def overtaken(self: Registry, *spaces: StoredSpace) -> None:
+    async def overtaken(self: SpaceRegistry, *spaces: StoredSpace) -> None:
         tries.append([stored.state for stored in spaces])
         if len(tries) % 2:
             raise RuntimeError("Retryable commit conflict for version 7: preempted by concurrent transaction Rewrite")
         await put(self, *spaces)
 
-    monkeypatch.setattr(Registry, "put", overtaken)
+    monkeypatch.setattr(SpaceRegistry, "put", overtaken)
     monkeypatch.setattr(index, "EXACT_BYTES", 1_000)
     monkeypatch.setattr(index, "PARTITION", 60)
     monkeypatch.setattr(reindexing, "BATCH", 400)
@@ -295,7 +295,7 @@ async def test_a_kill_between_switching_and_dropping(library: Library, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.library.vectors.registry.Registry.forget", raise_interrupt)
+        patched.setattr("outrider.library.vectors.space_registry.SpaceRegistry.forget", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             await library.reindex(NEW)
     assert await library.space() == NEW.space

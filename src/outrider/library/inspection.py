@@ -152,7 +152,7 @@ async def _find_broken(vectors: AsyncTable) -> list[str]:
 
 async def _check_indexes(records: AsyncTable) -> AsyncIterator[str]:
     present = {column for index in await records.list_indices() for column in index.columns}
-    for column, _ in await maintenance.plan_own_indexes(records):
+    for column, _ in await maintenance.plan_indexes(records):
         if column not in present:
             yield f"the index on {column} is missing; {FIX_INDEX}"
         elif reason := await maintenance.read_index_error(records, column):

@@ -3,7 +3,7 @@
 Several processes may read and write it at once.
 
 Tables at its address: `records` (see `record_table`), `edges` (see `edges`), `spaces` and a table of vectors for each (see `vectors`),
-`words` (see `exact.dictionary`), the small ones of `metadata_tables`, and for a local folder a lock file.
+`words` (see `exact.word_dictionary`), the small ones of `metadata_tables`, and for a local folder a lock file.
 Reads see the latest committed version, whoever wrote it. Writers of local libraries wait for each other; on object storage LanceDB's
 commit protocol and the primary key keep them apart.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from outrider.library import edges as edge_rows
 from outrider.library import inspection, maintenance, record_table, schema, term_expansion, text_search, versions
 from outrider.library.edges import EdgeRow, EdgeTable
-from outrider.library.exact import dictionary
+from outrider.library.exact import word_dictionary
 from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.filter_sql import in_list
 from outrider.library.inspection import LibraryInfo
@@ -418,13 +418,13 @@ class Library:
             await maintenance.ensure_indexes(self._table)
             if force or await maintenance.due(self._table):
                 await maintenance.repair_indexes(self._table)
-                covered = await dictionary.extend(self._connection, await self._open_version())
+                covered = await word_dictionary.extend(self._connection, await self._open_version())
                 await retry_conflicts(lambda: maintenance.optimize(self._table, keep))
                 table = await self._open_version()
                 if covered and self._location.path is not None:  # compaction moved rows to new fragments, which hold the same words
-                    await dictionary.cover(self._connection, await dictionary.find_fragments(table))
+                    await word_dictionary.cover(self._connection, await word_dictionary.find_fragments(table))
                 elif covered:  # no lock kept others from writing: the new fragments are read again
-                    await dictionary.extend(self._connection, table)
+                    await word_dictionary.extend(self._connection, table)
                 await self._files.compact()
             await retry_conflicts(lambda: self._edges.compact(force))
             await self._vectors.optimize(force=force)

@@ -1,12 +1,17 @@
-"""Maintenance of a table of records: its indexes, compaction and old versions."""
+"""Maintenance of a table of records: its indexes, compaction and old versions.
+
+Ranking index: one stemmed column, BM25 (k1 1.2, b .75, fixed in Lance), English stemmer, ICU words, our stop words.
+Exact indexes: title, abstract, text, keywords and everything else, one index each; no stemming, stop words, positions, words of any length.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from outrider.library.schema import EXACT_FIELDS, OTHER, RANKED, TAGS
-from outrider.library.text_search import match_query, plan_indexes
+from outrider.library.schema import BITMAP, BTREE, EXACT_FIELDS, OTHER, RANKED, TAGS
+from outrider.library.text_search import match_query
+from outrider.text.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -23,33 +28,39 @@ DUE_FRAGMENTS = 24
 """Files that a scan opens one after another; every write adds one."""
 
 REINDEX = "outrider library reindex"
-TEXT_COLUMNS = (RANKED, *EXACT_FIELDS.values(), TAGS, OTHER)
+EXACT_COLUMNS = (*EXACT_FIELDS.values(), TAGS, OTHER)
 
 
 async def ensure_indexes(table: AsyncTable) -> None:
     """Create missing indexes, on an empty table too: rows appended later are then found with the index's own tokenizer."""
     present = {column for index in await table.list_indices() for column in index.columns}
-    for column, config in await plan_own_indexes(table):
+    for column, config in await plan_indexes(table):
         if column not in present:
             await table.create_index(column, config=config)
 
 
 async def repair_indexes(table: AsyncTable) -> None:
     """Build unreadable indexes again."""
-    for column, config in await plan_own_indexes(table):
+    for column, config in await plan_indexes(table):
         if await read_index_error(table, column):
             await table.create_index(column, config=config, replace=True)
 
 
-async def plan_own_indexes(table: AsyncTable) -> list[tuple[str, Any]]:
-    """The indexes for the columns that this library has: an earlier Outrider made none for `TAGS` and `OTHER`."""
+async def plan_indexes(table: AsyncTable) -> list[tuple[str, Any]]:
+    """(column, index configuration) for the columns that this library has: an earlier Outrider created none for `TAGS` and `OTHER`."""
+    from lancedb.index import FTS, Bitmap, BTree
+
+    ranking = FTS(base_tokenizer="icu/split", stem=True, remove_stop_words=True, custom_stop_words=sorted(STOP_WORDS))
+    exact = FTS(base_tokenizer="icu/split", stem=False, remove_stop_words=False, with_position=True, max_token_length=None)
+    plan: list[tuple[str, Any]] = [(RANKED, ranking), *((column, exact) for column in EXACT_COLUMNS)]
+    plan += [*((column, BTree()) for column in BTREE), *((column, Bitmap()) for column in BITMAP)]
     columns = (await table.schema()).names
-    return [(column, config) for column, config in plan_indexes() if column in columns]
+    return [(column, config) for column, config in plan if column in columns]
 
 
 async def read_index_error(table: AsyncTable, column: str) -> str:
     """Why the text index on this column cannot be read; empty where it can, and for other columns."""
-    if column in TEXT_COLUMNS:
+    if column in (RANKED, *EXACT_COLUMNS):
         try:
             await table.query().nearest_to_text(match_query("a", column)).select(["doc_id", "_score"]).limit(1).to_arrow()
         except (RuntimeError, OSError, ValueError) as error:

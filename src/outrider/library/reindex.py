@@ -19,7 +19,7 @@ from outrider.library.location import Location
 from outrider.library.record_table import read_addresses, read_content_hashes
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import write
-from outrider.library.vectors.registry import StoredSpace
+from outrider.library.vectors.space_registry import StoredSpace
 from outrider.library.vectors.store import Vectors
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadVectors, LibraryBusy, LibraryError

@@ -1,9 +1,6 @@
 """Full-text search: queries of the ranking index and the exact indexes.
 
 Queries are typed trees; the text of a request is never parsed.
-
-Ranking index: one stemmed column, BM25 (k1 1.2, b .75, fixed in Lance), English stemmer, ICU words, our stop words.
-Exact indexes: title, abstract, text, keywords and everything else, one index each; no stemming, stop words, positions, words of any length.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outrider.library.filter_sql import to_sql
-from outrider.library.schema import BITMAP, BRIEF, BTREE, EXACT_FIELDS, OTHER, RANKED, TAGS, brief_records
+from outrider.library.schema import BRIEF, EXACT_FIELDS, RANKED, brief_records
 from outrider.state.errors import BadRequest
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored
@@ -52,18 +49,6 @@ def cut_query(text: str) -> str:
 def only_stop_words(text: str) -> bool:
     """Whether the ranking index, which leaves stop words out, has nothing to look up."""
     return all(word in STOP_WORDS for word in words(text))
-
-
-def plan_indexes() -> list[tuple[str, Any]]:
-    """(column, index configuration) of every index that a library has."""
-    from lancedb.index import FTS, Bitmap, BTree
-
-    ranking = FTS(base_tokenizer="icu/split", stem=True, remove_stop_words=True, custom_stop_words=sorted(STOP_WORDS))
-    exact = FTS(base_tokenizer="icu/split", stem=False, remove_stop_words=False, with_position=True, max_token_length=None)
-    plan: list[tuple[str, Any]] = [(RANKED, ranking)]
-    plan += [(column, exact) for column in (*EXACT_FIELDS.values(), TAGS, OTHER)]
-    plan += [(column, BTree()) for column in BTREE]
-    return plan + [(column, Bitmap()) for column in BITMAP]
 
 
 async def search(table: AsyncTable, text: str, where: Filter | None, limit: int, widened: Sequence[str] = ()) -> list[Scored]:

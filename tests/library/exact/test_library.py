@@ -12,7 +12,7 @@ import pytest
 from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
-from outrider.library.exact import dictionary
+from outrider.library.exact import word_dictionary
 from outrider.library.exact.hit_reader import StoredRecord
 from outrider.library.exact.pinned_library import PinnedVersion
 from outrider.library.library import Library
@@ -41,7 +41,7 @@ async def ids(pinned: PinnedVersion, query: str, size: int = 100) -> list[str]:
 
 @pytest.fixture
 async def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Library]:
-    monkeypatch.setattr(dictionary, "LARGE", 10)
+    monkeypatch.setattr(word_dictionary, "LARGE", 10)
     opened = await Library.open(tmp_path / "library", create=True)
     yield opened
     opened.close()
@@ -170,14 +170,14 @@ async def test_the_dictionary_covers_what_it_says(library: Library) -> None:
     await library.upsert([Paper(doc_id=f"{number}", title=f"hepato{number}") for number in range(20)])
     await library.optimize(force=True)
     table = await library._open_version()
-    assert await dictionary.find_fragments(table) <= await dictionary.find_covered_fragments(library._connection)
+    assert await word_dictionary.find_fragments(table) <= await word_dictionary.find_covered(library._connection)
     await library.upsert([Paper(doc_id="new", title="Hepatology"), Paper(doc_id="other", title="xhepat")])
-    assert await dictionary.find_fragments(await library._open_version()) - await dictionary.find_covered_fragments(library._connection)
+    assert await word_dictionary.find_fragments(await library._open_version()) - await word_dictionary.find_covered(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti]") == sorted([*map(str, range(20)), "new"])
     await library.optimize(force=True)
-    assert await dictionary.find_fragments(await library._open_version()) <= await dictionary.find_covered_fragments(library._connection)
+    assert await word_dictionary.find_fragments(await library._open_version()) <= await word_dictionary.find_covered(library._connection)
     assert await ids(await library.pinned(), "hepat*[ti] NOT hepato1*[ti]") == sorted([*map(str, (0, *range(2, 10))), "new"])
-    assert await dictionary.find_words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
+    assert await word_dictionary.find_words(library._connection, "title", "starts_with(word, 'hepatol')") == ["hepatology"]
 
 
 async def test_the_best_come_first_and_the_rest_by_id(library: Library) -> None:

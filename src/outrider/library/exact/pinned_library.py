@@ -14,9 +14,9 @@ from outrider.boolean.occurrences import WILD
 from outrider.boolean.printer import format_tree
 from outrider.boolean.relax import AnyOf
 from outrider.library.exact.candidates import find_rows, intersect, unite
-from outrider.library.exact.dictionary import PatternExpander
 from outrider.library.exact.hit_reader import HitReader
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, make_plan, names_language
+from outrider.library.exact.word_dictionary import PatternExpander
 from outrider.library.filter_sql import to_sql
 from outrider.library.record_table import chunk_ids, read_records
 from outrider.library.schema import ODD, OTHER, RANKED

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from outrider.library.filter_sql import to_sql
 from outrider.library.schema import BITMAP, BTREE
 from outrider.library.text_search import SLACK
-from outrider.library.vectors.registry import StoredSpace
+from outrider.library.vectors.space_registry import StoredSpace
 from outrider.library.vectors.write import VECTOR
 from outrider.state.embedding import TokensRead
 from outrider.state.errors import BadVectors, EmbeddingSpaceMismatch

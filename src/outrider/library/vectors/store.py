@@ -22,7 +22,7 @@ from outrider.library.record_table import open_table, read_columns
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors import index, write
 from outrider.library.vectors.index import Near, search
-from outrider.library.vectors.registry import Registry, State, StoredSpace
+from outrider.library.vectors.space_registry import SpaceRegistry, State, StoredSpace
 from outrider.library.vectors.write import EmbeddingReport
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import EmbeddingSpaceMismatch, NoVectors
@@ -62,7 +62,7 @@ class Vectors:
     """One vector a record, all of one model. Methods that write without waiting for the library's lock say so."""
 
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
-        self.registry = Registry(connection)
+        self.registry = SpaceRegistry(connection)
         self._location = location
         self._connection = connection
         self._tables: dict[str, AsyncTable] = {}

@@ -46,7 +46,7 @@ class StoredSpace:
     """Of the index, top 10, measured on the library's own vectors after the build."""
 
 
-class Registry:
+class SpaceRegistry:
     """The table of spaces, read again only where its version has changed."""
 
     def __init__(self, connection: AsyncConnection) -> None:

@@ -17,9 +17,9 @@ from outrider.boolean.occurrences import letters
 from outrider.boolean.relax import AllOf, AnyOf
 from outrider.library.exact.plan import NOTHING, Match, Plan, Where, Wild, either, every, is_findable, not_ascii, plan_word
 from outrider.library.filter_sql import literal
-from outrider.library.maintenance import KEEP_METADATA
+from outrider.library.maintenance import EXACT_COLUMNS, KEEP_METADATA
 from outrider.library.record_table import open_table
-from outrider.library.schema import EXACT_FIELDS, ODD, OTHER, TAGS
+from outrider.library.schema import ODD, OTHER
 from outrider.library.text_search import ALL_ROWS
 from outrider.text.tokens import tokens
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 NAME = "words"
 COVERED = "fragment"
 """Takes the place of a column in the rows that list covered fragments."""
-COLUMNS = (*EXACT_FIELDS.values(), TAGS, OTHER)
 LARGE = 5_000
 """Records from which on a dictionary is written: in fewer records a pattern is searched within a few ms."""
 ROWS_AT_ONCE = 2_000
@@ -51,7 +50,7 @@ async def find_words(connection: AsyncConnection, column: str, condition: str) -
     return sorted(set((await query.to_arrow())["word"].to_pylist()))
 
 
-async def find_covered_fragments(connection: AsyncConnection) -> set[int]:
+async def find_covered(connection: AsyncConnection) -> set[int]:
     """Fragments of the records all of whose words are in the dictionary."""
     return set(map(int, await find_words(connection, COVERED, "true")))
 
@@ -79,20 +78,22 @@ async def extend(connection: AsyncConnection, records: AsyncTable) -> bool:
     """Add missing words, if the library is large; whether all words are there. `records` stands at one version. Only under the lock."""
     if OTHER not in (await records.schema()).names or await records.count_rows() < LARGE:
         return False
-    missing = await find_fragments(records) - await find_covered_fragments(connection)
+    missing = await find_fragments(records) - await find_covered(connection)
     if not missing:
         return True
     table = await connection.create_table(NAME, schema=_build_schema(), exist_ok=True)
     rows = await table.query().select(["column", "word"]).limit(ALL_ROWS).to_arrow()
-    known: dict[str, set[str]] = {column: set() for column in COLUMNS}
+    known: dict[str, set[str]] = {column: set() for column in EXACT_COLUMNS}
     for column, word in zip(rows["column"].to_pylist(), rows["word"].to_pylist(), strict=True):
         known.setdefault(column, set()).add(word)
     # Rows without `OTHER` are candidates for every query and need no words.
-    scan = records.query().select(list(COLUMNS)).where(f"({build_fragment_condition(missing)}) AND {OTHER} IS NOT NULL").limit(ALL_ROWS)
+    scan = (
+        records.query().select(list(EXACT_COLUMNS)).where(f"({build_fragment_condition(missing)}) AND {OTHER} IS NOT NULL").limit(ALL_ROWS)
+    )
     async for batch in await scan.to_batches(max_batch_length=ROWS_AT_ONCE):
         words = await asyncio.to_thread(_collect_words, batch)
-        new = {column: sorted(words[column] - known[column]) for column in COLUMNS}
-        for column in COLUMNS:
+        new = {column: sorted(words[column] - known[column]) for column in EXACT_COLUMNS}
+        for column in EXACT_COLUMNS:
             known[column].update(new[column])
         await table.add(_build_rows(new))
     await cover(connection, missing)
@@ -102,7 +103,7 @@ async def extend(connection: AsyncConnection, records: AsyncTable) -> bool:
 async def cover(connection: AsyncConnection, fragments: Iterable[int]) -> None:
     """List fragments that hold only rows of covered ones, such as those that a compaction wrote. Only under the lock."""
     table = await open_table(connection, NAME)
-    new = sorted(set(fragments) - await find_covered_fragments(connection)) if table is not None else []
+    new = sorted(set(fragments) - await find_covered(connection)) if table is not None else []
     if table is None or not new:
         return
     done = await table.add(_build_rows({COVERED: list(map(str, new))}))
@@ -113,8 +114,8 @@ async def cover(connection: AsyncConnection, fragments: Iterable[int]) -> None:
 def _collect_words(batch: pa.RecordBatch) -> dict[str, set[str]]:
     """By column. Rows with `ODD` are candidates for every query and need no words."""
     odd = [ODD in text for text in batch[OTHER].to_pylist()]
-    words: dict[str, set[str]] = {column: set() for column in COLUMNS}
-    for column in COLUMNS:
+    words: dict[str, set[str]] = {column: set() for column in EXACT_COLUMNS}
+    for column in EXACT_COLUMNS:
         for text, skipped in zip(batch[column].to_pylist(), odd, strict=True):
             if text and not skipped:
                 words[column].update(tokens(text))
@@ -155,7 +156,7 @@ class PatternExpander:
     async def _plan_pattern(self, wild: Wild) -> Plan:
         if self._fragments is None:
             own = await find_fragments(self.table)
-            self._fragments = (own, own - await find_covered_fragments(self.connection))
+            self._fragments = (own, own - await find_covered(self.connection))
         own, uncovered = self._fragments
         if uncovered == own:  # there is no dictionary, or none of this version
             return _plan_search(wild)
