@@ -4,7 +4,7 @@
 
     START -> subject -> surroundings -> ratings -> evidence -> END
                 |
-               END      where it was not found, or analysed of late
+               END      if it was not found, or the cache has a recent analysis
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -49,7 +48,7 @@ LEAST_S = 0.1
 
 
 class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
-    """A node with a name, its time, progress, and expected errors as failures; both synchronous and not."""
+    """A node with a name, a time limit, progress, and expected errors as failures; synchronous and asynchronous."""
 
     def __init__(self, name: str, node: Node, clock: Clock, timeout_s: float) -> None:
         self.name = name
@@ -82,6 +81,8 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
 
 
 class Route(Runnable[AnalysisState, str]):
+    """Ends the analysis after the subject without a record."""
+
     name = "found"
 
     def invoke(self, input: AnalysisState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
@@ -91,60 +92,47 @@ class Route(Runnable[AnalysisState, str]):
         return self.invoke(input)
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """The stages as the graph calls them."""
-
-    services: Services
-
-    def of(self) -> Mapping[str, Node]:
-        subject, beside = make_subject(self.services), make_surroundings(self.services)
-        ratings, evidence = make_ratings(self.services), make_evidence(self.services)
-        most, tokens = self.services.settings.analyze.max_calls, self.services.settings.analyze.max_context_tokens
-
-        async def rated(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
-            dearest = run_setting(runtime, "max_cost_usd", self.services.settings.llm.max_cost_usd)
-            return await ratings(state, Budget(run_setting(runtime, "max_calls", most), dearest, Usage()))
-
-        async def proved(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
-            update = await evidence(state, run_setting(runtime, "max_context_tokens", tokens))
-            if kept := make_analysis_cache(self.services):
-                await kept.put(state.asked, state.model_copy(update=dict(update)))
-            return update
-
-        return {
-            "subject": lambda state, runtime, left_s: subject(state, left_s),
-            "surroundings": lambda state, runtime, left_s: beside(state, left_s),
-            "ratings": rated,
-            "evidence": proved,
-        }
-
-
 def build_analysis(services: Services) -> AnalysisGraph:
     """The compiled graph over these services; loads no model and opens no file."""
+    settings = services.settings.analyze
+    subject, surroundings = make_subject(services), make_surroundings(services)
+    ratings, evidence = make_ratings(services), make_evidence(services)
+
+    async def rate(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
+        max_cost = run_setting(runtime, "max_cost_usd", services.settings.llm.max_cost_usd)
+        return await ratings(state, Budget(run_setting(runtime, "max_calls", settings.max_calls), max_cost, Usage()))
+
+    async def collect_evidence(state: AnalysisState, runtime: Runtime[RunContext], left_s: float) -> AnalysisUpdate:
+        update = await evidence(state, run_setting(runtime, "max_context_tokens", settings.max_context_tokens))
+        if cache := make_analysis_cache(services):
+            await cache.put(state.asked, state.model_copy(update=dict(update)))
+        return update
+
+    nodes: dict[str, Node] = {
+        "subject": lambda state, runtime, left_s: subject(state, left_s),
+        "surroundings": lambda state, runtime, left_s: surroundings(state, left_s),
+        "ratings": rate,
+        "evidence": collect_evidence,
+    }
     graph = StateGraph(AnalysisState, context_schema=RunContext, input_schema=AnalyzeRequest, output_schema=Analysis)
-    for name, node in Nodes(services).of().items():
-        step = AnalysisNode(name, node, services.clock, services.settings.analyze.timeout_s)
+    for name, node in nodes.items():
+        step = AnalysisNode(name, node, services.clock, settings.timeout_s)
         graph.add_node(name, step, input_schema=AnalysisState, metadata={"description": DESCRIPTIONS[name]})
     graph.add_edge(START, "subject")
     graph.add_conditional_edges("subject", Route(), {"go on": "surroundings", "done": END})
     graph.add_edge("surroundings", "ratings")
     graph.add_edge("ratings", "evidence")
     graph.add_edge("evidence", END)
-    return _with_a_door(graph.compile(name="analyze"))
+    compiled = graph.compile(name="analyze")
 
+    def check_input(request: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
+        checked = check_analysis_request(request)
+        parse_analysis_target(checked.target)
+        return dict(AnalysisState(target=checked.target, question=checked.question, asked=checked.question, fresh=checked.fresh))
 
-def _with_a_door(graph: AnalysisGraph) -> AnalysisGraph:
-    """Inputs are checked before the first node, and what a thread held before is forgotten."""
-
-    def door(asked: Mapping[str, Any] | AnalyzeRequest) -> dict[str, Any]:
-        request = check_analysis_request(asked)
-        parse_analysis_target(request.target)
-        clean = AnalysisState(target=request.target, question=request.question, asked=request.question, fresh=request.fresh)
-        return dict(clean)
-
-    graph.nodes[START].mapper = door
-    return graph
+    # Before the first node; this also clears what an earlier run on the thread wrote.
+    compiled.nodes[START].mapper = check_input
+    return compiled
 
 
 def make_analysis(state: Mapping[str, Any]) -> Analysis:
@@ -152,4 +140,4 @@ def make_analysis(state: Mapping[str, Any]) -> Analysis:
 
 
 analyze_graph = build_analysis(Services.from_file())
-"""The graph over the settings of this process, for `langgraph.json` and for scripts."""
+"""The graph with the settings of this process, for `langgraph.json` and for scripts."""

@@ -1,4 +1,4 @@
-"""What every node gets: a name, a time limit, expected errors turned into failures, timings, progress, a synchronous side."""
+"""Wrapper of every node: name, time limit, failures, timings; and the conditional edges."""
 
 from __future__ import annotations
 
@@ -29,38 +29,39 @@ log = logging.getLogger(__name__)
 Node = Callable[[PipelineState, Runtime[RunContext]], Awaitable[Update]]
 Fallback = Callable[[PipelineState], Update]
 GRACE_S = 1.0
-"""What a node may take beyond the run's limit. The scout keeps the limit itself; what it brought is still ranked and shown."""
+"""What a node may take beyond the run's limit. The scout keeps the limit itself; its results are still ranked and returned."""
 RUN_FIELDS = tuple(name for name in PipelineState.model_fields if name not in SearchRequest.model_fields)
 
 
 class Guarded(Runnable[PipelineState, Update]):
-    """A node with both sides. LangChain's own RunnableLambda would add half a millisecond of callbacks to each step."""
+    """A node with a synchronous and an asynchronous side. LangChain's RunnableLambda would add half a millisecond of callbacks a step."""
 
     def __init__(self, name: str, run: Callable[[PipelineState, Runtime[RunContext]], Coroutine[Any, Any, Update]]) -> None:
         self.name = name
         self._run = run
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002
-        return run_in_background(self._journalled(input, config))
+        return run_in_background(self._start(input, config))
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002
-        return await self._journalled(input, config)
+        return await self._start(input, config)
 
-    def _journalled(self, input: PipelineState, config: RunnableConfig | None) -> Coroutine[Any, Any, Update]:  # noqa: A002
-        """What it asks of a model is written down in the run's journal, where it has one."""
-        run = _traced(str(self.name), config, self._run(input, get_runtime(RunContext)))
+    def _start(self, input: PipelineState, config: RunnableConfig | None) -> Coroutine[Any, Any, Update]:  # noqa: A002
+        """The node's coroutine, which writes model calls into the run's journal, if it has one."""
+        run = _trace(str(self.name), config, self._run(input, get_runtime(RunContext)))
         journal = (config or {}).get("configurable", {}).get(JOURNAL_KEY)
         return run if journal is None else run_with_journal(journal, run)
 
 
-async def _traced(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:
-    """A span and a line of the log; without a name of its own a run has that of its thread."""
+async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, Any, Update]) -> Update:
+    """Run a node in a span and log it; a run without a name of its own has that of its thread."""
     started = time.perf_counter()
-    told = (config or {}).get("metadata", {})
-    with run_named(str(told.get("run") or told.get("run_id") or told.get("thread_id") or "")), span(f"node {name}", node=name):
+    metadata = (config or {}).get("metadata", {})
+    run = str(metadata.get("run") or metadata.get("run_id") or metadata.get("thread_id") or "")
+    with run_named(run), span(f"node {name}", node=name):
         update = await work
-        said = {"node": name, "took_ms": round((time.perf_counter() - started) * 1000, 3), **_counts(dict(update))}
-        log.info("node finished", extra={"said": said})
+        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        log.info("node finished", extra={"said": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
         return update
 
 
@@ -72,23 +73,29 @@ class Guard:
     run: RunSettings
 
     def __call__(self, name: str, node: Node, *, fallback: Fallback | None = None, first: bool = False, timed: bool = True) -> Guarded:
-        """The node as LangGraph runs it; `first` begins a run with clean fields, `timed` keeps the run's time limit.
+        """The node as LangGraph runs it; `first` resets the run's fields, `timed` applies the run's time limit.
 
-        A node fails by raising an expected error, or by writing a failure of its own beside what it has; `fallback` gives what
-        is missing then.
+        A node fails by raising an expected error, or by writing a failure of its own beside its update; `fallback` adds what is then
+        missing.
         """
 
         async def guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
-            begun = _clean(state, self.clock()) if first else {}
-            state = state.model_copy(update={**begun, **(_remembered(state) if first else {})})
+            clean = _reset_run(state, self.clock()) if first else {}
+            if first:
+                # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
+                earlier = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
+                state = state.model_copy(update={**clean, "previous_strategies": tuple(dict.fromkeys(earlier))[-MAX_ROUNDS:]})
             runtime.stream_writer({"node": name, "event": "started"})
             started = time.perf_counter()
-            update = {**begun, **await self._run(name, node, state, runtime, fallback, timed=timed)}
+            update = {**clean, **await self._run(name, node, state, runtime, fallback, timed=timed)}
             took_ms = round((time.perf_counter() - started) * 1000, 3)
             runtime.stream_writer({"node": name, "event": "finished", "took_ms": took_ms, **_counts(update)})
             update["timings_ms"] = {**state.timings_ms, name: took_ms}
             update["execution_time_ms"] = round((self.clock() - state.started_at) * 1000, 3)
-            return _known(name, update)
+            # LangGraph drops unknown keys silently; here they are a bug.
+            if unknown := sorted(update.keys() - Update.__annotations__.keys()):
+                raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
+            return cast("Update", update)
 
         return Guarded(name, guarded)
 
@@ -108,33 +115,19 @@ class Guard:
         return update
 
 
-def _clean(state: PipelineState, now: float) -> dict[str, Any]:
-    """Fields of an earlier run on the same thread, set back to their defaults."""
-    fresh = PipelineState(query=state.query)
+def _reset_run(state: PipelineState, now: float) -> dict[str, Any]:
+    """Defaults for the fields that an earlier run on the same thread wrote."""
+    defaults = PipelineState(query=state.query)
     sources = tuple(name for name in state.sources or () if isinstance(name, str)) or None
-    return {**{name: getattr(fresh, name) for name in RUN_FIELDS}, "started_at": now, "sources": sources}
-
-
-def _remembered(state: PipelineState) -> dict[str, Any]:
-    """The strategies that the caller names, and that of the earlier run on the same thread, which tells of those before it."""
-    told = (*(parse_rounds((state.strategy,)) if state.strategy else ()), *state.previous_strategies)
-    return {"previous_strategies": tuple(dict.fromkeys(told))[-MAX_ROUNDS:]}
+    return {**{name: getattr(defaults, name) for name in RUN_FIELDS}, "started_at": now, "sources": sources}
 
 
 def _counts(update: dict[str, Any]) -> dict[str, int]:
     return {name: len(update[name]) for name in ("candidates", "hits", "failures") if name in update}
 
 
-def _known(name: str, update: dict[str, Any]) -> Update:
-    """LangGraph drops unknown keys without a word; here they are a bug."""
-    unknown = sorted(update.keys() - Update.__annotations__.keys())
-    if unknown:
-        raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
-    return cast("Update", update)
-
-
 class Route(Runnable[PipelineState, str]):
-    """A choice with both sides: LangGraph would hand a plain function to a thread, which takes longer than most nodes."""
+    """A conditional edge with both sides: LangGraph would run a plain function in a thread, which takes longer than most nodes."""
 
     def __init__(self, name: str, choose: Callable[[PipelineState], str]) -> None:
         self.name = name
@@ -148,29 +141,29 @@ class Route(Runnable[PipelineState, str]):
 
 
 def route_on_failure(name: str) -> Route:
-    """Gives "failed" where the node of that name failed in this run, else "ok"."""
-    return Route(f"{name}_failed", lambda state: "failed" if any(one.node == name for one in state.failures) else "ok")
+    """Returns "failed" if the node of that name failed in this run, else "ok"."""
+    return Route(f"{name}_failed", lambda state: "failed" if any(failure.node == name for failure in state.failures) else "ok")
 
 
-def _read(state: PipelineState) -> str:
-    if any(one.node == "translator" for one in state.failures):
+def _is_key_rejected(state: PipelineState) -> bool:
+    return any(failure.error == KeyRejected.__name__ for failure in state.failures)
+
+
+def _choose_mode(state: PipelineState) -> str:
+    if any(failure.node == "translator" for failure in state.failures):
         return "failed"
     return "systematic" if state.mode == "systematic" else "ok"
 
 
-def _accepted(state: PipelineState) -> str:
-    return "rejected" if any(failure.error == KeyRejected.__name__ for failure in state.failures) else "ok"
-
-
-def _scored(state: PipelineState) -> str:
-    if _accepted(state) == "rejected":
+def _choose_ranking(state: PipelineState) -> str:
+    if _is_key_rejected(state):
         return "rejected"
-    return "ok" if any(one.scored_by == "model" for one in state.candidates) else "failed"
+    return "ok" if any(candidate.scored_by == "model" for candidate in state.candidates) else "failed"
 
 
-after_translator = Route("read", _read)
-"""Behind the translator: "failed" where it did, "systematic" for an exact run, else "ok"."""
-after_dedup = Route("accepted", _accepted)
-"""Gives "rejected" where the model's key was: every later call would be, too."""
-after_fine_scorer = Route("scored", _scored)
-"""Gives "ok" where a model scored works, "failed" where it scored none or there is none, and "rejected" as above."""
+after_translator = Route("read", _choose_mode)
+"""Returns "failed" if the translator failed, "systematic" for an exact run, else "ok"."""
+after_dedup = Route("accepted", lambda state: "rejected" if _is_key_rejected(state) else "ok")
+"""Returns "rejected" if the provider rejected the model's key: every later call would fail, too."""
+after_fine_scorer = Route("scored", _choose_ranking)
+"""Returns "ok" if a model scored works, "failed" if it scored none or there is none, and "rejected" as above."""

@@ -2,13 +2,13 @@
 
 ::
 
-                 +-> systematic -> END   an exact run: pages to a ledger, the state carries where it lies
+                 +-> systematic -> END   an exact run: pages to a ledger, its location to the state
                  |
     START -> translator -> scout -> dedup -> enrich -> coarse_filter -> fine_scorer -> reranker -> organizer -> distiller -> END
                  |           |        |                                   |      |        |
-                END         END      END                                 END     +-> rule_ranker   where no model scores
+                END         END      END                                 END     +-> rule_ranker   without a model's scores
 
-To END with `failures`: where nothing can be searched, and where the model's key is not accepted.
+To END with `failures`: if nothing can be searched, or if the provider rejects the model's key.
 """
 
 from __future__ import annotations
@@ -56,27 +56,28 @@ DESCRIPTIONS = {
 def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = None) -> SearchGraph:
     """The compiled graph over these services; loads no model and opens no file.
 
-    With a checkpointer it needs a `thread_id`, and plans that were made for other searches are not used: a run that is resumed would
-    find its own, and say so.
+    With a checkpointer it needs a `thread_id`, and cached plans are not used: a resumed run would find its own plan and report that.
     """
     settings = services.settings
 
-    def unfinished(state: PipelineState) -> Update:
+    def end_unfinished(state: PipelineState) -> Update:
         return {"provenance_hash": provenance_hash(state, state.strategy, state.snapshot, services.versions, ())}
 
-    def nothing_found(state: PipelineState) -> Update:
-        return {"sources": (), **unfinished(state)}
+    def end_without_results(state: PipelineState) -> Update:
+        return {"sources": (), **end_unfinished(state)}
 
     guard = Guard(services.clock, settings.run)
     scout = Scout(services.sources, services.fuse, services.interleave, settings.run, services.clock)
     nodes = {
-        "translator": guard("translator", make_translator(services, plans_kept=checkpointer is None), fallback=nothing_found, first=True),
-        "systematic": guard("systematic", make_systematic_node(services), fallback=nothing_found, timed=False),
-        "scout": guard("scout", scout, fallback=nothing_found),
-        "dedup": guard("dedup", make_dedup(services), fallback=unfinished),
+        "translator": guard(
+            "translator", make_translator(services, plans_kept=checkpointer is None), fallback=end_without_results, first=True
+        ),
+        "systematic": guard("systematic", make_systematic_node(services), fallback=end_without_results, timed=False),
+        "scout": guard("scout", scout, fallback=end_without_results),
+        "dedup": guard("dedup", make_dedup(services), fallback=end_unfinished),
         "enrich": guard("enrich", make_enrich(services)),
         "coarse_filter": guard("coarse_filter", CoarseFilter(settings.coarse_filter, services.clock)),
-        "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=unfinished),
+        "fine_scorer": guard("fine_scorer", make_scorer(services), fallback=end_unfinished),
         "rule_ranker": guard("rule_ranker", RuleRanker(settings.ranking, services.clock)),
         "reranker": guard("reranker", Reranker(services.reranker, settings.reranker, settings.run, services.clock)),
         "organizer": guard("organizer", Organizer(services.shelf, settings.organizer, services.versions)),
@@ -98,21 +99,18 @@ def build(services: Services, checkpointer: BaseCheckpointSaver[Any] | None = No
     graph.add_edge("reranker", "organizer")
     graph.add_edge("organizer", "distiller")
     graph.add_edge("distiller", END)
-    return _with_a_door(graph.compile(checkpointer, name="search"), services)
+    compiled = graph.compile(checkpointer, name="search")
 
+    def check_input(request: Mapping[str, Any] | SearchRequest) -> dict[str, Any]:
+        checked = check_request(request)
+        if checked.mode == "systematic":
+            refuse_unreadable(services, checked)
+        return dict(checked)
 
-def _with_a_door(graph: SearchGraph, services: Services) -> SearchGraph:
-    """Inputs are checked before the first node: LangGraph itself drops an unknown field without a word."""
-
-    def door(asked: Mapping[str, Any] | SearchRequest) -> dict[str, Any]:
-        request = check_request(asked)
-        if request.mode == "systematic":
-            refuse_unreadable(services, request)
-        return dict(request)
-
-    graph.nodes[START].mapper = door
-    return graph
+    # Before the first node, since LangGraph itself drops unknown fields silently.
+    compiled.nodes[START].mapper = check_input
+    return compiled
 
 
 graph = build(Services.from_file())
-"""The graph over the settings of this process, for `langgraph.json` and for scripts."""
+"""The graph with the settings of this process, for `langgraph.json` and for scripts."""
