@@ -12,7 +12,7 @@ from outrider.ingest.field_values import split_authors
 
 
 @pytest.mark.parametrize(
-    ("said", "names"),
+    ("text", "names"),
     [
         ("blum, a., furst, m., & rudich, s.", ("blum, a.", "furst, m.", "rudich, s.")),
         ("A. Blum, M. Furst, and S. Rudich", ("A. Blum", "M. Furst", "S. Rudich")),
@@ -23,12 +23,12 @@ from outrider.ingest.field_values import split_authors
         ("Jonsson-Rylander A. C.El Hachmane M.", ("Jonsson-Rylander A. C.", "El Hachmane M.")),
     ],
 )
-def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
-    assert split_authors(said) == names
+def test_names_are_told_apart(text: str, names: tuple[str, ...]) -> None:
+    assert split_authors(text) == names
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "Curie, Marie",
         "Garcia Marquez, Gabriel Jose",
@@ -40,16 +40,16 @@ def test_names_are_told_apart(said: str, names: tuple[str, ...]) -> None:
         "李明",
     ],
 )
-def test_one_name_stays_one(said: str) -> None:
-    assert split_authors(said) == (said,)
+def test_one_name_stays_one(text: str) -> None:
+    assert split_authors(text) == (text,)
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=60))
-def test_no_letter_is_lost(said: str) -> None:
-    kept = "".join(split_authors(said))
-    left = [char for char in said if char.isalnum()]
-    assert [char for char in kept if char.isalnum()] == left or "and" in said.casefold()
+def test_no_letter_is_lost(text: str) -> None:
+    joined = "".join(split_authors(text))
+    left = [char for char in text if char.isalnum()]
+    assert [char for char in joined if char.isalnum()] == left or "and" in text.casefold()
 
 
 def test_a_row_of_a_table() -> None:

@@ -1,4 +1,4 @@
-"""Targets over sources in memory: batches, order, how many are under way, and what ends them."""
+"""Targets over sources in memory: batches, order, concurrency, cancellation."""
 
 from __future__ import annotations
 

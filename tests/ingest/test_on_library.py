@@ -1,4 +1,4 @@
-"""Ingestion into a real library: interrupted, killed, twice at once, and over everything real that we have."""
+"""Ingestion into a real library: interrupted, killed, concurrent, and over real files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ except KeyboardInterrupt:
 """
 
 
-def started(library: Path, source: Path) -> subprocess.Popen[str]:
+def start_process(library: Path, source: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(library), str(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -55,7 +55,7 @@ def rows(path: Path) -> Path:
 
 def stopped_midway(library: Path, source: Path, how: signal.Signals) -> tuple[int, str]:
     """Starts an ingestion, sends the signal once some batches are in; the exit status and what it said on standard error."""
-    process = started(library, source)
+    process = start_process(library, source)
     assert process.stdout
     assert any(line.strip().isdigit() and int(line) >= 300 for line in process.stdout)
     process.send_signal(how)
@@ -104,7 +104,7 @@ async def test_a_killed_run_leaves_no_record_without_its_vector(tmp_path: Path, 
 async def test_two_runs_at_once_make_no_duplicates(tmp_path: Path) -> None:
     """Two processes, one new library, the same files: both end well and the library holds each record once."""
     source = rows(tmp_path / "rows.jsonl")
-    runs = [started(tmp_path / "library", source) for _ in range(2)]
+    runs = [start_process(tmp_path / "library", source) for _ in range(2)]
     for run in runs:
         out, error = run.communicate(timeout=120)
         assert run.returncode == 0, error

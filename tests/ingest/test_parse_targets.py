@@ -1,4 +1,4 @@
-"""What a word on the command line names: a path, a work, a page, or nothing that can be asked for."""
+"""Arguments as paths, works and pages, and the refusal of malformed targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.state.errors import BadRequest
 
 
 @pytest.mark.parametrize(
-    ("said", "scheme", "value"),
+    ("argument", "scheme", "value"),
     [
         ("doi:10.1000/XYZ", "doi", "10.1000/xyz"),
         ("DOI: 10.1000/xyz", "doi", "10.1000/xyz"),
@@ -37,22 +37,22 @@ from outrider.state.errors import BadRequest
         ("ftp://example.org/x", PAGE, "ftp://example.org/x"),
     ],
 )
-def test_targets(said: str, scheme: str, value: str) -> None:
-    assert parse_target(said) == Target(scheme, value)
+def test_targets(argument: str, scheme: str, value: str) -> None:
+    assert parse_target(argument) == Target(scheme, value)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "argument",
     ["doi:foo", "doi:", "doi:10.1000", "doi:10.1000/x y", "arxiv:x", "pmid:PMC1", "pmid:0", "pmcid:x", "github:owner", "github:a/b/c"],
 )
-def test_what_no_scheme_can_hold_is_refused(said: str) -> None:
+def test_what_no_scheme_can_hold_is_refused(argument: str) -> None:
     with pytest.raises(BadRequest, match="write for example"):
-        parse_target(said)
+        parse_target(argument)
 
 
-@pytest.mark.parametrize("said", ["notes.md", r"C:\papers\doi", "isbn:1", "10.1000/x", "doi", "a/doi:10.1000/x", "./doi:foo", ""])
-def test_anything_else_is_a_path(said: str) -> None:
-    assert parse_target(said) is None
+@pytest.mark.parametrize("argument", ["notes.md", r"C:\papers\doi", "isbn:1", "10.1000/x", "doi", "a/doi:10.1000/x", "./doi:foo", ""])
+def test_anything_else_is_a_path(argument: str) -> None:
+    assert parse_target(argument) is None
 
 
 def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,13 +62,13 @@ def test_a_path_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "doi:10.1000" / "x").write_text("# Note")
     (tmp_path / "pmid:1").symlink_to("nowhere")
     (tmp_path / "doi:foo").write_text("# Another")
-    said = ["doi:10.1000/x", "pmid:1", "doi:foo", "doi:10.1000/y", Path("arxiv:2101.00001")]
-    assert split_targets(said) == ([Path(said[at]) for at in (0, 1, 2, 4)], [Target("doi", "10.1000/y")])
+    arguments = ["doi:10.1000/x", "pmid:1", "doi:foo", "doi:10.1000/y", Path("arxiv:2101.00001")]
+    assert split_targets(arguments) == ([Path(arguments[at]) for at in (0, 1, 2, 4)], [Target("doi", "10.1000/y")])
 
 
 def test_each_is_asked_for_once_however_it_is_written() -> None:
-    said = ["https://doi.org/10.1000/X", "doi:10.1000/x", "https://example.org/a#b", "https://example.org/a", "\0"]
-    assert split_targets(said) == ([Path("\0")], [Target("doi", "10.1000/x"), Target(PAGE, "https://example.org/a")])
+    arguments = ["https://doi.org/10.1000/X", "doi:10.1000/x", "https://example.org/a#b", "https://example.org/a", "\0"]
+    assert split_targets(arguments) == ([Path("\0")], [Target("doi", "10.1000/x"), Target(PAGE, "https://example.org/a")])
 
 
 @given(st.sampled_from([*FORMS, "http", "C", "x"]), st.sampled_from([":", "://", " : "]), st.text(max_size=30))

@@ -107,15 +107,15 @@ def test_no_two_contents_share_a_name(pairs: list[tuple[str, str | None]]) -> No
 # Feeding
 
 
-def named(*texts: str) -> list[Outcome]:
+def name_texts(*texts: str) -> list[Outcome]:
     return list(Namer("/a", single=False).name_all([entry(text) for text in texts]))
 
 
 def test_groups_are_bounded_by_count_and_bytes() -> None:
-    assert [len(group) for group in group_outcomes(named(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
-    assert [len(group) for group in group_outcomes(named(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
-    assert isinstance(next(iter(named("a"))), NamedRecord)
-    assert isinstance(named("a", "a")[1], RepeatedEntry)
+    assert [len(group) for group in group_outcomes(name_texts(*"abcde"), Bounds(2, 10**6))] == [2, 2, 1]
+    assert [len(group) for group in group_outcomes(name_texts(*(letter * 10_000 for letter in "abc")), Bounds(100, 15_000))] == [2, 1]
+    assert isinstance(next(iter(name_texts("a"))), NamedRecord)
+    assert isinstance(name_texts("a", "a")[1], RepeatedEntry)
 
 
 async def test_a_reader_never_runs_far_ahead() -> None:
@@ -127,7 +127,7 @@ async def test_a_reader_never_runs_far_ahead() -> None:
         try:
             for number in range(1_000):
                 read.append(number)
-                yield named(str(number))[0]
+                yield name_texts(str(number))[0]
         finally:
             left.set()
 
@@ -142,7 +142,7 @@ async def test_a_reader_never_runs_far_ahead() -> None:
 
 async def test_what_was_read_before_a_break_arrives_before_it() -> None:
     def outcomes() -> Iterator[Outcome]:
-        yield from named("a", "b")
+        yield from name_texts("a", "b")
         raise UnreadableFile("breaks off")
 
     groups = read_groups(outcomes, Bounds(100, 10**6))
@@ -267,11 +267,11 @@ async def test_a_file_changed_while_it_is_read_is_not_remembered(tmp_path: Path,
     path = jsonl(tmp_path / "a.jsonl", ROWS)
     read = FileReader.read
 
-    def touched(self: FileReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
+    def read_and_touch(self: FileReader, path: Path, options: ReadOptions) -> Iterator[Parsed]:
         yield from read(self, path, options)
         os.utime(path, ns=(1, 1))
 
-    monkeypatch.setattr(FileReader, "read", touched)
+    monkeypatch.setattr(FileReader, "read", read_and_touch)
     shelves = MemoryShelves()
     report = await ingest(shelves, [path])
     assert report.files[0].reasons == ("changed while it was read; ingest it again",)
@@ -283,12 +283,12 @@ async def test_a_file_without_permission_fails_alone(tmp_path: Path, monkeypatch
     (tmp_path / "b.md").write_text("# B")
     opened = Path.open
 
-    def closed(path: Path, *args: object, **kwargs: object) -> object:
+    def refuse(path: Path, *args: object, **kwargs: object) -> object:
         if path.name == "a.md":
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path, *args, **kwargs)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(Path, "open", closed)
+    monkeypatch.setattr(Path, "open", refuse)
     report = by_name(await ingest(MemoryShelves(), [tmp_path]))
     assert (report["a.md"].status, report["a.md"].reasons) == ("failed", ("Permission denied",))
     assert report["b.md"].status == "added"

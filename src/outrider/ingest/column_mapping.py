@@ -1,4 +1,4 @@
-"""Mapping of table columns and JSON fields to the fields of a record, by known names or by `--map`.
+"""Mapping of table columns and JSON fields to fields of a record, by known names or `--map`.
 
 Names are compared without case, spaces and punctuation. A column with an unknown name stays in the record's metadata under that name.
 """

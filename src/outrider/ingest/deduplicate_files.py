@@ -1,5 +1,6 @@
-"""Deduplication of the records of files, without a library: which records are one work, and each work as one record.
+"""Deduplication of the records of files, without a library.
 
+It gives the groups of records that are one work, and each work as one record.
 Records wait in a temporary file, so that memory holds about a KB of each.
 """
 
@@ -70,11 +71,11 @@ class FileDeduplication:
         """Every record once, singles included, in the order of the files."""
         return self._resolution.groups()
 
-    def unsure(self) -> Sequence[Pair]:
+    def unsure_pairs(self) -> Sequence[Pair]:
         """Pairs that stay apart and may be one work."""
         return self._resolution.ambiguous_pairs()
 
-    def related(self) -> Sequence[Related]:
+    def related_pairs(self) -> Sequence[Related]:
         return self._resolution.related()
 
     def record(self, place: int) -> Record:

@@ -1,4 +1,4 @@
-"""Fetching of targets as records: an identifier from the sources that know it, any other link as a page.
+"""Fetching of targets as records: identifiers from the sources, other links as pages.
 
 A page gives its own record, unless it declares an identifier under which a source knows the same work: then the source's record
 leads and the page fills its gaps. A PDF behind a link is reported, not fetched.

@@ -1,4 +1,4 @@
-"""Parsing of field values from files: text, lists of names or keywords, author strings, years, counts.
+"""Parsing of field values: text, lists of names or keywords, author strings, years, counts.
 
 Nothing is guessed: a value that does not state a year or a number gives None.
 """

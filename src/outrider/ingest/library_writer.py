@@ -1,4 +1,7 @@
-"""Writing of ingested records into the library: embedded, upserted in batches, files remembered once all their records are in."""
+"""Writing of ingested records into the library: embedded and upserted in batches.
+
+A file is remembered once all its records are in the library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of targets: `doi:10.1000/x`, `arxiv:2101.00001`, `pmid:123`, `pmcid:PMC123`, `github:owner/name`, links.
+"""Parsing of targets: identifiers such as `doi:10.1000/x` or `github:owner/name`, and links.
 
 A path that exists is a path, even if it looks like a target. A link whose form names a work is that work, not a page.
 """

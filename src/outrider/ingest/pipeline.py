@@ -251,8 +251,8 @@ class _Run:
             )
         return records
 
-    def on_embed(self, done: int, total: int) -> None:
-        self.show_progress(None, (done, total))
+    def on_embed(self, current: int, total: int) -> None:
+        self.show_progress(None, (current, total))
 
     def show_progress(self, current: Path | str | None, embedding: tuple[int, int] | None = None) -> None:
         if self.on_progress is not None:

@@ -1,6 +1,7 @@
-"""Ids of records: the `doc_id` in the library, the same each time a file is read, and unique ids across several files.
+"""Ids of records: the `doc_id` in the library, and unique ids across several files.
 
-A `doc_id` is the first 20 hex digits of sha256 over (origin, key). The key is the entry's own id; else, in formats where a file
+A `doc_id` is the same each time a file is read.
+It is the first 20 hex digits of sha256 over (origin, key). The key is the entry's own id; else, in formats where a file
 is one record, nothing; else its strongest identifier and its title; else its content. So own ids are scoped to their file, a
 document edited in place stays one record, and entries without any name are one record where they are equal. A record that
 brings a `doc_id` (an Outrider export) keeps it.

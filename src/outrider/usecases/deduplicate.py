@@ -56,14 +56,14 @@ def dedup(*files: str | PathLike[str], columns: Mapping[str, str] | None = None)
     options = ReadOptions(columns=dict(columns or {}), max_bytes=limits.max_bytes, max_pages=limits.max_pages)
     with deduplicate_files([Path(file) for file in files], options) as result:
         ids, groups, related = result.ids, list(result.groups()), []
-        for pair in result.related():
+        for pair in result.related_pairs():
             first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)
             related.append((ids[first], pair.relation.kind, ids[second]))
         return FilesDeduplicated(
             groups=tuple(tuple(ids[place] for place in group.places) for group in groups),
             reasons=tuple(group.reasons for group in groups),
             works=tuple(result.work(group) for group in groups),
-            unsure=tuple((ids[pair.one], ids[pair.other]) for pair in result.unsure()),
+            unsure=tuple((ids[pair.one], ids[pair.other]) for pair in result.unsure_pairs()),
             related=tuple(related),
             notes=result.notes,
         )

@@ -82,9 +82,9 @@ def write(records: Iterable[BaseRecord], form: str, stream: TextIO) -> None:
     out.end()
 
 
-def written(form: str, given: Iterable[BaseRecord]) -> str:
+def write_records(form: str, records: Iterable[BaseRecord]) -> str:
     stream = io.StringIO(newline="")
-    write(given, form, stream)
+    write(records, form, stream)
     return stream.getvalue()
 
 
@@ -115,16 +115,16 @@ def normal(record: BaseRecord, **changed: object) -> dict[str, object]:
 @FEW
 @given(st.lists(records, min_size=1, max_size=3))
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
-def test_our_own_formats_lose_nothing(form: str, given: list[Record]) -> None:
+def test_our_own_formats_lose_nothing(form: str, originals: list[Record]) -> None:
     """JSON, JSON Lines and CSV give back every record whole, `doc_id` and metadata included."""
-    assert read_again(form, written(form, given)) == given
+    assert read_again(form, write_records(form, originals)) == originals
 
 
 @FEW
 @given(papers)
 def test_ris_gives_back_what_it_carries(paper: Paper) -> None:
     """Any text survives RIS but for its line ends; rispy reads the same title, authors and keywords."""
-    text = written("ris", [paper, paper])
+    text = write_records("ris", [paper, paper])
     assert [normal(read) for read in read_again("ris", text)] == [normal(paper)] * 2
     first, _ = rispy.loads(text)
     assert first["title"] == normal(paper)["title"]
@@ -137,7 +137,7 @@ def test_ris_gives_back_what_it_carries(paper: Paper) -> None:
 @given(papers)
 def test_bibtex_gives_back_what_it_carries(paper: Paper) -> None:
     """Any text survives BibTeX but for line ends and semicolons in keywords; bibtexparser finds the same fields, nothing failed."""
-    text = written("bibtex", [paper, paper])
+    text = write_records("bibtex", [paper, paper])
     tags = tuple(re.sub(" +", " ", tag.replace(";", ",")) for tag in normal(paper)["tags"])  # type: ignore[attr-defined]
     read = [normal(one) for one in read_again("bibtex", text)]
     assert [one | {"tags": ()} for one in read] == [normal(paper, tags=())] * 2
@@ -152,7 +152,7 @@ def test_bibtex_keys(tmp_path: Path) -> None:
     """The record's own key is kept, a made one says author, year and title; no key comes twice."""
     own = Paper(doc_id="", title="T", metadata={"key": "Own:2019", "entry_type": "book", "publisher": "P & Sons"})
     made = Paper(doc_id="", title="The Größe of things", authors=("van Müller, J.",), year=2020)
-    text = written("bibtex", [own, own, made, Paper(doc_id="")])
+    text = write_records("bibtex", [own, own, made, Paper(doc_id="")])
     assert re.findall(r"@(\w+)\{([^,\s]*)", text) == [
         ("book", "Own:2019"),
         ("book", "Own:2019-2"),
@@ -168,14 +168,14 @@ def test_bibtex_keys(tmp_path: Path) -> None:
 def test_metadata_that_ris_has_tags_for_survives() -> None:
     """Notes and other tags read from RIS are written back; the rest of the metadata is not."""
     paper = Paper(doc_id="d", title="T", metadata={"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P", "other": "x"})
-    (read,) = read_again("ris", written("ris", [paper]))
+    (read,) = read_again("ris", write_records("ris", [paper]))
     assert read.metadata == {"TY": "CHAP", "ID": "7", "N1": ["a", "b"], "PB": "P"}
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "'=x", "''=x", "'x", "= "])
 def test_cells_are_no_formulas(cell: str) -> None:
     """A cell that a spreadsheet would run gets an apostrophe, and reading takes it off again, also without our header."""
-    text = written("csv", [Paper(doc_id="d", title=cell)])
+    text = write_records("csv", [Paper(doc_id="d", title=cell)])
     row = next(csv.DictReader(io.StringIO(text)))
     assert row["title"][0] not in "=+-@\t"
     assert [read.title for read in read_again("csv", text)] == [cell]
@@ -184,7 +184,7 @@ def test_cells_are_no_formulas(cell: str) -> None:
 def test_an_edited_csv_still_reads() -> None:
     """With its columns in another order the file is anyone's: known names fill fields."""
     paper = Paper(doc_id="d", title="-T", authors=("A, B", "C"), tags=("x, y",), venue="J", year=2019, mesh=("M, N",))
-    rows = list(csv.reader(io.StringIO(written("csv", [paper]))))
+    rows = list(csv.reader(io.StringIO(write_records("csv", [paper]))))
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows([row[::-1] for row in rows])
     (read,) = read_again("csv", stream.getvalue())
@@ -195,8 +195,8 @@ def test_an_edited_csv_still_reads() -> None:
 
 def test_json_rows_say_their_schema() -> None:
     """Programs can rely on the schema's name, and an empty export is still JSON."""
-    assert json.loads(written("json", [])) == []
-    (row,) = json.loads(written("json", [Paper(doc_id="d", title="T", metadata={"x": float("nan")})]))
+    assert json.loads(write_records("json", [])) == []
+    (row,) = json.loads(write_records("json", [Paper(doc_id="d", title="T", metadata={"x": float("nan")})]))
     assert (row["schema"], row["doc_id"], row["kind"], row["metadata"]) == ("outrider.record/1", "d", "paper", {"x": None})
     assert RECORD.validate_python({name: value for name, value in row.items() if name != "schema"}).title == "T"
 
@@ -207,7 +207,7 @@ def test_markdown_is_for_people() -> None:
         doc_id="d", title="A *b* <script>", authors=("X, Y",), venue="J", year=2019, volume="1", issue="2", pages="3-4",
         identifiers=Identifiers(doi="10.1000/x"), abstract="One\n# two", url="https://e.org",
     )  # fmt: skip
-    assert written("markdown", [paper]) == (
+    assert write_records("markdown", [paper]) == (
         "## 1. A \\*b\\* \\<script\\>\n\nX, Y. J, 2019, 1(2):3-4\n\n<https://doi.org/10.1000/x> · <https://e.org>\n\nOne \\# two\n\n"
     )
 

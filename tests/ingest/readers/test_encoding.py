@@ -1,4 +1,4 @@
-"""Files of many records that are not UTF-8: read in the encoding that they are in, and the record says which."""
+"""Encodings of files of many records: detected, and named in the record."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_a_guess_is_right_and_named(tmp_path: Path, name: str, file: str, form: 
     assert (read.title, read.metadata["encoding"]) == (title, f"{guess} (guessed)")
 
 
-@pytest.mark.parametrize(("encoding", "said"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", "utf-16")])
-def test_what_is_certain_is_not_called_a_guess(tmp_path: Path, encoding: str, said: str | None) -> None:
+@pytest.mark.parametrize(("encoding", "encoding_note"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", "utf-16")])
+def test_what_is_certain_is_not_called_a_guess(tmp_path: Path, encoding: str, encoding_note: str | None) -> None:
     (read,) = records(tmp_path / "a.ris", "ris", FORMS[1][2].format(RUSSIAN).encode(encoding))
-    assert (read.title, read.metadata.get("encoding")) == (RUSSIAN, said)
+    assert (read.title, read.metadata.get("encoding")) == (RUSSIAN, encoding_note)
 
 
 def test_bytes_beyond_ascii_may_come_late_and_packed(tmp_path: Path) -> None:

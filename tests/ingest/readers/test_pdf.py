@@ -21,12 +21,12 @@ def record(path: Path, options: ReadOptions | None = None) -> Record:
     return entry.record
 
 
-def written(path: Path, *pages: str, **information: str) -> Path:
+def write_pdf(path: Path, *pages: str, **information: str) -> Path:
     path.write_bytes(pdf(list(pages), information))
     return path
 
 
-def encrypted(path: Path, password: str) -> Path:
+def encrypt_pdf(path: Path, password: str) -> Path:
     from pypdf import PdfReader, PdfWriter
 
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(["secret"]))))
@@ -38,7 +38,7 @@ def encrypted(path: Path, password: str) -> Path:
 def test_text_title_and_authors(tmp_path: Path) -> None:
     """All pages are one text; the document information names title and authors."""
     found = record(
-        written(tmp_path / "a.pdf", "First page.", "Second page.", Title="Lysis", Author="Ann Smith and Bo Lee", Keywords="phage; lysis")
+        write_pdf(tmp_path / "a.pdf", "First page.", "Second page.", Title="Lysis", Author="Ann Smith and Bo Lee", Keywords="phage; lysis")
     )
     assert (found.title, found.authors, found.tags) == ("Lysis", ("Ann Smith", "Bo Lee"), ("phage", "lysis"))
     assert found.text == "First page.\n\nSecond page."
@@ -56,27 +56,27 @@ def test_text_title_and_authors(tmp_path: Path) -> None:
     ],
 )
 def test_authors_are_told_apart(tmp_path: Path, author: str, names: tuple[str, ...]) -> None:
-    assert record(written(tmp_path / "a.pdf", "x", Author=author)).authors == names
+    assert record(write_pdf(tmp_path / "a.pdf", "x", Author=author)).authors == names
 
 
 @pytest.mark.parametrize("title", ["", "untitled", "Microsoft Word - draft3.doc", "draft.dvi", "1234"])
 def test_a_title_that_is_none_gives_way_to_the_file_name(tmp_path: Path, title: str) -> None:
-    assert record(written(tmp_path / "phage lysis.pdf", "x", Title=title)).title == "phage lysis"
+    assert record(write_pdf(tmp_path / "phage lysis.pdf", "x", Title=title)).title == "phage lysis"
 
 
 def test_a_labelled_doi_makes_a_paper(tmp_path: Path) -> None:
     """Printed as the document's own on the first pages; a bare one in the text, or a later one, is someone else's."""
-    own = record(written(tmp_path / "a.pdf", "Intro", "https://doi.org/10.1000/ABC.1, 2020"))
+    own = record(write_pdf(tmp_path / "a.pdf", "Intro", "https://doi.org/10.1000/ABC.1, 2020"))
     assert isinstance(own, Paper)
     assert own.identifiers.doi == "10.1000/abc.1"
-    other = record(written(tmp_path / "b.pdf", "see 10.1000/other", "two", "doi: 10.1000/cited"))
+    other = record(write_pdf(tmp_path / "b.pdf", "see 10.1000/other", "two", "doi: 10.1000/cited"))
     assert other.identifiers.doi is None
-    assert record(written(tmp_path / "c.pdf", "arXiv:2101.00001v2 [cs.CL]")).identifiers.arxiv == "2101.00001"
+    assert record(write_pdf(tmp_path / "c.pdf", "arXiv:2101.00001v2 [cs.CL]")).identifiers.arxiv == "2101.00001"
 
 
 def test_an_image_only_document_asks_for_ocr(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match=r"no text layer \(scanned\); OCR it first"):
-        record(written(tmp_path / "a.pdf", "", ""))
+        record(write_pdf(tmp_path / "a.pdf", "", ""))
 
 
 @pytest.mark.parametrize("content", [b"", b"%PDF-1.4\n", b"not a pdf at all", b"\x00" * 5000, pdf(["one", "two"])[:200]])
@@ -89,18 +89,18 @@ def test_an_empty_or_truncated_file_is_unreadable(tmp_path: Path, content: bytes
 def test_an_encrypted_document_says_so(tmp_path: Path) -> None:
     """One that opens without a password is read."""
     with pytest.raises(UnreadableFile, match="encrypted; save a copy without its password first"):
-        record(encrypted(tmp_path / "a.pdf", "password"))
-    assert record(encrypted(tmp_path / "b.pdf", "")).text == "secret"
+        record(encrypt_pdf(tmp_path / "a.pdf", "password"))
+    assert record(encrypt_pdf(tmp_path / "b.pdf", "")).text == "secret"
 
 
 def test_pages_beyond_the_bound_are_counted_not_read(tmp_path: Path) -> None:
-    found = record(written(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
+    found = record(write_pdf(tmp_path / "a.pdf", *(f"page {number}" for number in range(9))), ReadOptions(max_pages=3))
     assert found.text == "page 0\n\npage 1\n\npage 2"
     assert found.metadata == {"pages_read": 3, "pages_total": 9}
 
 
 def test_of_ten_thousand_pages_those_within_the_bound_are_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.pdf", *(f"page {number} of many" for number in range(10_000)))
+    path = write_pdf(tmp_path / "a.pdf", *(f"page {number} of many" for number in range(10_000)))
     found = record(path, ReadOptions(max_pages=1_500))
     assert found.metadata == {"pages_read": 1_500, "pages_total": 10_000}
     assert found.text.endswith("page 1499 of many")
@@ -108,7 +108,7 @@ def test_of_ten_thousand_pages_those_within_the_bound_are_read(tmp_path: Path) -
 
 def test_memory_does_not_grow_with_the_pages_read(tmp_path: Path) -> None:
     """What pypdf caches of a page is dropped: 200 more pages cost little more than their text."""
-    path = written(tmp_path / "a.pdf", *(f"page {number} " + "words " * 50 for number in range(300)))
+    path = write_pdf(tmp_path / "a.pdf", *(f"page {number} " + "words " * 50 for number in range(300)))
     peaks = []
     for pages in (100, 300):
         gc.collect()

@@ -28,7 +28,7 @@ def test_a_text_is_one_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding", "said"),
+    ("text", "encoding", "encoding_note"),
     [
         ("naïve café, 5 µm", "utf-8-sig", None),
         ("naïve café, 5 µm", "utf-16", "utf-16"),
@@ -38,11 +38,11 @@ def test_a_text_is_one_document(tmp_path: Path) -> None:
         ("这是一个关于机器学习的中文文本，用于测试编码检测。", "gb18030", "gb18030 (guessed)"),
     ],
 )
-def test_encodings(tmp_path: Path, text: str, encoding: str, said: str | None) -> None:
+def test_encodings(tmp_path: Path, text: str, encoding: str, encoding_note: str | None) -> None:
     """A guess is named as one."""
     found = document(tmp_path / "a.txt", text.encode(encoding))
     assert found.text == text
-    assert found.metadata.get("encoding") == said
+    assert found.metadata.get("encoding") == encoding_note
 
 
 @pytest.mark.parametrize(

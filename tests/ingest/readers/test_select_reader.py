@@ -9,7 +9,7 @@ from outrider.ingest.readers.select_reader import BY_ROOT, BY_SUFFIX, FileReader
 from outrider.state.errors import UnreadableFile
 
 
-def chosen(path: Path, content: bytes = b"") -> str:
+def choose_reader(path: Path, content: bytes = b"") -> str:
     path.write_bytes(content)
     reader = select_reader(path)
     return reader.name if isinstance(reader, FileReader) else reader.reason
@@ -27,7 +27,7 @@ def chosen(path: Path, content: bytes = b"") -> str:
 )  # fmt: skip
 def test_a_suffix_chooses_the_reader(tmp_path: Path, name: str, reader: str) -> None:
     """Case does not matter; what no reader takes is passed over, with what to do where that is known."""
-    assert chosen(tmp_path / name) == reader
+    assert choose_reader(tmp_path / name) == reader
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_suffix_chooses_the_reader(tmp_path: Path, name: str, reader: str) -> 
 )
 def test_xml_is_known_by_its_root(tmp_path: Path, xml: bytes, reader: str) -> None:
     """The suffix says nothing; comments, the document type and prefixes do not mislead."""
-    assert chosen(tmp_path / "a.xml", xml) == reader
+    assert choose_reader(tmp_path / "a.xml", xml) == reader
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_xml_is_known_by_its_root(tmp_path: Path, xml: bytes, reader: str) -> No
 def test_xml_that_cannot_be_looked_into_is_unreadable(tmp_path: Path, xml: bytes) -> None:
     """Broken or hostile before the root: the file fails, with its name."""
     with pytest.raises(UnreadableFile, match=r"a\.xml"):
-        chosen(tmp_path / "a.xml", xml)
+        choose_reader(tmp_path / "a.xml", xml)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
 def test_tagged_text_is_ris(tmp_path: Path, encoding: str) -> None:
     """A `.txt` that opens with RIS tags goes to that reader, whatever its encoding; a text about RIS does not."""
-    assert chosen(tmp_path / "a.txt", "\nTY  - JOUR\nAU  - Müller, A.\nER  - \n".encode(encoding)) == "ris"
-    assert chosen(tmp_path / "b.txt", "A record starts with TY  - JOUR.".encode(encoding)) == "plain_text"
+    assert choose_reader(tmp_path / "a.txt", "\nTY  - JOUR\nAU  - Müller, A.\nER  - \n".encode(encoding)) == "ris"
+    assert choose_reader(tmp_path / "b.txt", "A record starts with TY  - JOUR.".encode(encoding)) == "plain_text"
 
 
 def test_every_reader_can_be_loaded() -> None:

@@ -33,15 +33,17 @@ def paper(parsed: Parsed) -> Paper:
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", "%"])
-@pytest.mark.parametrize(("encoding", "said"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", "utf-16"), ("cp1252", "cp1252 (guessed)")])
-def test_separators_and_encodings(tmp_path: Path, separator: str, encoding: str, said: str | None) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "encoding_note"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", "utf-16"), ("cp1252", "cp1252 (guessed)")]
+)
+def test_separators_and_encodings(tmp_path: Path, separator: str, encoding: str, encoding_note: str | None) -> None:
     """The separator and the encoding are found; quoted cells may hold both separators and line ends."""
     text = 'id;Title ;AUTHORS;Publication Year;some column\n1;"Köln; a, b\n%|";"Müller, J; Curie, M";2019/08/01;x\n'
     lines = re.sub(r";(?! )", separator, text)
     (only,) = entries(tmp_path, lines.encode(encoding))
     assert paper(only).title.startswith("Köln")
     assert paper(only).authors == ("Müller, J", "Curie, M")
-    wanted = {"id": "1", "Publication Year": "2019/08/01", "some column": "x"} | ({"encoding": said} if said else {})
+    wanted = {"id": "1", "Publication Year": "2019/08/01", "some column": "x"} | ({"encoding": encoding_note} if encoding_note else {})
     assert (paper(only).year, paper(only).metadata) == (2019, wanted)
     assert isinstance(only, Entry)
     assert only.own_id == "1"

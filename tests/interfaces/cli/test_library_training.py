@@ -25,18 +25,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def asked(base: str, library: str, *more: str) -> list[str]:
+def make_arguments(base: str, library: str, *more: str) -> list[str]:
     return ["library", "train-reranker", "--base", base, "-l", library, "--pairs", "150", "--epochs", "1", "--max-length", "48", *more]
 
 
 def test_train_from_the_command_line(base: str, library: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judged = tmp_path / "judged.jsonl"
     judged.write_text('{"query": "zinc", "doc_id": "p90", "relevance": 1}\n{"query": "zinc", "doc_id": "gone", "relevance": 1}\n')
-    assert run(asked(base, library, "--out", str(tmp_path / "a"), "--json", "--judgements", str(judged))) == 0
+    assert run(make_arguments(base, library, "--out", str(tmp_path / "a"), "--json", "--judgements", str(judged))) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["unknown_ids"] == ["gone"]
     assert report["saved"]
-    assert run(asked(base, library, "--out", str(tmp_path / "a"))) == 0
+    assert run(make_arguments(base, library, "--out", str(tmp_path / "a"))) == 0
     shown = capsys.readouterr().out
     assert "held-out nDCG@10" in shown
     assert f"Saved to {tmp_path / 'a'}" in " ".join(shown.split())
@@ -48,13 +48,13 @@ def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
 ) -> None:
     show = Progress.show
 
-    def press(bar: Progress, doing: str, done: int, of: int | None, known: str = "") -> None:
-        show(bar, doing, done, of, known)
-        if doing == when and done == at:
+    def press(bar: Progress, doing: str, current: int, total: int | None, detail: str = "") -> None:
+        show(bar, doing, current, total, detail)
+        if doing == when and current == at:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Progress, "show", press)
-    assert run(asked(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
+    assert run(make_arguments(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
     shown = capsys.readouterr()
     assert shown.err.endswith(library_training.AGAIN + "\n")
     assert "run the same command to continue" not in shown.err
@@ -76,7 +76,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     Path("here").touch()
-    assert run(asked(base, library, *more)) == code
+    assert run(make_arguments(base, library, *more)) == code
     err = capsys.readouterr().err
     assert says in err
     assert "Traceback" not in err
@@ -92,6 +92,6 @@ def test_the_embedding_model_is_the_default_base(
     library: str, base: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", base)
-    arguments = [part for part in asked("", library, "--out", "new", "--json") if part not in ("--base", "")]
+    arguments = [part for part in make_arguments("", library, "--out", "new", "--json") if part not in ("--base", "")]
     assert run(arguments) == 0
     assert json.loads(capsys.readouterr().out)["base"] == base

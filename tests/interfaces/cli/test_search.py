@@ -124,11 +124,11 @@ def with_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
         monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
 
 
-def plan_or_scores(asked: Asked) -> Reply:
+def plan_or_scores(call: Asked) -> Reply:
     """A plan that follows the feedback, or half a point for every paper."""
-    if "papers" in asked.data:
-        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
-    words = asked.data.get("user_feedback") or "aspirin"
+    if "papers" in call.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in call.data["papers"]]})
+    words = call.data.get("user_feedback") or "aspirin"
     return Reply({"topic": words, "concepts": [words], "queries": [{"text": words}, {"text": f"{words} liver"}]})
 
 

@@ -1,5 +1,6 @@
-"""BibTeX export (UTF-8): one field a line, LaTeX's special characters escaped, letters of any script kept.
+"""BibTeX export (UTF-8), one field a line.
 
+LaTeX's special characters are escaped, letters of any script are kept.
 Written: title, authors, abstract, year, venue, volume, issue (`number`), pages, DOI, PMID, PMCID, ISBN, arXiv (`eprint`), URL,
 keywords, language, and texts in the metadata whose names can be BibTeX fields. White space becomes single blanks, a semicolon within
 a keyword becomes a comma, hyphens between pages are single. Lost: text, MeSH terms, counts, edges, other metadata, `doc_id`

@@ -1,4 +1,4 @@
-"""Markdown export for people: heading, authors and venue, links, abstract. It is not read back as records."""
+"""Markdown export for people: heading, authors, venue, links, abstract. It is not read back."""
 
 from __future__ import annotations
 

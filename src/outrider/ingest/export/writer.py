@@ -1,4 +1,4 @@
-"""Base class of the export formats: a writer takes records one by one and holds none of them."""
+"""Base class of the export formats, which take records one by one and hold none of them."""
 
 from __future__ import annotations
 

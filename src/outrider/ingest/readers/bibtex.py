@@ -1,5 +1,6 @@
-"""Reader of BibTeX and BibLaTeX, with bibtexparser 2. An entry that cannot be parsed is reported, the others are read.
+"""Reader of BibTeX and BibLaTeX, with bibtexparser 2.
 
+An entry that cannot be parsed is reported, the others are read.
 The file is parsed in pieces cut at a line that opens a block, which is where bibtexparser itself recovers after a
 missing brace; `@string` definitions are carried along. LaTeX is decoded in every field but those that hold paths, links and
 code. Names in `author` are decoded one by one. Fields without a field of the record stay in the metadata, with the citation

@@ -1,5 +1,6 @@
-"""Reader of JATS (NISO Z39.96) and its NLM ancestors: one article or a `pmc-articleset`, with full text.
+"""Reader of JATS (NISO Z39.96) and its NLM ancestors, with full text.
 
+A file holds one article or a `pmc-articleset`.
 References are edges `cites` to `doi:...`, else `pmid:...`; those with neither are counted in `metadata["references"]` only.
 """
 

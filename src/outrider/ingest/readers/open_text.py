@@ -1,4 +1,4 @@
-"""Opening of files as text: encoding detected, gzip unpacked, size limited, binary files refused.
+"""Opening of files as text: encoding, gzip, a limit on size, refusal of binary files.
 
 The encoding is UTF-8 or the encoding of the byte order mark if the bytes allow it,
 else a guess that the record names. `read_text` reads a document whole;

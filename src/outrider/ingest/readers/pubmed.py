@@ -1,4 +1,7 @@
-"""Reader of PubMed XML (`PubmedArticleSet`): many articles a file, streamed. `sources.pubmed.parse` reads an article."""
+"""Reader of PubMed XML (`PubmedArticleSet`), streamed.
+
+`sources.pubmed.parse` reads the single articles.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Reader of RIS (2011 tag set) in the dialects of EndNote, Zotero, Ovid, Embase, Scopus, Web of Science.
+"""Reader of RIS (2011 tag set) in the dialects of reference managers and databases.
 
+Dialects: EndNote, Zotero, Ovid, Embase, Scopus, Web of Science.
 Read line by line, which rispy does not do (it holds the file whole, cuts URLs at semicolons, and stops at a continuation line
 after a repeated tag). A tag line is two characters, blanks or a tab, a hyphen. A line without a tag continues the value
 before it; under KW it is the next keyword. A record ends at the next TY, so that lines which some exporters put after ER

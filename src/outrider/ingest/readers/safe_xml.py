@@ -1,4 +1,4 @@
-"""Safe parsing of untrusted XML with defusedxml, which refuses entity expansion and external entities."""
+"""Parsing of untrusted XML with defusedxml, which refuses entities and external references."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Choice of the reader for a file: by suffix, and by the content of `.xml`, `.nxml` and `.txt` files.
+"""Choice of the reader for a file, by its suffix.
 
+The content decides for `.xml`, `.nxml` and `.txt` files.
 Reader modules are imported when a file first needs them. A reader's `version` is part of the fingerprint of every file that it has
 read: raise it when the same bytes would now give other records, and those files are read again.
 """

@@ -1,4 +1,4 @@
-"""`outrider config` and `outrider doctor`: settings and their origins, installed and missing parts."""
+"""`outrider config` and `outrider doctor`: settings with origins, what is installed."""
 
 from __future__ import annotations
 

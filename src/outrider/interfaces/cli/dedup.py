@@ -79,10 +79,10 @@ def _print_json(deduplication: FileDeduplication) -> None:
         out.write((", " if at else "") + json.dumps(group.reasons, ensure_ascii=False))
     unsure = [
         {"ids": [ids[pair.one], ids[pair.other]], "score": round(pair.judgement.score, 2), "why": pair.judgement.why()}
-        for pair in deduplication.unsure()
+        for pair in deduplication.unsure_pairs()
     ]
     related = []
-    for pair in deduplication.related():
+    for pair in deduplication.related_pairs():
         first, second = (pair.one, pair.other) if pair.relation.forward else (pair.other, pair.one)
         related.append({"ids": [ids[first], ids[second]], "relation": pair.relation.kind, "why": pair.relation.why})
     out.write(f'], "unsure": {json.dumps(unsure, ensure_ascii=False)}, "related": {json.dumps(related, ensure_ascii=False)}}}\n')
@@ -103,8 +103,8 @@ def _show(deduplication: FileDeduplication) -> None:
     out.print(plain(f"{read}: {count(works, 'work')}, {shared:,} of several records.", "bold"))
     if shared > MAX_WORKS:
         out.print(f"The first {MAX_WORKS} of these are listed above; --json has all.")
-    if unsure := len(deduplication.unsure()):
+    if unsure := len(deduplication.unsure_pairs()):
         out.print(f"{count(unsure, 'pair')} may be one work and stayed apart: --json lists them as unsure.")
-    if related := len(deduplication.related()):
+    if related := len(deduplication.related_pairs()):
         out.print(f"Related, not one work, such as a preprint and its article: {count(related, 'pair')}; --json lists them.")
     note("Write one record for each work with: -o works.ris")

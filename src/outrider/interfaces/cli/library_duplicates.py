@@ -1,4 +1,7 @@
-"""`outrider library dedup`, `split`, `merge` and `decisions`: which records of the library are one work. No record changes."""
+"""`outrider library dedup`, `split`, `merge` and `decisions`.
+
+They record which records of the library are one work. No record changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`outrider library train-reranker`, `calibrate-distiller` and `probe`: train, fit and evaluate models on the library."""
+"""`outrider library train-reranker`, `calibrate-distiller` and `probe`.
+
+They train, fit and evaluate models on the library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`outrider systematic`, `outrider replay`, `outrider verify`: exact Boolean searches and their proof."""
+"""`outrider systematic`, `replay` and `verify`: exact Boolean searches and their proof."""
 
 from __future__ import annotations
 

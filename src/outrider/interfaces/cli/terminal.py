@@ -90,21 +90,21 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, doing: str, done: int, total: int | None, detail: str = "") -> None:
-        """`done` of `total`, if that is known. A smaller `done` than before begins a new step with its own time."""
-        is_new_step, self._done = done < self._done, done
+    def show(self, doing: str, current: int, total: int | None, detail: str = "") -> None:
+        """`current` of `total`, if that is known. A smaller `current` than before begins a new step with its own time."""
+        is_new_step, self._done = current < self._done, current
         if self._bar is not None:
             task = self._bar.task_ids[0]
             if is_new_step:
                 self._bar.reset(task)
-            self._bar.update(task, description=one_line(doing), completed=done, total=total or None, known=one_line(detail))
+            self._bar.update(task, description=one_line(doing), completed=current, total=total or None, known=one_line(detail))
         elif not self.quiet and self.clock() - self._line_at >= LINE_EVERY_S:
             self._line_at = self.clock()
             # such as `embedding: 1,200 of 5,183 (23 %)`
             if total:
-                doing += f": {self._format(done)} of {self._format(total)} ({100 * done // total} %)"
-            elif done:
-                doing += f": {self._format(done)}"
+                doing += f": {self._format(current)} of {self._format(total)} ({100 * current // total} %)"
+            elif current:
+                doing += f": {self._format(current)}"
             note(f"{doing}, {detail}" if detail else doing)
 
     def _format(self, count: int) -> str:

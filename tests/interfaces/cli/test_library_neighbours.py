@@ -23,7 +23,7 @@ def library(tmp_path: Path) -> str:
     return target
 
 
-def asked(library: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def find_neighbours(library: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     capsys.readouterr()
     assert run(["library", "neighbours", *arguments, "--json", "-l", library]) == 0
     return json.loads(capsys.readouterr().out)
@@ -31,19 +31,19 @@ def asked(library: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
 
 def test_neighbours_of_a_record_with_reasons(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What rows cite, by own id or DOI, is in the graph; names are looked up in any dress."""
-    works = {row["title"]: row for row in asked(library, capsys, "Knuth, Donald")}
+    works = {row["title"]: row for row in find_neighbours(library, capsys, "Knuth, Donald")}
     assert {title: row["why"] for title, row in works.items()} == {"Sorting": "author knuth, d", "Searching": "author knuth, d"}
-    around = {row["title"]: row["why"] for row in asked(library, capsys, works["Sorting"]["doc_id"])}
+    around = {row["title"]: row["why"] for row in find_neighbours(library, capsys, works["Sorting"]["doc_id"])}
     assert around == {"Searching": "cites it; shares author knuth, d with it; shares mesh aspirin with it", "Elsewhere": "cites it"}
-    assert len(asked(library, capsys, works["Sorting"]["doc_id"], "--limit", "1")) == 1
+    assert len(find_neighbours(library, capsys, works["Sorting"]["doc_id"], "--limit", "1")) == 1
 
 
 def test_connected_entities_of_a_type(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (connected,) = asked(library, capsys, "aspirin", "--type", "author")
+    (connected,) = find_neighbours(library, capsys, "aspirin", "--type", "author")
     assert (connected["entity"], len(connected["records"])) == ("author:knuth, d", 2)
-    first = asked(library, capsys, "mesh:liver")[0]["doc_id"]
-    assert [row["entity"] for row in asked(library, capsys, first, "--type", "mesh")] == ["mesh:aspirin", "mesh:liver"]
-    assert asked(library, capsys, "aspirin", "--type", "venue") == []
+    first = find_neighbours(library, capsys, "mesh:liver")[0]["doc_id"]
+    assert [row["entity"] for row in find_neighbours(library, capsys, first, "--type", "mesh")] == ["mesh:aspirin", "mesh:liver"]
+    assert find_neighbours(library, capsys, "aspirin", "--type", "venue") == []
     assert run(["library", "neighbours", "aspirin", "--type", "venue", "-l", library]) == 0
     assert capsys.readouterr().err == "No record of aspirin names anything of type venue.\n0 found\n"
 
@@ -52,16 +52,16 @@ def test_people_see_a_table(library: str, capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     assert run(["library", "neighbours", "aspirin", "-l", library]) == 0
     assert run(["library", "neighbours", "aspirin", "-t", "mesh", "-l", library]) == 0
-    said = capsys.readouterr()
-    assert "mesh aspirin" in said.out
-    assert "mesh:liver" in said.out
-    assert "2 found" in said.err
+    output = capsys.readouterr()
+    assert "mesh aspirin" in output.out
+    assert "mesh:liver" in output.out
+    assert "2 found" in output.err
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("asprin", "did you mean 'aspirin'?"), ("mesh:asprin", "did you mean 'aspirin'?"), ("zzz", "no entity 'zzz'")]
+    ("name", "message"), [("asprin", "did you mean 'aspirin'?"), ("mesh:asprin", "did you mean 'aspirin'?"), ("zzz", "no entity 'zzz'")]
 )
-def test_an_unknown_name_is_told(library: str, capsys: pytest.CaptureFixture[str], name: str, said: str) -> None:
+def test_an_unknown_name_is_told(library: str, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
     capsys.readouterr()
     assert run(["library", "neighbours", name, "-l", library]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -26,24 +26,26 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     target = str(tmp_path / "library")
     assert run(["ingest", str(source), "-l", target]) == 0
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "words")
-    monkeypatch.setattr(Services, "embedder", lambda made, space=None: WordEmbedder(name=made.settings.embedding.model_name, context=4))
+    monkeypatch.setattr(
+        Services, "embedder", lambda services, space=None: WordEmbedder(name=services.settings.embedding.model_name, context=4)
+    )
     return target
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+def read_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
     capsys.readouterr()
     assert run(list(arguments)) == code
     return json.loads(capsys.readouterr().out)
 
 
 def test_reindex_info_check_show(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = said(capsys, "library", "reindex", "--json", "-l", library)
+    done = read_json(capsys, "library", "reindex", "--json", "-l", library)
     assert (done["model"], done["before"], done["embedded"], done["cut"], done["without"]) == ("words", None, 5, 5, 0)
-    about = said(capsys, "library", "info", "--json", "-l", library)["vectors"]
+    about = read_json(capsys, "library", "info", "--json", "-l", library)["vectors"]
     assert about == {"model": "words", "dimension": 16, "vectors": 5, "without": 0, "index": "exact", "recall": None, "building": {}}
-    assert said(capsys, "library", "check", "--json", "-l", library)["sound"]
-    first = said(capsys, "library", "list", "--json", "-n", "1", "-l", library)["records"][0]["doc_id"]
-    assert said(capsys, "library", "show", first, "--json", "-l", library)["embedded"] == {"tokens": 4, "of": 6}
+    assert read_json(capsys, "library", "check", "--json", "-l", library)["sound"]
+    first = read_json(capsys, "library", "list", "--json", "-n", "1", "-l", library)["records"][0]["doc_id"]
+    assert read_json(capsys, "library", "show", first, "--json", "-l", library)["embedded"] == {"tokens": 4, "of": 6}
     assert run(["library", "show", first, "-l", library]) == 0
     assert "embedded  4 of 6 tokens" in capsys.readouterr().out
 
@@ -56,21 +58,21 @@ def test_another_model_and_what_the_settings_say_then(library: str, capsys: pyte
     assert "5 of 5 records have a vector of other; 5 were embedded now" in shown.out
     assert "The vectors of words were replaced." in shown.out
     assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); change" in shown.err
-    assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
+    assert read_json(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
 
 
 def test_edges_that_are_missing_are_written(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where only some are."""
 
-    async def broken() -> None:
+    async def break_edges() -> None:
         opened = await Library.open(library)
         await opened._edges.remove([record.doc_id for record in await opened.page(limit=3)])
         opened.close()
 
-    asyncio.run(broken())
-    assert "3 records have no edges" in said(capsys, "library", "check", "--json", "-l", library, code=3)["problems"][0]
+    asyncio.run(break_edges())
+    assert "3 records have no edges" in read_json(capsys, "library", "check", "--json", "-l", library, code=3)["problems"][0]
     assert run(["library", "reindex", "-l", library]) == 0
-    assert said(capsys, "library", "check", "--json", "-l", library)["sound"]
+    assert read_json(capsys, "library", "check", "--json", "-l", library)["sound"]
 
 
 def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,7 @@ def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixtu
         patched.setattr(Services, "embedder", lambda *_: gone)
         with pytest.raises(ModelUnavailable):
             reindex(library, "other")
-    assert said(capsys, "library", "info", "--json", "-l", library)["vectors"]["building"] == {"other": 2}
+    assert read_json(capsys, "library", "info", "--json", "-l", library)["vectors"]["building"] == {"other": 2}
     assert run(["library", "info", "-l", library]) == 0
     assert "building other 2" in " ".join(capsys.readouterr().out.split())
     assert run(["library", "reindex", "--model", "third", "-l", library]) == 0
