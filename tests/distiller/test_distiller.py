@@ -45,7 +45,7 @@ def test_units_are_verbatim_in_order_and_apart(said: list[str], values: list[flo
     assert all(one.end <= other.start for one, other in itertools.pairwise(found.units) if one.doc_id == other.doc_id)
     assert found.text == "\n".join(f"{unit.key} {unit.text}" for unit in found.units)
     assert found.kept_chars == sum(unit.end - unit.start for unit in found.units)
-    assert 0 <= found.removed <= 1
+    assert 0 <= found.removed_share <= 1
 
 
 @given(many, scores, st.floats(0, 1), st.floats(0, 1), st.integers(0, 150))
@@ -208,7 +208,7 @@ def test_what_passes_is_whole_and_fits(said: list[str], most: int, rate: float) 
     if found.bypassed:
         assert [unit.text for unit in found.units] == [text.strip() for text in said if text.strip()]
         assert all(unit.text == said[int(unit.doc_id[1:])][unit.start : unit.end] for unit in found.units)
-        assert found.removed == 0
+        assert found.removed_share == 0
 
 
 def test_a_text_of_blanks_gives_nothing() -> None:
