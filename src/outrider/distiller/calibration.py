@@ -1,18 +1,13 @@
-"""Which threshold keeps everything that answers in at least a stated share of the cases.
+"""Calibration: a fitted threshold that keeps everything that answers in a stated share of cases.
 
 Split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to Conformal
 Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units, so that
-the case is kept whole by every threshold up to there. The threshold is one of the smallest of n such scores: that of rank k keeps
-1 - k / (n + 1) of new cases whole on the mean over all that might have been drawn, whatever the engine is worth. A poor engine only
-keeps more text.
+every threshold up to there keeps the case whole. The threshold is one of the smallest of n such scores: that of rank k keeps
+1 - k / (n + 1) of new cases whole, on the mean over all samples of cases, whatever the engine's quality. A poor engine only keeps more
+text. For the sample at hand the share may be lower, the more so the smaller it is; `conformal_rank` therefore takes a smaller k (Vovk
+2012, "Conditional validity of inductive conformal predictors").
 
-For the cases that were drawn it may be less, the more so the fewer they are. `rank` therefore takes a k that is smaller (Vovk 2012,
-"Conditional validity of inductive conformal predictors").
-
-A threshold with a promise: everything that answers is kept in at least a stated share of the cases.
-
-Which threshold that is, says `conformal`. Here it is fitted for an engine, kept as JSON, and looked after: the cases must be none that
-the engine was trained on, and what comes later must be like them, which `why_not` checks.
+The guarantee requires that the engine was not trained on the cases, and that later texts resemble them (`explain_mismatch`).
 """
 
 from __future__ import annotations
@@ -36,12 +31,12 @@ from outrider.text.words import STOP_WORDS, words
 
 KEEP_RATE = 0.95
 CONFIDENCE = 0.8
-"""That the promise holds for the cases that happened to be drawn; without it, it would hold on the mean and fail every second time."""
+"""Confidence that the guarantee holds for the sample at hand; without it, it would hold on the mean and fail every second time."""
 FAR_BELOW = 0.04
-"""A share of new cases this much below the promise breaks it for anyone who looks."""
+"""A share of new cases this much below the stated one visibly breaks the guarantee."""
 LOOKS = 20
 LOOK_RISK = 0.1
-"""That any of so many looks, each at as many new cases as were fitted on, finds it that far below."""
+"""Chance that any of `LOOKS` checks, each on as many new cases as were fitted on, finds the share that far below."""
 MAX_EXCESS = 0.015
 """Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
 and this one counts."""
@@ -54,75 +49,65 @@ def conformal_threshold(weakest: Sequence[float], keep_rate: float) -> float:
 
 
 def conformal_rank(cases: int, keep_rate: float) -> int:
-    """The largest k with which the promise holds with `CONFIDENCE`; smaller where `FAR_BELOW` would not be `RARE`, down to `MOST_ABOVE`."""
-    found = _confident(cases, keep_rate)
+    """The largest k that gives the guarantee with `CONFIDENCE`; smaller to keep `LOOK_RISK`, down to `MAX_EXCESS`.
+
+    P(Binomial(cases, 1 - keep_rate) >= k) >= CONFIDENCE: then the k-th smallest score lies below the `1 - keep_rate` quantile.
+    """
+    lost, below, rank = 1 - keep_rate, 0.0, cases
+    for k in range(cases + 1):
+        below += math.exp(_log_binomial(cases, k) + k * math.log(lost) + (cases - k) * math.log(keep_rate))
+        if 1 - below < CONFIDENCE:  # of k + 1 or more
+            rank = k
+            break
     fewest = max(0, math.ceil((1 - keep_rate - MAX_EXCESS) * (cases + 1) - 1e-9))
-    rare = 1 - (1 - LOOK_RISK) ** (1 / LOOKS)
-    while found > fewest and chance_below(keep_rate - FAR_BELOW, found, cases, cases) > rare:
-        found -= 1
-    return found
+    risk = 1 - (1 - LOOK_RISK) ** (1 / LOOKS)
+    while rank > fewest and chance_below(keep_rate - FAR_BELOW, rank, cases, cases) > risk:
+        rank -= 1
+    return rank
 
 
 def chance_below(share: float, k: int, cases: int, new: int) -> float:
-    """That of `new` cases less than `share` are kept whole, by the score of rank `k` of `cases`.
+    """Chance that less than `share` of `new` cases are kept whole by the score of rank `k` of `cases`.
 
-    Those lost follow the negative hypergeometric distribution, where no two scores are equal.
+    The number of lost cases follows the negative hypergeometric distribution if no two scores are equal.
     """
     most = new - math.ceil(share * new - 1e-9)
-    every = _log_chosen(cases + new, new)
+    total = _log_binomial(cases + new, new)
     lost = range(most + 1, new + 1)
-    return sum(math.exp(_log_chosen(one + k - 1, one) + _log_chosen(cases - k + new - one, new - one) - every) for one in lost)
+    return sum(math.exp(_log_binomial(n + k - 1, n) + _log_binomial(cases - k + new - n, new - n) - total) for n in lost)
 
 
-def _confident(cases: int, keep_rate: float) -> int:
-    """The largest k for which at least k of `cases` are expected to lie below the `1 - keep_rate` quantile, with `CONFIDENCE`.
-
-    That is P(Binomial(cases, 1 - keep_rate) >= k) >= CONFIDENCE: then the k-th smallest score lies below that quantile as surely.
-    """
-    lost, below = 1 - keep_rate, 0.0
-    for k in range(cases + 1):
-        below += math.exp(_log_chosen(cases, k) + k * math.log(lost) + (cases - k) * math.log(keep_rate))
-        if 1 - below < CONFIDENCE:  # of k + 1 or more
-            return k
-    return cases
-
-
-def _log_chosen(of: int, many: int) -> float:
-    return math.lgamma(of + 1) - math.lgamma(many + 1) - math.lgamma(of - many + 1)
+def _log_binomial(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 MIN_CASES = 20
-"""Cases below which no threshold is fitted; for 95 % it takes 32 before any text can be left out at all."""
+"""Fewest cases to fit a threshold; for 95 % any text can be left out only from 32 cases on."""
 MIN_WORDS = 30
-"""A text shorter than this does not show its language."""
+"""The language of a shorter text cannot be told."""
 SAMPLE_CHARS = 20_000
 NOT_LATIN = re.compile("[^\x00-\u024f]")
 TIMES_LONGER = 4.0
-"""A text of more units than so many times the longest one fitted on is another kind of text."""
+"""Times the units of the longest fitted text; a text beyond is another kind of text."""
 
 
 def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[SegmentedText], scores: Scores) -> str:
-    """Why the promise cannot be given for these texts; empty where it can."""
+    """Why the guarantee does not hold for these texts; empty if it does."""
     if (engine.name, engine.revision) != (calibration.engine, calibration.revision):
         return f"the threshold was fitted for {calibration.engine}, not for {engine.name}"
-    for one, own in zip(cuts, scores, strict=True):
-        if why := _explain_difference(calibration, one, own):
-            return f"{one.reading.doc_id} is unlike what the threshold was fitted on ({calibration.fitted_on}): {why}"
-    return ""
-
-
-def _explain_difference(calibration: Calibration, one: SegmentedText, own: Sequence[float]) -> str:
-    """How one text differs from those that the threshold was fitted on; empty where it does not."""
-    text = one.reading.text[:SAMPLE_CHARS]
-    if not calibration.latin.holds(latin_share(text)):
-        return "another script"
-    share = function_word_share(text)
-    if share is not None and not calibration.function_words.holds(share):
-        return "another language, or no prose"
-    if len(one.units) > TIMES_LONGER * calibration.most_units:
-        return f"it is far longer, {len(one.units):,} units"
-    if own and max(own) < calibration.best.low:
-        return "no unit of it seems to answer"
+    for segmented, own in zip(cuts, scores, strict=True):
+        text, units = segmented.reading.text[:SAMPLE_CHARS], len(segmented.units)
+        share, why = function_word_share(text), ""
+        if not calibration.latin.holds(latin_share(text)):
+            why = "another script"
+        elif share is not None and not calibration.function_words.holds(share):
+            why = "another language, or no prose"
+        elif units > TIMES_LONGER * calibration.most_units:
+            why = f"it is far longer, {units:,} units"
+        elif own and max(own) < calibration.best.low:
+            why = "no unit of it seems to answer"
+        if why:
+            return f"{segmented.reading.doc_id} is unlike what the threshold was fitted on ({calibration.fitted_on}): {why}"
     return ""
 
 
