@@ -18,6 +18,7 @@ INITIALS = re.compile(r"(?:[^\W\d_]{1,2}\.[\s-]*|[^\W\d_](?:[\s-]+|$))+")
 LEADING_INITIAL = re.compile(r"(?:^|\s)[^\W\d_]\.?\s+\w{2,}")
 RUN_TOGETHER = re.compile(r"(?<=[A-Z]\.)(?=[^\W\d_a-z][\w'’-]+\s)")
 FAMILY_AND_INITIALS = re.compile(r"[^\W\d_][\w'’-]+(?:\s[\w'’-]+)*(?:\s(?:[A-Z]\.)(?:[\s-]?[A-Z]\.)*)(?:\s(?:Jr|Sr|I{2,3}|IV)\.?)?")
+NAME_GAP = re.compile(r"\s*;\s*|\s*,?\s+and\s+|\s*,\s*")
 MAX_AUTHOR_CHARS = 10_000
 MAX_DEPTH = 64
 """Values nested deeper are refused: parsers and hashes downstream recurse."""
@@ -171,3 +172,14 @@ def _split_at_commas(part: str) -> Sequence[str]:
             names.append(piece)
     certain = len(names) < len(pieces) or len(names) > 2 or any(map(LEADING_INITIAL.search, names))
     return names if len(names) > 1 and all(" " in name for name in names) and certain else [part.strip(" ,")]
+
+
+def split_name_line(line: str) -> tuple[str, ...]:
+    """Names from one line, cut at `;` if it has one; else at ` and ` and commas, unless it is one `Surname, Given`."""
+    if ";" in line:
+        names = line.split(";")
+    elif line.count(",") == 1 and " and " not in line and " " not in line.split(",", maxsplit=1)[0].strip():
+        names = [line]
+    else:
+        names = NAME_GAP.split(line)
+    return tuple(filter(None, (name.strip(" ,") for name in names)))

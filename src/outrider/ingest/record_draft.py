@@ -24,7 +24,7 @@ from outrider.ingest.field_values import (
     split_list,
 )
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_isbn, normal_pmcid, normal_pmid
-from outrider.state.records import Edge, Identifiers, Record
+from outrider.state.records import Edge, Identifiers, Paper, Record
 
 OWN_ID = "id:"
 """Prefix of the target of an edge to another entry of the same file, followed by that entry's own id."""
@@ -206,3 +206,27 @@ def is_from_pubmed(draft: Draft, databases: tuple[str, ...], number: str) -> boo
     origin = " ".join(text.casefold() for _, value in draft.list_values(databases) if (text := format_scalar(value)))
     accession = next((format_scalar(value) for _, value in draft.list_values((number,))), None)
     return any(name in origin for name in PUBMED) and bool(accession and normal_pmid(accession)) and not normal_doi(accession or "")
+
+
+def make_paper(draft: Draft, names: Mapping[str, tuple[str, ...]], *, commas: bool = False) -> Paper:
+    """The paper whose fields and identifiers are under these names; with `commas`, keywords may be separated by commas.
+
+    Values without a field of the record are its metadata.
+    """
+    url = draft.line(*names["url"])
+    return Paper(
+        doc_id="",
+        url=url,
+        identifiers=read_identifiers(draft, names, url),
+        title=draft.line(*names["title"]) or draft.line(*names.get("book", ())) or "",
+        abstract=draft.text(*names["abstract"]),
+        authors=draft.lines(*names.get("authors", ())),
+        year=draft.year(*names["year"]),
+        venue=draft.line(*names["venue"]),
+        volume=draft.line(*names["volume"]),
+        issue=draft.line(*names["issue"]),
+        pages=draft.pages(names.get("pages", ()), names.get("first_page", ()), names.get("last_page", ())),
+        language=draft.line(*names["language"]),
+        tags=draft.lines(*names["keywords"], commas=commas),
+        metadata=draft.rest,
+    )

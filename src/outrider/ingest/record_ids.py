@@ -134,7 +134,10 @@ class OwnIds:
         first_file: dict[str, int] = {}
         self.scoped = any(first_file.setdefault(own_id, file) != file for file, _, own_id in self._ids if own_id is not None)
         self.without = self.repeated = 0
-        files = self._shorten_paths()
+        # names of the files, with as many folders as make them different
+        lengths = range(1, max((len(path.parts) for path in self._files), default=1) + 1)
+        shortened = (["/".join(path.parts[-length:]) for path in self._files] for length in lengths)
+        files = next((names for names in shortened if len(set(names)) == len(names)), [str(path) for path in self._files])
         used: dict[str, None] = {}
         for file, place, own_id in self._ids:
             wanted = f"{files[file]}#{place}" if own_id is None else f"{files[file]}:{own_id}" if self.scoped else own_id
@@ -146,11 +149,3 @@ class OwnIds:
             self.repeated += times > 1
             used[name] = None
         return list(used)
-
-    def _shorten_paths(self) -> list[str]:
-        """Names of files, with as many folders as make them different."""
-        for length in range(1, max((len(path.parts) for path in self._files), default=1) + 1):
-            names = ["/".join(path.parts[-length:]) for path in self._files]
-            if len(set(names)) == len(names):
-                return names
-        return [str(path) for path in self._files]

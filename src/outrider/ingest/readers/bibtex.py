@@ -22,16 +22,21 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.field_values import clean, format_scalar, one_line
 from outrider.ingest.latex import decode
 from outrider.ingest.readers.open_text import read_entries
-from outrider.ingest.record_draft import Draft, read_identifiers
+from outrider.ingest.record_draft import Draft, make_paper
 from outrider.state.errors import UnreadableFile
-from outrider.state.records import Paper
 
 PIECE_CHARS = 2**18
 BLOCK = re.compile(r"[ \t]*@\w+[ \t]*[{(]")
 VERBATIM = frozenset({"file", "url", "doi", "eprint", "pdf", "local-url", "link", "pmid", "pmcid", "isbn", "issn"})
 AND_OTHERS = "others"
 AND_OR_BRACE = re.compile(r"\\.|[{}]|\s+and(?:\s+(?=\S)|\s*$)", re.IGNORECASE | re.DOTALL)
-IDENTIFIERS = {"doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": ("isbn",)}
+NAMES = {
+    "title": ("title",), "abstract": ("abstract",), "url": ("url",), "year": ("year", "date"),
+    "venue": ("journal", "journaltitle", "booktitle"), "volume": ("volume",), "issue": ("number", "issue"), "pages": ("pages",),
+    "language": ("language", "langid"), "keywords": ("keywords",),
+    "doi": ("doi",), "pmid": ("pmid",), "pmcid": ("pmcid",), "isbn": ("isbn",),
+}  # fmt: skip
+"""Field or identifier of a record -> BibTeX fields."""
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -85,33 +90,16 @@ def _make_entry(block: Any, where: str) -> Parsed:
         text = str(clean(str(field.value)))
         raw.setdefault(name, []).append(text if name in VERBATIM or name in ("author", "editor") else decode(text))
     draft = Draft({name: values[0] if len(values) == 1 else list[JsonValue](values) for name, values in raw.items()})
-    paper = _make_paper(draft, {"key": str(clean(block.key)), "entry_type": block.entry_type.casefold()})
+    archives = (format_scalar(value) for _, value in draft.list_values(("archiveprefix", "eprinttype")))
+    arxiv = ("eprint", "arxiv") if (next(filter(None, archives), None) or "").casefold() == "arxiv" else ("arxiv",)
+    authors = _read_authors(draft)
+    paper = make_paper(draft, {**NAMES, "arxiv": arxiv}, commas=True)
+    pages = re.sub(r"\s*[–—]\s*|--+", "-", paper.pages) if paper.pages else None
+    metadata = {"key": str(clean(block.key)), "entry_type": block.entry_type.casefold(), **paper.metadata}
+    paper = paper.model_copy(update={"authors": authors, "pages": pages, "metadata": metadata})
     if not has_content(paper, ignored=("key", "entry_type")):
         return BadEntry(where, NOTHING, empty=True)
     return Entry(paper, block.key or None)
-
-
-def _make_paper(draft: Draft, head: dict[str, JsonValue]) -> Paper:
-    archives = (format_scalar(value) for _, value in draft.list_values(("archiveprefix", "eprinttype")))
-    arxiv = ("eprint",) if next(filter(None, archives), "").casefold() == "arxiv" else ()
-    url = draft.line("url")
-    authors = _read_authors(draft)
-    return Paper(
-        doc_id="",
-        url=url,
-        identifiers=read_identifiers(draft, {**IDENTIFIERS, "arxiv": (*arxiv, "arxiv")}, url),
-        title=draft.line("title") or "",
-        abstract=draft.text("abstract"),
-        authors=authors,
-        year=draft.year("year", "date"),
-        venue=draft.line("journal", "journaltitle", "booktitle"),
-        volume=draft.line("volume"),
-        issue=draft.line("number", "issue"),
-        pages=re.sub(r"\s*[–—]\s*|--+", "-", draft.line("pages") or "") or None,
-        language=draft.line("language", "langid"),
-        tags=draft.lines("keywords", commas=True),
-        metadata=head | draft.rest,
-    )
 
 
 def _read_authors(draft: Draft) -> tuple[str, ...]:

@@ -18,15 +18,21 @@ from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.field_values import clean, format_scalar
 from outrider.ingest.readers.open_text import refuse_large
 from outrider.ingest.readers.safe_xml import xml_errors
-from outrider.ingest.record_draft import Draft, is_from_pubmed, read_identifiers
+from outrider.ingest.record_draft import Draft, is_from_pubmed, make_paper
 from outrider.state.errors import UnreadableFile
-from outrider.state.records import Paper
 
 GROUPS = frozenset({"contributors", "titles", "dates", "urls"})
 """Elements that only hold others; the names of those are the fields."""
 LISTS = frozenset({"authors", "keywords"})
 DATABASES = ("remote-database-name", "remote-database-provider")
 OWN_ID = "rec-number"
+NAMES = {
+    "title": ("title",), "abstract": ("abstract",), "url": ("related-urls", "web-urls"), "authors": ("authors",),
+    "year": ("year", "pub-dates"), "venue": ("secondary-title", "periodical"), "volume": ("volume",), "issue": ("number",),
+    "pages": ("pages",), "language": ("language",), "keywords": ("keywords",),
+    "doi": ("electronic-resource-num",), "pmcid": ("custom2",), "isbn": ("isbn",),
+}  # fmt: skip
+"""Field or identifier of a record -> elements."""
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
@@ -36,7 +42,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Parsed]:
         try:
             for element in _stream_records(path, file):
                 number += 1
-                paper = _make_paper(Draft(_list_fields(element)))
+                draft = Draft(_list_fields(element))
+                pmid = ("accession-num",) if is_from_pubmed(draft, DATABASES, "accession-num") else ()
+                paper = make_paper(draft, {**NAMES, "pmid": pmid})
                 if has_content(paper, ignored=(OWN_ID, "ref-type", "database", "source-app", "foreign-keys")):
                     yield Entry(paper, format_scalar(paper.metadata.get(OWN_ID)))
                 else:
@@ -79,25 +87,3 @@ def _list_fields(record: Element) -> dict[str, JsonValue]:
                 values = [element.get("name") or values[0]]
             fields.setdefault(str(element.tag), []).extend(values)
     return {name: values[0] if len(values) == 1 and name not in LISTS else values for name, values in fields.items() if values}
-
-
-def _make_paper(draft: Draft) -> Paper:
-    pmid = ("accession-num",) if is_from_pubmed(draft, DATABASES, "accession-num") else ()
-    names = {"doi": ("electronic-resource-num",), "pmid": pmid, "pmcid": ("custom2",), "isbn": ("isbn",)}
-    url = draft.line("related-urls", "web-urls")
-    return Paper(
-        doc_id="",
-        url=url,
-        identifiers=read_identifiers(draft, names, url),
-        title=draft.line("title") or "",
-        abstract=draft.text("abstract"),
-        authors=draft.lines("authors"),
-        year=draft.year("year", "pub-dates"),
-        venue=draft.line("secondary-title", "periodical"),
-        volume=draft.line("volume"),
-        issue=draft.line("number"),
-        pages=draft.line("pages"),
-        language=draft.line("language"),
-        tags=draft.lines("keywords"),
-        metadata=draft.rest,
-    )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from outrider.ingest.entry import Entry, Parsed, ReadOptions
+from outrider.ingest.field_values import split_name_line
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Document, Identifiers, Paper
@@ -33,7 +34,6 @@ NO_TITLE = re.compile(
     r"|slide 1|contents|abstract|introduction|[\W\d_]*)$",
     re.IGNORECASE,
 )
-NAME_GAP = re.compile(r"\s*;\s*|\s*,?\s+and\s+|\s*,\s*")
 INFORMATION = {
     "title": "/Title", "authors": "/Author", "keywords": "/Keywords", "subject": "/Subject",
     "doi": "/doi", "article_doi": "/WPS-ARTICLEDOI", "created": "/CreationDate",
@@ -101,7 +101,7 @@ def _make_entry(path: Path, reader: PdfReader, options: ReadOptions) -> Entry:
         "title": information.get("title") or _find_largest_lines(reader) or path.stem,
         "text": text,
         "identifiers": identifiers,
-        "authors": _split_names(information.get("authors", "")),
+        "authors": split_name_line(information.get("authors", "")),
         "tags": tuple(filter(None, (word.strip() for word in re.split(r"[;,]", information.get("keywords", ""))))),
         "metadata": metadata,
     }
@@ -161,17 +161,6 @@ def _read_information(reader: PdfReader) -> dict[str, str]:
     if NO_TITLE.match(lines.get("title", "")):
         lines.pop("title", None)
     return {name: line for name, line in lines.items() if line}
-
-
-def _split_names(line: str) -> tuple[str, ...]:
-    """Names from one line, cut at `;` if it has one; else at ` and ` and commas, unless it is one `Surname, Given`."""
-    if ";" in line:
-        names = line.split(";")
-    elif line.count(",") == 1 and " and " not in line and " " not in line.split(",", maxsplit=1)[0].strip():
-        names = [line]
-    else:
-        names = NAME_GAP.split(line)
-    return tuple(filter(None, (name.strip(" ,") for name in names)))
 
 
 def _find_largest_lines(reader: PdfReader) -> str:

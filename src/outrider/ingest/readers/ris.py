@@ -20,9 +20,8 @@ from outrider.ingest.column_mapping import NOTHING, has_content
 from outrider.ingest.entry import BadEntry, Entry, Parsed, ReadOptions
 from outrider.ingest.field_values import clean, format_scalar
 from outrider.ingest.readers.open_text import read_entries
-from outrider.ingest.record_draft import Draft, is_from_pubmed, read_identifiers
+from outrider.ingest.record_draft import Draft, is_from_pubmed, make_paper
 from outrider.state.errors import NothingToRead
-from outrider.state.records import Paper
 
 LINE = re.compile(r"([A-Z][A-Z0-9])( {2}|[ \t]*\t| )-(?:[ \t]?(.*))$")
 SINGLE_BLANK_TAGS = frozenset("TY ER TI T1 T2 AU A1 AB N2 PY Y1 JO JF DO KW UR VL IS SP EP SN LA ID".split())
@@ -31,7 +30,13 @@ RECORD_TAGS = frozenset({"TI", "T1", "AU", "A1", "AB", "N2"})
 """Tags that show, after ER, that a record without TY follows."""
 LISTS = frozenset({"AU", "A1", "KW"})
 """One value a line; a semicolon in it is part of it."""
-VENUES = ("T2", "JF", "JO", "J2", "JA", "BT")
+NAMES = {
+    "title": ("TI", "T1", "CT"), "book": ("BT",), "abstract": ("AB", "N2"), "url": ("UR",), "authors": ("AU", "A1"),
+    "year": ("PY", "Y1", "DA"), "venue": ("T2", "JF", "JO", "J2", "JA", "BT"), "volume": ("VL",), "issue": ("IS",),
+    "first_page": ("SP",), "last_page": ("EP",), "language": ("LA",), "keywords": ("KW",),
+    "doi": ("DO", "M3", "L3"), "pmcid": ("C2",), "isbn": ("SN",),
+}  # fmt: skip
+"""Field or identifier of a record -> tags."""
 
 
 @dataclass(slots=True)
@@ -101,7 +106,9 @@ def _make_entries(lines: _Tags) -> Iterator[Parsed]:
     for tag, values in lines.tags.items():
         if values := [value for value in values if value]:
             raw[tag] = clean(values[0] if len(values) == 1 and tag not in LISTS else values)
-    record = _make_paper(Draft(raw))
+    draft = Draft(raw)
+    pmid = ("AN",) if is_from_pubmed(draft, ("DB", "DP"), "AN") else ()
+    record = make_paper(draft, {**NAMES, "pmid": pmid})
     if has_content(record, ignored=("ID", "TY")):
         own_id = record.metadata.get("ID")
         yield Entry(record, format_scalar(own_id[0] if isinstance(own_id, list) else own_id) if own_id else None)
@@ -109,30 +116,3 @@ def _make_entries(lines: _Tags) -> Iterator[Parsed]:
         yield BadEntry(f"line {lines.line}", NOTHING, empty=True)
     if lost:
         yield BadEntry(f"after the record on line {lines.line}", "a record without its TY line")
-
-
-def _make_paper(draft: Draft) -> Paper:
-    url = draft.line("UR")
-    names = {
-        "doi": ("DO", "M3", "L3"),
-        "pmid": ("AN",) if is_from_pubmed(draft, ("DB", "DP"), "AN") else (),
-        "pmcid": ("C2",),
-        "isbn": ("SN",),
-    }
-    identifiers = read_identifiers(draft, names, url)
-    return Paper(
-        doc_id="",
-        title=draft.line("TI", "T1", "CT") or draft.line("BT") or "",
-        abstract=draft.text("AB", "N2"),
-        url=url,
-        identifiers=identifiers,
-        authors=draft.lines("AU", "A1"),
-        year=draft.year("PY", "Y1", "DA"),
-        venue=draft.line(*VENUES),
-        volume=draft.line("VL"),
-        issue=draft.line("IS"),
-        pages=draft.pages((), ("SP",), ("EP",)),
-        language=draft.line("LA"),
-        tags=draft.lines("KW"),
-        metadata=draft.rest,
-    )
