@@ -1,4 +1,4 @@
-"""One repository or paper in depth: what is asked, what is known on the way, and what is answered."""
+"""Types of an analysis: request, state, answer, and the services that it needs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ MAX_TARGET_CHARS, MAX_QUESTION_CHARS = 500, 1_000
 
 
 class AnalyzeRequest(Model):
-    """What to look at, and what for."""
+    """A target and a question."""
 
     target: str = Field(
         min_length=1,
         max_length=MAX_TARGET_CHARS,
         description="owner/name of a repository, a DOI, arxiv:2101.00001, pmid:123, or a link to one of them.",
     )
-    question: str = Field("", max_length=MAX_QUESTION_CHARS, description="What it is judged against; by default what it says of itself.")
-    fresh: bool = Field(False, description="Look again, whatever was found of late.")
+    question: str = Field(
+        "", max_length=MAX_QUESTION_CHARS, description="The question it is judged against; by default its own title or description."
+    )
+    fresh: bool = Field(False, description="Ignore cached analyses.")
 
     @field_validator("target")
     @classmethod
-    def _says_something(cls, target: str) -> str:
+    def strip_target(cls, target: str) -> str:
         if not target.strip().isprintable() or not target.strip():
             raise ValueError("names nothing: write owner/name, a DOI, arxiv:2101.00001 or pmid:123")
         return target.strip()
@@ -40,14 +42,14 @@ class Rating(Model):
     """One dimension, 0 to 10."""
 
     dimension: str
-    score: float | None = Field(description="None where nothing is known of it.")
-    because: tuple[str, ...] = Field((), description="What it follows from: each figure with its part in [0, 1], or a model's reason.")
-    missing: tuple[str, ...] = Field((), description="Figures that nobody told.")
-    by: str = Field("rules", description="Who says so: `rules` from metadata, or `model`.")
+    score: float | None = Field(description="None if nothing is known about it.")
+    because: tuple[str, ...] = Field((), description="The basis of the score: each figure with its part in [0, 1], or a model's reason.")
+    missing: tuple[str, ...] = Field((), description="Figures that no source provides.")
+    by: str = Field("rules", description="`rules` for scores from metadata, or `model`.")
 
 
 class Neighbour(Model):
-    """A work beside it."""
+    """A related work."""
 
     doc_id: str
     title: str
@@ -57,7 +59,7 @@ class Neighbour(Model):
     stars: int | None = None
     citations: int | None = None
     description: str = ""
-    why: str = Field(description="How it was come upon.")
+    why: str = Field(description="How it was found.")
 
 
 class Analysis(Model):
@@ -65,41 +67,41 @@ class Analysis(Model):
 
     target: str
     question: str = ""
-    kind: Kind | None = Field(None, description="None where the target was not found; `failures` says why.")
+    kind: Kind | None = Field(None, description="None if the target was not found; `failures` says why.")
     doc_id: str = ""
     title: str = ""
     url: str | None = None
     description: str = ""
-    facts: dict[str, JsonValue] = Field(default_factory=dict, description="What sources say of it, by name.")
-    ratings: tuple[Rating, ...] = Field((), description="Of a repository its six dimensions, in alphabetical order.")
-    relevance: float | None = Field(None, description="How well it answers the question, 0 to 1, where a model judged.")
-    dependencies: tuple[str, ...] = Field((), description="Packages that it is made with, as `ecosystem:name`, sorted.")
+    facts: dict[str, JsonValue] = Field(default_factory=dict, description="Facts from sources, by name.")
+    ratings: tuple[Rating, ...] = Field((), description="The six dimensions of a repository, in alphabetical order.")
+    relevance: float | None = Field(None, description="How well it answers the question, 0 to 1, if a model judged.")
+    dependencies: tuple[str, ...] = Field((), description="Packages that it depends on, as `ecosystem:name`, sorted.")
     alternatives: tuple[Neighbour, ...] = ()
     references: tuple[Neighbour, ...] = ()
     citations: tuple[Neighbour, ...] = ()
     related_code: tuple[Neighbour, ...] = ()
-    retraction: str = Field("", description="What is said of a retraction; empty where nothing is.")
-    full_text: str = Field("", description="Where the text that was read comes from, or why there is none.")
+    retraction: str = Field("", description="Reports of a retraction; empty without one.")
+    full_text: str = Field("", description="Source of the text that was read, or why there is none.")
     context: DistilledContext = Field(DistilledContext(), description="The sentences that answer, verbatim.")
     failures: tuple[Failure, ...] = ()
-    notes: tuple[str, ...] = Field((), description="What was left out, and why.")
+    notes: tuple[str, ...] = Field((), description="Omissions and their reasons.")
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)
     execution_time_ms: float = 0.0
-    age_s: float | None = Field(None, description="How old the analysis is, where it was kept from before.")
+    age_s: float | None = Field(None, description="Age of the analysis, if it comes from the cache.")
 
 
 class AnalysisState(Analysis):
-    """Everything that one analysis knows."""
+    """The state of one analysis."""
 
     fresh: bool = False
-    asked: str = Field("", description="The question as it was put.")
+    asked: str = Field("", description="The question of the request.")
     started_at: float = 0.0
     record: Record | None = None
 
 
 class AnalysisUpdate(TypedDict, total=False):
-    """What a node may write."""
+    """The fields that a node may write."""
 
     question: str
     kind: Kind | None
@@ -129,7 +131,7 @@ class AnalysisUpdate(TypedDict, total=False):
 
 
 class Citing(Protocol):
-    """A source that knows who cites whom."""
+    """A source of references and citations."""
 
     @property
     def name(self) -> str: ...
@@ -140,15 +142,15 @@ class Citing(Protocol):
 
 
 class Depending(Protocol):
-    """A service that knows what a repository is made with. Raises `SourceError`."""
+    """A service that knows the dependencies of a repository. Raises `SourceError`."""
 
     async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
-        """As `ecosystem:name`, sorted; None where it does not say."""
+        """As `ecosystem:name`, sorted; None if the service does not publish them."""
         ...
 
 
 def check_analysis_request(asked: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
-    """The request, or `BadRequest` that names what is wrong."""
+    """Validate a request; `BadRequest` names the wrong field."""
     try:
         return AnalyzeRequest.model_validate(asked)
     except ValidationError as error:

@@ -1,11 +1,11 @@
-"""A Boolean query as a tree: what every match must fulfil, and nothing of how it was written.
+"""A Boolean query as a tree, independent of the syntax in which it was written.
 
-Two layers. A **pattern** (`Words`, `Either`, `Near`) says which words stand where in one text; a **node** says which records match.
+Two layers. A **pattern** (`Words`, `Either`, `Near`) matches words in one text; a **node** matches records.
 `Text` puts a pattern into fields; `Heading`, `Dates` and `Everything` are the other leaves; `And`, `Or`, `Not` join nodes.
 
-Words stand as they were written. Four signs inside a word stand for characters: `*` any number of them, `{*3}` at most three,
-`{?}` one or none, `{#}` exactly one. `at` is where a node stood in the query; it takes no part in comparisons, so that a query that was
-printed and parsed again is equal to the first.
+Words are kept as written. Four signs inside a word stand for characters: `*` any number of them, `{*3}` at most three,
+`{?}` one or none, `{#}` exactly one. `at` is the position of a node in the query; comparisons ignore it, so that a query that was
+printed and parsed again equals the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOWHERE = Span(0, 0)
 
 
 class Field(StrEnum):
-    """What of a record a text is looked for in. The order is that of a printed query."""
+    """A searchable part of a record. The order is that of a printed query."""
 
     TITLE = "title"
     ABSTRACT = "abstract"
@@ -53,14 +53,14 @@ class Field(StrEnum):
 
 
 WORD_FIELDS = frozenset((Field.TITLE, Field.ABSTRACT, Field.KEYWORDS, Field.MESH, Field.BODY, Field.ALL, Field.JOURNAL_WORDS))
-"""Fields in which words are looked for; the others are compared as a whole."""
+"""Fields that are searched by words; the others are compared as a whole."""
 LACKING = frozenset(
     (Field.SUBSTANCE, Field.PHARMACOLOGICAL_ACTION, Field.AFFILIATION, Field.GRANT, Field.SUBSET, Field.ORIGINAL_TITLE),
 )
-"""Fields that PubMed has and a library has not: nothing in it matches them."""
+"""Fields of PubMed that a library lacks: they match nothing there."""
 
 MAX_DISTANCE = 1_000
-"""The most words that may be allowed between two patterns."""
+"""Upper limit of the words allowed between two patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Either:
 class Near:
     """One occurrence of each pattern, no word used twice, with at most `distance` words among them that belong to none of them.
 
-    `ordered` asks for the order given, too. What stands between the words of one pattern belongs to that pattern.
+    `ordered` also requires the given order. Words between the words of one pattern belong to that pattern.
     """
 
     parts: tuple[Pattern, ...]
@@ -106,7 +106,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Records indexed under a MeSH heading, with the qualifier where one is named.
+    """Records indexed under a MeSH heading, with the qualifier if one is named.
 
     An empty `name` means any heading, an empty `qualifier` with or without one.
     """
@@ -122,7 +122,7 @@ class Heading:
 class Dates:
     """Records of a time, both ends included: `2019`, `2019/06` or `2019/06/30`; None is open.
 
-    `entry` means the date on which PubMed took a record in, which a library does not know.
+    `entry` is the date on which PubMed added a record, which a library does not have.
     """
 
     start: str | None
@@ -161,7 +161,7 @@ Node = Leaf | And | Or | Not
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """What a node joins; empty for a leaf."""
+    """The parts of a node; empty for a leaf."""
     match node:
         case And(parts) | Or(parts):
             return parts

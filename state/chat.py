@@ -1,4 +1,4 @@
-"""What nodes know of a chat model: a question, the shape of its answer, and the budget of the run."""
+"""Interface of chat models: the request, the shape of the answer, and the budget of a run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Shape = TypeVar("Shape", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One question. What comes from outside stands in `user`, fenced (see `prompts.fenced`)."""
+    """One request. Untrusted text stands in `user`, between fences (see `prompts.fence`)."""
 
     node: str
-    """Who asks, for the meter."""
+    """The node that asks, for the usage figures."""
     system: str
     user: str
     max_output_tokens: int
-    """A longer answer is cut by the provider and counts as invalid."""
+    """The provider cuts a longer answer, which then counts as invalid."""
 
 
 class Chat(Protocol):
-    """A chat model that answers in a shape. Raises `ChatError`: whatever it raises, the budget knows what was spent."""
+    """A chat model with structured answers. Raises `ChatError`; the budget counts the cost in any case."""
 
     @property
     def name(self) -> str:
@@ -36,18 +36,18 @@ class Chat(Protocol):
         ...
 
     async def answer(self, request: ChatRequest, shape: type[Shape], budget: Budget) -> Shape:
-        """May take several calls: another way to ask for structure, one repair."""
+        """May take several calls: for another mode of structured output, or to repair an answer."""
         ...
 
 
 @dataclass(slots=True)
 class Call:
-    """One call under way; whoever makes it writes down what the provider says of it."""
+    """One call under way; the caller fills in the provider's usage figures."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """None where the model's price is unknown, too."""
+    """None also if the model's price is unknown."""
 
     @property
     def has_usage(self) -> bool:
@@ -56,10 +56,10 @@ class Call:
 
 @dataclass(slots=True)
 class Budget:
-    """What one run may spend on models, and what it has spent.
+    """Limits of what one run may spend on models, and what it has spent.
 
-    The bounds are hard: a call under way counts with the most that it can cost, and so does for ever one that ended without the
-    provider's figures.
+    The limits are hard: a call under way counts with the most that it can cost, and so does a call that ended without the provider's
+    figures.
     """
 
     max_calls: int | None = None
@@ -74,12 +74,12 @@ class Budget:
 
     @contextmanager
     def call(self, node: str, most_usd: float | None) -> Iterator[Call]:
-        """Counts one call, and what it cost when it ends, however it ends; `BudgetSpent` where it might go beyond a bound.
+        """Count one call, and its cost when it ends in any way; raises `BudgetSpent` if it might exceed a limit.
 
-        `most_usd` is None where the model's price is unknown.
+        `most_usd` is None if the model's price is unknown.
         """
         with self._lock:
-            self._refuse(most_usd)
+            self._check_limits(most_usd)
             self._begun += 1
             self._held_usd += most_usd or 0.0
         call = Call()
@@ -89,21 +89,21 @@ class Budget:
             with self._lock:
                 self._held_usd -= most_usd or 0.0
                 here = self.spent.by_node.get(node, NodeUsage())
-                by_node = {**self.spent.by_node, node: here.model_copy(update=_with(here, call, most_usd))}
-                self.spent = self.spent.model_copy(update={**_with(self.spent, call, most_usd), "by_node": by_node})
+                by_node = {**self.spent.by_node, node: here.model_copy(update=_add_call(here, call, most_usd))}
+                self.spent = self.spent.model_copy(update={**_add_call(self.spent, call, most_usd), "by_node": by_node})
 
-    def _refuse(self, most_usd: float | None) -> None:
+    def _check_limits(self, most_usd: float | None) -> None:
         if self.max_calls is not None and self._begun >= self.max_calls:
             raise BudgetSpent(f"the {self.max_calls:,} model calls of this run (llm.max_calls) are spent")
         if self.max_cost_usd is None:
             return
         if most_usd is None or self.spent.cost_usd is None:
-            raise BudgetSpent("the model's price is unknown, so that llm.max_cost_usd cannot be kept; name it under llm.prices")
+            raise BudgetSpent("the model's price is unknown, so llm.max_cost_usd cannot be enforced; set it under llm.prices")
         if self.spent.cost_usd + self.spent.untold_usd + self._held_usd + most_usd > self.max_cost_usd:
-            raise BudgetSpent(f"a further model call could go beyond the ${self.max_cost_usd:g} of this run (llm.max_cost_usd)")
+            raise BudgetSpent(f"a further model call could exceed the ${self.max_cost_usd:g} of this run (llm.max_cost_usd)")
 
 
-def _with(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:
+def _add_call(usage: NodeUsage, call: Call, most_usd: float | None) -> dict[str, object]:
     unknown = call.cost_usd is None if call.has_usage else most_usd is None
     return {
         "calls": usage.calls + 1,

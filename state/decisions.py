@@ -1,4 +1,7 @@
-"""What a person decided about works: these records are one, these are not. Remembered in the library, respected by every search."""
+"""A user's decisions about duplicates: which records are the same work, and which are not.
+
+The library stores them, and every search applies them.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,22 @@ Pair = tuple[str, str]
 
 
 class Decision(Model):
-    """One entry of the log; later ones go before earlier ones."""
+    """One entry of the log; later entries override earlier ones."""
 
     what: Literal["merge", "split", "forget"]
     ids: tuple[str, ...] = Field(
         min_length=1,
-        description="merge: all are one work. split: the first is none of the others, or, alone, none of any. forget: nothing was said.",
+        description="merge: all are one work. split: the first is another work than the rest, or, alone, than all. forget: undo.",
     )
-    by: str = Field("", description="Who decided.")
-    at: str = Field("", description="When, ISO 8601 in UTC.")
+    by: str = Field("", description="Author of the decision.")
+    at: str = Field("", description="Time, ISO 8601 in UTC.")
     why: str = ""
 
     def describe(self) -> str:
         """`merged by ann on 2026-11-22`."""
-        said = {"merge": "merged", "split": "split", "forget": "forgotten"}[self.what]
+        verb = {"merge": "merged", "split": "split", "forget": "forgotten"}[self.what]
         return (
-            said
+            verb
             + (f" by {self.by}" if self.by else "")
             + (f" on {self.at[:10]}" if self.at else "")
             + (f": {self.why}" if self.why else "")
@@ -40,15 +43,15 @@ class Decision(Model):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What stands of a log of decisions."""
+    """The decisions in effect, from a log."""
 
     same: Mapping[Pair, str] = field(default_factory=dict)
-    """With who said so, and when."""
+    """With the author and the time of the decision."""
     different: Mapping[Pair, str] = field(default_factory=dict)
     alone: Mapping[str, str] = field(default_factory=dict)
-    """Records that are no other's work but those which they were merged with since."""
+    """Records that are a work of their own, except with records that they were merged with later."""
     merged: Mapping[str, str] = field(default_factory=dict)
-    """The smallest id of all that an id was merged with, directly or through others."""
+    """By id the smallest id that it was merged with, directly or through others."""
 
     @classmethod
     def from_log(cls, log: Iterable[Decision]) -> Decisions:
@@ -76,11 +79,11 @@ class Decisions:
         return bool(self.same or self.different or self.alone)
 
     def decided_ids(self) -> frozenset[str]:
-        """Every id that something was decided of."""
+        """Every id with a decision."""
         return frozenset((*(name for pair in (*self.same, *self.different) for name in pair), *self.alone))
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Whether two records must not be one work."""
+        """Whether two records must not be the same work."""
         if make_pair(one, other) in self.different:
             return True
         if one == other or not (one in self.alone or other in self.alone):
@@ -88,10 +91,10 @@ class Decisions:
         return one not in self.merged or self.merged[one] != self.merged.get(other)
 
     def conflicts(self) -> tuple[str, ...]:
-        """Merges that a split speaks against: through others, they would bring together what must stay apart."""
+        """Splits that merges contradict: through other records, the merges would join what must stay apart."""
         return tuple(
-            f"{one} and {other} ({said}), which merges with others would make one"
-            for (one, other), said in sorted(self.different.items())
+            f"{one} and {other} ({decision}), which merges with others would make one"
+            for (one, other), decision in sorted(self.different.items())
             if one in self.merged and self.merged[one] == self.merged.get(other)
         )
 
@@ -100,7 +103,7 @@ NO_DECISIONS = Decisions()
 
 
 class DecisionsProvider(Protocol):
-    """What was decided, as it stands now; raises `SearchError`."""
+    """Loads the current decisions; raises `SearchError`."""
 
     async def __call__(self) -> Decisions: ...
 
@@ -114,7 +117,7 @@ def make_pair(one: str, other: str) -> Pair:
 
 
 def _pairs(decision: Decision) -> list[Pair]:
-    """Merged are all with all; split is the first from each of the others."""
+    """A merge concerns all pairs, a split the first id with each of the others."""
     first, *others = decision.ids
     if decision.what == "merge":
         return [make_pair(one, other) for one, other in combinations(sorted({*decision.ids}), 2)]

@@ -1,24 +1,24 @@
-"""What the distiller is given and what it gives back.
+"""Types of the distiller: readings, kept units, results, calibrations.
 
-Here because the graph's nodes and the retrieval engine both need it and may not import each other.
+Here because nodes and the distiller both need them and may not import each other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from outrider.state.errors import BadRequest
 
 UnitKind = Literal["sentence", "heading", "item", "row", "code", "text"]
-"""A `text` is whole: it was passed on as it is."""
+"""A `text` is a whole text, passed on unchanged."""
 Why = Literal["relevant", "best", "context", "heading", "passed"]
-"""Why a unit was kept: its own score; no other of its text reached the threshold; the next one refers to it; it heads a kept one; nothing
-was left out."""
+"""Why a unit was kept: its own score; best of a text in which none reached the threshold; the next unit refers to it; heading of a kept
+unit; nothing was left out."""
 Frame = Callable[[str], str]
-"""What the kept lines are set into to be pasted; it counts towards the budget."""
+"""Puts the kept lines into their frame; the frame counts towards the budget."""
 
 
 def no_frame(lines: str) -> str:
@@ -27,7 +27,7 @@ def no_frame(lines: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One text to be distilled. `key` is what it is cited by; the title tells a model what the text is about, and is never cut."""
+    """One text to distil. `key` is its citation key; the title tells a model the subject, and is never cut."""
 
     doc_id: str
     text: str
@@ -53,19 +53,19 @@ class KeptUnit:
     end: int
     text: str
     score: float
-    """P(relevant | unit, query) in [0, 1]; of a unit kept for another one's sake, that one's; 1 where nothing was left out."""
+    """P(relevant | unit, query) in [0, 1]; for a unit kept because of another one, that one's; 1 if nothing was left out."""
     kind: UnitKind = "sentence"
     why: Why = "relevant"
     key: str = ""
     support: tuple[Span, ...] = ()
-    """Where the same is said again; those are left out."""
+    """Places that repeat the unit and are left out."""
     compressed: str = ""
-    """Not verbatim: the words of `text` that LLMLingua-2 left. Never to be quoted."""
+    """Not verbatim: the words of `text` that LLMLingua-2 kept. Never quote them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """How often everything that answers is kept, and where that was learned; `why_not` says why it cannot be given here."""
+    """The share of texts in which every answer is kept, and its data; `why_not` says why it does not apply here."""
 
     keep_rate: float
     fitted_on: str
@@ -79,13 +79,13 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """Units in the order of the texts given, then of their places."""
+    """Units in the order of the given texts, then of their positions."""
 
     units: tuple[KeptUnit, ...]
     text: str
-    """One line a unit, each after its text's citation key, in the frame; of a unit that was shortened what is left of it."""
+    """One line a unit, each after its text's citation key, in the frame; a shortened unit as shortened."""
     tokens: int
-    """Of `text`, as counted by the counter that was given, else an upper estimate."""
+    """Tokens of `text` by the given counter, else an upper estimate."""
     engine: str
     threshold: float
     calibrated: bool
@@ -93,10 +93,10 @@ class Distilled:
     chars: int = 0
     kept_chars: int = 0
     over_budget: int = 0
-    """Units that reached the threshold and that the budget had no room for."""
+    """Units above the threshold that did not fit the budget."""
     notes: tuple[str, ...] = ()
     bypassed: str = ""
-    """Why the texts were passed on as they are; empty where they were distilled."""
+    """Why the texts were passed on unchanged; empty if they were distilled."""
 
     @property
     def verbatim(self) -> bool:
@@ -104,7 +104,7 @@ class Distilled:
 
     @property
     def removed_share(self) -> float:
-        """Share of the texts' characters that was left out, in [0, 1]."""
+        """Share of the texts' characters that were left out, in [0, 1]."""
         return 1 - self.kept_chars / self.chars if self.chars else 0.0
 
 
@@ -129,18 +129,18 @@ class Calibration:
     threshold: float
     pairs: int
     fitted_on: str
-    """What the cases were, for people: the response carries it."""
+    """Description of the fitting data, shown in responses."""
     removed: float
-    """Share of those texts' characters that this threshold leaves out."""
+    """Share of those texts' characters below this threshold."""
     function_words: Range
-    """Share of English function words among a text's words: tells its language."""
+    """Share of English function words among a text's words, which indicates the language."""
     latin: Range
     """Share of Latin letters among a text's letters."""
     best: Range
     """The score of a text's best unit."""
     most_units: int
     fitted_at: str = ""
-    """ISO 8601, of one that a user made."""
+    """ISO 8601, if a user fitted it."""
     version: int = FORMAT
 
     def promise(self, why_not: str = "") -> Promise:
@@ -148,16 +148,15 @@ class Calibration:
 
 
 def parse_calibration(text: str, where: str) -> Calibration:
-    """`BadRequest` where it is something else, or was written by a newer Outrider."""
+    """Read the JSON form; `BadRequest` for anything else, and for a newer format."""
+    problem = f"{where} is not a calibration of this distiller; create one with `outrider library calibrate-distiller`"
     try:
-        return _from_json(json.loads(text))
+        values: dict[str, Any] = json.loads(text)
+        ranges = {name: Range(**values[name]) for name in ("function_words", "latin", "best")}
+        calibration = Calibration(**{**values, **ranges})
+        is_valid = calibration.version == FORMAT and 0 <= calibration.threshold <= 1
     except (ValueError, TypeError, KeyError) as error:
-        raise BadRequest(f"{where} is no calibration of this distiller; make one with `outrider library calibrate-distiller`") from error
-
-
-def _from_json(values: Mapping[str, Any]) -> Calibration:
-    ranges = {name: Range(**values[name]) for name in ("function_words", "latin", "best")}
-    calibration = Calibration(**{**values, **ranges})
-    if calibration.version != FORMAT or not 0 <= calibration.threshold <= 1:
-        raise ValueError(calibration.version)
+        raise BadRequest(problem) from error
+    if not is_valid:
+        raise BadRequest(problem)
     return calibration

@@ -1,4 +1,4 @@
-"""What makes two vectors comparable, and what became of one text that was embedded."""
+"""Embedding spaces, in which vectors are comparable, and embedded texts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class EmbeddingSpace(Model):
     """Vectors compare only within one space. `model_name` is for people; the other fields decide."""
 
     model_name: str
-    revision: str = Field(description="Commit of the weights, or sha256 of local ones; the served name where an endpoint tells no more.")
+    revision: str = Field(description="Commit of the weights, or sha256 of local ones; the served name if an endpoint gives no more.")
     dimension: int = Field(ge=1)
-    context_length: int = Field(ge=1, description="Tokens of a text that are read; the rest is not embedded.")
+    context_length: int = Field(ge=1, description="Tokens of a text that are read; the rest is ignored.")
     query_prompt: str = ""
     document_prompt: str = ""
     pooling: str = ""
@@ -34,18 +34,18 @@ class EmbeddingSpace(Model):
 
     @property
     def id(self) -> str:
-        """16 hexadecimal digits, the same for the same space wherever its weights lie."""
-        return _id(self)
+        """16 hexadecimal digits, the same for the same space wherever its weights are stored."""
+        return _compute_id(self)
 
 
 @lru_cache(maxsize=100)
-def _id(space: EmbeddingSpace) -> str:
-    said = space.model_dump(mode="json", exclude=set(space.NOT_IDENTITY))
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+def _compute_id(space: EmbeddingSpace) -> str:
+    identity = space.model_dump(mode="json", exclude=set(space.NOT_IDENTITY))
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class TokensRead(NamedTuple):
-    """How many tokens of a record its vector speaks for, of how many; None where an endpoint does not say."""
+    """Tokens of a record that its vector covers, and all of them; None if an endpoint does not report them."""
 
     tokens: int | None = None
     of: int | None = None
@@ -53,7 +53,7 @@ class TokensRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedText:
-    """One text's vector, shape (d,), float32; or None and what was wrong with it."""
+    """One text's vector, shape (d,), float32; or None with the problem."""
 
     vector: np.ndarray | None
     read: TokensRead = field(default_factory=TokensRead)

@@ -1,43 +1,43 @@
-"""Everything that can go wrong for a reason the caller can act on.
+"""Errors that a caller can act on, and hints for mistyped names.
 
 ::
 
     SearchError                      exit code
-    ├── BadRequest                   2   what was asked cannot be understood
-    │   ├── NotBuilt                 2   what was asked for is known but not built yet
+    ├── BadRequest                   2   the request cannot be understood
+    │   ├── NotBuilt                 2   the feature is known but not built yet
     │   └── SettingsError            2   a settings file, variable or flag is wrong
     ├── UnreadableFile               2   one file could not be turned into records
     │   └── NothingToRead            2   it was read, and holds no record
     ├── MissingExtra                 2   an optional package is not installed
-    ├── NothingSearchable            3   no configured source could be asked
-    ├── SourceError                  3   a service gave no answer that can be used; costs its own results only
-    │   ├── SourceOff                3   it cannot be asked here
-    │   ├── RateLimited              3   it wants us to wait
-    │   ├── Unauthorized             3   it does not accept the key
-    │   ├── Forbidden                3   it does not allow this
+    ├── NothingSearchable            3   no configured source could be searched
+    ├── SourceError                  3   a service gave no usable answer; costs only its own results
+    │   ├── SourceOff                3   it is switched off or not available
+    │   ├── RateLimited              3   it is rate-limiting us
+    │   ├── Unauthorized             3   it rejects the key
+    │   ├── Forbidden                3   it forbids this
     │   ├── SourceTimeout            3   it took longer than it may
     │   ├── SourceUnavailable        3   it could not be reached, or failed
-    │   └── Malformed                3   it answered what is not in its documentation
+    │   └── Malformed                3   its answer is not as documented
     ├── ModelError                   3
-    │   ├── ModelUnavailable         3   weights or an endpoint that cannot be loaded or reached
-    │   ├── BadVectors               3   a model gave vectors that cannot be used: not numbers, too few, another dimension
-    │   └── ChatError                3   a chat model gave no answer that can be used
-    │       ├── KeyRejected          4   its provider does not accept the key
-    │       ├── ChatUnavailable      3   it could not be reached, failed, or wants us to wait longer than the run may take
-    │       ├── BadAnswer            3   what it said is not of the shape that was asked for, also when asked again
-    │       └── BudgetSpent          3   the run may not make a further call
+    │   ├── ModelUnavailable         3   weights or an endpoint cannot be loaded or reached
+    │   ├── BadVectors               3   a model returned unusable vectors: not numbers, too few, another dimension
+    │   └── ChatError                3   a chat model gave no usable answer
+    │       ├── KeyRejected          4   its provider rejects the key
+    │       ├── ChatUnavailable      3   it could not be reached, failed, or limits our rate beyond the run's time
+    │       ├── BadAnswer            3   its answer does not have the requested shape, also at the second try
+    │       └── BudgetSpent          3   the run may make no further call
     ├── ThreadError                  3   a thread's checkpoints cannot be read or written
     └── LibraryError                 3
-        ├── LibraryMissing           3   no library at that place
+        ├── LibraryMissing           3   no library at that location
         ├── LibraryTooNew            3   written by a newer Outrider
-        ├── LibraryTooOld            3   written before the first release, in a format that is no longer read
+        ├── LibraryTooOld            3   written before the first release, in a format that is no longer supported
         ├── LibraryCorrupt           3   its files cannot be read
-        ├── LibraryReadOnly          3   it can be searched but not written
-        ├── LibraryBusy              3   another process does what only one may do at a time
+        ├── LibraryReadOnly          3   it can be searched but not changed
+        ├── LibraryBusy              3   another process is doing work that only one may do at a time
         ├── NoVectors                3   its records were never embedded
-        └── EmbeddingSpaceMismatch   3   its vectors are of another model than the one at hand
+        └── EmbeddingSpaceMismatch   3   its vectors are of another model than the configured one
 
-A message says what was asked, of whom, and what to do. A bug (`KeyError`) is none of these: it crashes.
+A message says what failed, where, and what to do. A bug (`KeyError`) is not among these: it ends the program.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from collections.abc import Iterable
 
 
 class SearchError(Exception):
-    """Base of every expected error; `exit_code` is what the command ends with."""
+    """Base of every expected error; `exit_code` is the exit code of the command."""
 
     exit_code = 3
 
@@ -84,11 +84,11 @@ class NothingSearchable(SearchError):
 
 
 class SourceError(SearchError):
-    """`retry_at` is when it may be asked again, in seconds since the epoch, where that is known."""
+    """`retry_at` is the earliest time for another request, in seconds since the epoch, if known."""
 
     exit_code = 3
     status = "unavailable"
-    """Of its line among the response's `sources`."""
+    """Status of its row in the response's `sources`."""
 
     def __init__(self, message: str, retry_at: float | None = None) -> None:
         super().__init__(message)
@@ -201,12 +201,12 @@ CUTOFF = 0.6
 
 
 def find_nearest(wrong: object, known: Iterable[str], cutoff: float = CUTOFF) -> str | None:
-    """The known name most like the wrong one; None where none is."""
+    """The known name most similar to the wrong one; None if none is similar."""
     return next(iter(difflib.get_close_matches(str(wrong), list(known), n=1, cutoff=cutoff)), None)
 
 
 def did_you_mean(wrong: object, names: Iterable[str]) -> str:
-    """`; did you mean 'year'?`, to be put behind the complaint; empty where no known name is like it."""
+    """`; did you mean 'year'?`, to append to an error message; empty if no known name is similar."""
     close = find_nearest(wrong, names)
     return f"; did you mean {close!r}?" if close else ""
 

@@ -1,10 +1,9 @@
-"""Filters over records: the request's mapping, checked and turned into a small tree.
+"""Filters over records: parsing of the request's mapping into a tree, and its evaluation.
 
-The operators and their meaning follow MongoDB's query language, with one rule for what is missing: a comparison with a
+The operators and their meaning follow MongoDB's query language, with one rule for missing values: a comparison with a
 missing value is false, and `$ne`, `$nin` and `$not` are exact complements, so they hold for it. On a field that is a
 list (`authors`, `tags`, `mesh`) `$eq` and `$in` ask for any element. Strings compare exactly.
-
-Whether a record fits a filter, by the meaning that `filters` gives it: for sources that cannot be asked with one.
+Sources that cannot filter by themselves use `matches`.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ Filter = Compare | And | Or | Not
 
 
 def parse_filter(raw: Mapping[str, object]) -> Filter | None:
-    """The tree of a filter mapping, None for an empty one; `BadRequest` names the field or operator that is wrong."""
+    """The tree of a filter mapping, None for an empty one; `BadRequest` names the wrong field or operator."""
     if not isinstance(raw, Mapping):
         raise BadRequest(f"filters must be a mapping such as {{'year': {{'$gte': 2020}}}}, not {_name(raw)}")
     return _Parser().mapping(raw, depth=0) if raw else None
 
 
 def combine(first: Filter | None, second: Filter | None) -> Filter | None:
-    """The filter that asks for both, where either may be absent."""
+    """A filter that requires both; either may be absent."""
     if first is None or second is None:
         return first or second
     return And((first, second))
@@ -179,31 +178,27 @@ def matches(where: Filter, record: Record) -> bool:
             return any(matches(part, record) for part in parts)
         case Not(part):
             return not matches(part, record)
-        case Compare():
-            return _compares(where, _values(record, where.field))
+        case Compare(field):
+            value = getattr(record.identifiers if field in Identifiers.model_fields else record, field, None)
+            if isinstance(value, tuple):
+                return _compare(where, value)
+            return _compare(where, () if value is None or value == "" else (value,))
 
 
-def _values(record: Record, field: str) -> tuple[Scalar, ...]:
-    """What the field holds: nothing where it is missing, as an empty text is."""
-    value = getattr(record.identifiers if field in Identifiers.model_fields else record, field, None)
-    if isinstance(value, tuple):
-        return value
-    return () if value is None or value == "" else (value,)
-
-
-def _compares(asked: Compare, held: tuple[Scalar, ...]) -> bool:
-    wanted = asked.value
-    match asked.operator:
+def _compare(comparison: Compare, values: tuple[Scalar, ...]) -> bool:
+    """Compare a field's values, none if it is missing or an empty text."""
+    wanted = comparison.value
+    match comparison.operator:
         case "$exists":
-            return bool(held) is wanted
+            return bool(values) is wanted
         case "$eq":
-            return wanted in held
+            return wanted in values
         case "$in":
-            return isinstance(wanted, tuple) and any(value in wanted for value in held)
-    if not held:
+            return isinstance(wanted, tuple) and any(value in wanted for value in values)
+    if not values:
         return False
-    value = held[0]
-    match asked.operator:
+    value = values[0]
+    match comparison.operator:
         case "$gt":
             return value > wanted  # type: ignore[operator]
         case "$gte":
@@ -212,4 +207,4 @@ def _compares(asked: Compare, held: tuple[Scalar, ...]) -> bool:
             return value < wanted  # type: ignore[operator]
         case "$lte":
             return value <= wanted  # type: ignore[operator]
-    raise AssertionError(asked.operator)
+    raise AssertionError(comparison.operator)

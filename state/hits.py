@@ -1,7 +1,7 @@
 """Results on their way through the graph: ranked lists, candidates (works), hits.
 
-What a search makes by the hundred, and nobody outside gives us, is a plain dataclass or a named tuple: a tenth of the time of a checked
-model.
+Types that a search creates by the hundred, and no input contains, are plain dataclasses or named tuples: ten times as fast as validated
+models.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Path:
     anchor: str
     """A record's id, or an entity such as `mesh:aspirin`."""
     relation: str
-    """`cites`, `cited by`, `author`, `keyword`, `mesh`, `venue`, `depends on`, or whatever an ingested edge is called."""
+    """`cites`, `cited by`, `author`, `keyword`, `mesh`, `venue`, `depends on`, or the name of an ingested edge."""
     through: str = ""
-    """The entity that both share, where the way leads through one."""
+    """The shared entity, if the path leads through one."""
 
 
 @fast_dataclass
 class FoundBy:
-    """Who found a work, with which query, at which rank (from 1)."""
+    """The source, strategy and query that found a work, and its rank (from 1)."""
 
     source: str
     strategy: str
     query: str
     rank: int
-    why: Annotated[str, Field(description="What the strategy can say about it, for example that it cites 3 of the first 10.")] = ""
-    paths: Annotated[tuple[Path, ...], Field(description="The ways by which the graph came to it.")] = ()
+    why: Annotated[str, Field(description="The strategy's reason, for example that it cites 3 of the first 10.")] = ""
+    paths: Annotated[tuple[Path, ...], Field(description="The paths in the graph that led to it.")] = ()
 
 
 class Scored(NamedTuple):
@@ -52,7 +52,7 @@ class Scored(NamedTuple):
 
 @fast_dataclass
 class Ranked:
-    """A place in a ranked list; the record itself stands once, with its candidate."""
+    """A place in a ranked list; its candidate holds the record."""
 
     doc_id: str
     score: float
@@ -70,7 +70,7 @@ class RankedList(Model):
 
 
 class Duplicate(Model):
-    """A record that was folded into another because both are the same work."""
+    """A record that was merged into another because both are the same work."""
 
     doc_id: str
     source: str
@@ -79,7 +79,7 @@ class Duplicate(Model):
 
 
 class Related(Model):
-    """A work that belongs to this one and is another, or another version of it."""
+    """Another work that belongs to this one, or another version of it."""
 
     relation: str = Field(
         description="As read from the hit: `preprint of`, `has preprint`, `version of`, `corrects`, `corrected by`, `retracts`, "
@@ -95,14 +95,14 @@ SeenIn = Literal["both", "api-only", "web-only", "library-only"]
 
 @fast_dataclass
 class Candidate:
-    """One work: its leading record, everyone who found it, and what each stage thought of it."""
+    """One work: its leading record, every list that has it, and the results of each stage."""
 
     record: Record
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
     related: tuple[Related, ...] = ()
     members: tuple[Record, ...] = ()
-    """The records that it was made of, as they came, so that they can be parted again; empty for one alone."""
+    """The records that it was merged from, unchanged, so that a merge can be undone; empty for a single record."""
     scores: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
     """In [0, 1]."""
@@ -111,11 +111,11 @@ class Candidate:
     reranked: int | None = None
     """Place among the works that a reranker reordered, from 1; they come first."""
     unchecked: tuple[str, ...] = ()
-    """Rules of the coarse filter that could not be applied, since the record lacks what they look at."""
+    """Rules of the coarse filter that could not be checked, since the record lacks the field."""
     unread: bool = False
-    """Whether a model left it unread, since it would hardly come among the first."""
+    """Whether a model left it unread, since it would hardly rank among the first."""
     tags: tuple[str, ...] = ()
-    """What a model says the work is, such as survey or dataset."""
+    """A model's tags for the work, such as survey or dataset."""
     radar: tuple[dict[str, JsonValue], ...] = ()
     """Dimensions of a repository."""
 
@@ -151,17 +151,17 @@ class Hit(Model):
     )
     scored_by: ScoredBy = "unscored"
     reason: str = ""
-    unchecked: tuple[str, ...] = Field((), description="Rules of the coarse filter that could not be applied for lack of the field.")
-    flags: tuple[str, ...] = Field((), description="Known ways in which its text speaks to a model instead of a reader.")
+    unchecked: tuple[str, ...] = Field((), description="Rules of the coarse filter that could not be checked for lack of the field.")
+    flags: tuple[str, ...] = Field((), description="Known patterns of instructions to a model in its text.")
     found_by: tuple[FoundBy, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
     related: tuple[Related, ...] = ()
     seen_in: SeenIn = Field(
         "library-only",
-        description="Whether services (api) know it, pages of the web, or both; what is the user's own counts for neither.",
+        description="Whether services (api), pages of the web, or both have it; the user's own records count for neither.",
     )
     content: str = Field("", description="Abstract or description.")
-    original_text: str = Field("", description="All the text that we hold; spans point into it.")
+    original_text: str = Field("", description="All available text; spans are offsets into it.")
     distilled_text: str = Field("", description="Verbatim pieces of original_text, in order.")
     spans: tuple[tuple[int, int], ...] = Field((), description="Character offsets [start, end) of those pieces.")
     source_strategy: str = Field("", description="The strategy that ranked the work best.")

@@ -1,4 +1,4 @@
-"""What the translator understood, and the searches it planned."""
+"""The intent of a request, and the strategy of its searches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NumberRange(Model):
 
 
 class Constraints(Model):
-    """What the words of the request ask for. A record that lacks the field passes."""
+    """Constraints named in the request's words. A record that lacks the field passes."""
 
     years: NumberRange = NumberRange()
     stars: NumberRange = Field(NumberRange(), description="Of repositories.")
@@ -49,7 +49,7 @@ class PlannedQuery(Model):
 
 
 class RepositoryWishes(Model):
-    """What hosts of code can be asked for beside words. A wish, not a rule: no other source knows it."""
+    """Criteria beside words for code hosts. Wishes, not rules: no other source knows them."""
 
     language: str | None = None
     topics: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class SearchStrategy(Model):
     constraints: Constraints = Constraints()
     repositories: RepositoryWishes = RepositoryWishes()
     made_by: Literal["rules", "model"] = "rules"
-    user_feedback: str = Field("", description="What the caller had said of the results before.")
+    user_feedback: str = Field("", description="The caller's feedback on the earlier results.")
     earlier: tuple[EarlierStrategy, ...] = Field(
         (), description="The rounds before this one, oldest first; its queries differ from theirs."
     )

@@ -1,4 +1,4 @@
-"""The base of every value that travels through the graph."""
+"""Base classes of the values that travel through the graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Model(BaseModel):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def fast_dataclass(made: type[T]) -> type[T]:
-    """A dataclass that is frozen for the type checker alone, for what a search makes by the hundred: to be frozen at run time makes
-    making one three times as long.
+    """A dataclass that is frozen only for the type checker, for objects that a search creates by the hundred: freezing at run time makes
+    creation three times as slow.
     """
     return dataclass(slots=True, unsafe_hash=True)(made)

@@ -1,4 +1,4 @@
-"""The typed state of the search graph: what comes in, what nodes read, what they may write."""
+"""The state of the search graph, the updates that nodes write, and settings of one run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.state.response import Bypass, DistilledContext, Facets, Failure, R
 
 
 class PipelineState(SearchRequest):
-    """Everything one run knows. Nodes run one after another, so a field has one writer at a time and needs no reducer.
+    """The state of one run. Nodes run one after another, so a field has one writer at a time and needs no reducer.
 
-    `sources` holds the names that were asked for, and from the scout on what each source did.
+    `sources` holds the requested names, and from the scout on the row of each source.
     """
 
     sources: tuple[SourceReport | str, ...] | None = None  # type: ignore[assignment]
 
     @field_validator("sources")
     @classmethod
-    def _known_sources(cls, sources: tuple[SourceReport | str, ...] | None) -> tuple[SourceReport | str, ...] | None:  # type: ignore[override]
+    def check_sources(cls, sources: tuple[SourceReport | str, ...] | None) -> tuple[SourceReport | str, ...] | None:  # type: ignore[override]
         return sources  # the names were checked when the request came in
 
     started_at: float = Field(0.0, description="Seconds since the epoch.")
@@ -49,7 +49,7 @@ class PipelineState(SearchRequest):
 
 
 class Update(TypedDict, total=False):
-    """What a node may write."""
+    """The fields that a node may write."""
 
     started_at: float
     sources: tuple[SourceReport, ...]

@@ -1,4 +1,4 @@
-"""What nodes need from the outside, as protocols; `services` decides who provides it."""
+"""Protocols of everything that nodes need from outside; `services` provides the implementations."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     import numpy as np
 
 OnCount = Callable[[int, int], None]
-"""Called with how many are done, of how many."""
+"""Called with the number done and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceQuery:
-    """One search of one source by one strategy. What a source cannot be asked for it leaves aside: later steps look again."""
+    """One search of one source by one strategy. A source ignores what it does not support: later steps check again."""
 
     text: str
     strategy: str
-    """One of the source's own."""
+    """One of the source's strategies."""
     where: Filter | None
-    """What the results must fit. A source that cannot be asked so is asked for `constraints` and `repositories` as far as it can be."""
+    """Filter for the results. A source without filters applies `constraints` and `repositories` as far as it can."""
     limit: int
     widened: tuple[str, ...] = ()
-    """Terms that help without being asked for; they count less than the words of `text`."""
+    """Additional terms; they count less than the words of `text`."""
     keywords: tuple[str, ...] = ()
-    """Its content words, for sources that match every word."""
+    """Content words, for sources that require every word."""
     constraints: Constraints = field(default_factory=Constraints)
     repositories: RepositoryWishes = field(default_factory=RepositoryWishes)
     within_s: float = 25.0
-    """Seconds that it may take."""
+    """Time limit in seconds."""
 
 
 AnswerStatus = Literal["", "partial", "cached", "stale"]
@@ -45,43 +45,43 @@ AnswerStatus = Literal["", "partial", "cached", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """Best first; `total` where the source says how many there are."""
+    """Results, best first; `total` if the source reports one."""
 
     results: tuple[Scored, ...]
     total: int | None = None
     message: str = ""
     model: str = ""
-    """The model that ranked, with what identifies it."""
+    """The model that ranked, with its revision."""
     status: AnswerStatus = ""
-    """Where it is not all that was asked for, or not of now: cut short, from the cache, or older than it should be."""
+    """If it is incomplete or not current: cut short, from the cache, or older than it should be."""
     retry_at: float | None = None
-    """When the rest may be asked for, in seconds since the epoch."""
+    """The earliest time to request the rest, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a source can do."""
+    """Abilities of a source."""
 
     kinds: frozenset[Kind]
-    """Of its records."""
+    """Kinds of its records."""
     identifiers: frozenset[str] = frozenset()
     """Schemes (fields of `Identifiers`) by which `get` finds a record."""
     most: int = 1_000
-    """Results of one search at most, however many are asked for."""
+    """Most results of one search, however many are requested."""
     queries: int = 4
-    """Queries of one plan that it is asked at most: some services allow few requests."""
+    """Most queries of one plan: some services allow few requests."""
     filters: bool = False
-    """Whether it applies `where` itself; else whoever asks does."""
+    """Whether it applies `where` itself; else the caller does."""
     batch: int = 1
-    """Identifiers that it gives records for with one call; from 2 on it is a `BatchSource`."""
+    """Identifiers per lookup request; from 2 on it is a `BatchSource`."""
 
 
 EXPANDED = "expanded"
-"""The strategy that searches with the words that widen a query; skipped where there are none."""
+"""The strategy that searches with the terms of an expanded query; skipped without such terms."""
 
 
 class Source(Protocol):
-    """A place that can be searched. Raises `SearchError`; anything else is a bug."""
+    """A searchable service or library. Raises `SearchError`; any other error is a bug."""
 
     @property
     def name(self) -> str: ...
@@ -96,30 +96,30 @@ class Source(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """Seconds that a search of it may take, as far as the run has them."""
+        """Time limit of one search in seconds, within the run's time."""
         ...
 
     async def search(self, query: SourceQuery) -> SourceAnswer: ...
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        """The record with this identifier; None where the source has none."""
+        """The record with this identifier; None if the source has none."""
         ...
 
 
 class BatchSource(Source, Protocol):
-    """A source that gives many records with one call."""
+    """A source that returns many records in one request."""
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
-        """By value, the records that it has; `capabilities.batch` values at most."""
+        """The records that it has, by value; at most `capabilities.batch` values."""
         ...
 
 
 class ReadPage(Protocol):
-    """What a link led to."""
+    """The page behind a link."""
 
     @property
     def kind(self) -> Literal["html", "text", "pdf", "doi"]:
-        """Of `pdf` and `doi` the page holds nothing but link and identifiers: neither is fetched."""
+        """For `pdf` and `doi` the page holds only link and identifiers: neither is fetched."""
         ...
 
     @property
@@ -127,59 +127,59 @@ class ReadPage(Protocol):
 
 
 class PageReader(Protocol):
-    """Fetches pages as a good guest. Raises `SourceError`."""
+    """Fetches pages politely (robots.txt, rate limits). Raises `SourceError`."""
 
     async def fetch(self, url: str, within_s: float) -> ReadPage: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Detailed:
-    """Repositories with what was found out beside, in the order asked for; one of which nothing more came is as it was."""
+    """Repositories with their details, in the given order; one without further details is unchanged."""
 
     records: tuple[Repository, ...]
     asked: int
-    """Repositories that were asked for; fewer than there are where the service's limit allows no more."""
+    """Requested repositories; fewer than given if the service's limit allows no more."""
     returned: int
-    """Of which something came."""
+    """Repositories with new details."""
     status: Literal["ok", "partial", "empty", "cached", "stale", "rate_limited", "unauthorized", "forbidden", "unavailable", "timeout"]
     message: str = ""
     retry_at: float | None = None
 
 
 class Detailer(Protocol):
-    """A service that tells more of its repositories than its search does: README, tree, releases, activity."""
+    """A service with more details of its repositories than its search returns: README, tree, releases, activity."""
 
     @property
     def name(self) -> str: ...
 
     async def details(self, records: Sequence[Repository], within_s: float) -> Detailed:
-        """Most important first, as far as limit and time allow; raises nothing that a service may cause."""
+        """Most important first, as far as limit and time allow; raises no error of a service."""
         ...
 
 
 class LibraryReader(Protocol):
-    """What the pipeline needs of the library beyond searching it."""
+    """The library's functions beside search that the pipeline needs."""
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
-        """The same records with their whole bodies, where a search gave only the beginning."""
+        """The same records with their whole bodies, of which a search returns only the beginning."""
         ...
 
     async def snapshot(self) -> str | None:
-        """`<library id>@<version>` of what is searched now; None where there is no library."""
+        """`<library id>@<version>` of the current version; None without a library."""
         ...
 
     async def related_terms(self, text: str, limit: int) -> tuple[str, ...]:
-        """Terms that mark the first hits of `text` off from the later ones, best first."""
+        """Terms that distinguish the first hits of `text` from the later ones, best first."""
         ...
 
 
 class ResultStore(Protocol):
-    """The library as the place where works are kept that others found; it is made where there is none. Raises `SearchError`."""
+    """The library as a store for works that services returned; created if missing. Raises `SearchError`."""
 
     async def keep(self, records: Sequence[Record], renew: Callable[[Record, Record | None], Record]) -> tuple[int, int]:
-        """How many were new, and how many changed. `renew` makes the record to keep from a record and the stored one of its `doc_id`.
+        """Save records; returns how many were new, and how many changed. `renew` makes the record to save from a record and the stored one.
 
-        What it gives back as it was held is not written. Whoever stops waiting does not stop the keeping.
+        A stored record that it returns unchanged is not written. A caller that stops waiting does not stop the saving.
         """
         ...
 
@@ -190,17 +190,17 @@ class CachedText(NamedTuple):
 
 
 class TextCache(Protocol):
-    """Texts that are kept for a while. Raises nothing: a cache that fails costs time only."""
+    """A cache of texts. Raises nothing: a failing cache only costs time."""
 
     async def get(self, key: str, within_s: float) -> CachedText | None: ...
 
     async def put(self, key: str, text: str) -> None:
-        """Nobody waits for it."""
+        """Returns without waiting for the write."""
         ...
 
 
 class TextEmbedder(Protocol):
-    """Texts to vectors of one space. Blocking: call it in a thread. Raises `ModelError`."""
+    """Embeds texts in one space. Blocking: call it in a thread. Raises `ModelError`."""
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -212,7 +212,7 @@ class TextEmbedder(Protocol):
         ...
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
-        """The same, one by one: a text that cannot be embedded is told with its problem, the others are embedded."""
+        """The same, one by one: a text that cannot be embedded is returned with its problem."""
         ...
 
 
@@ -221,7 +221,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """For answers and for the gate's figures."""
+        """For responses and metrics."""
         ...
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -247,7 +247,7 @@ class Neighbours(Protocol):
         ...
 
     async def find_similar_names(self, name: str) -> tuple[str, ...]:
-        """Some entities whose names begin as this one does, for what was mistyped."""
+        """Some entities whose names begin alike, for mistyped names."""
         ...
 
     async def find_neighbours(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
@@ -260,19 +260,19 @@ class Neighbours(Protocol):
 
 
 class RerankerProvider(Protocol):
-    """The reranker to run, or None, and why; `asked` where the request wants one whatever a probe found."""
+    """The reranker to run, or None, and why; `asked` if the request wants one whatever an evaluation showed."""
 
     async def __call__(self, *, asked: bool = False) -> tuple[Reranker | None, str]: ...
 
 
 Fusion = Callable[[Sequence[RankedList]], Mapping[str, float]]
-"""Fused scores by doc_id; a larger score is a better place."""
+"""Fused scores by doc_id; a larger score is better."""
 Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 
 class TextDistiller(Protocol):
-    """Chooses the units of texts that answer a query. Blocking, meant for a thread."""
+    """Selects the units of texts that answer a query. Blocking: call it in a thread."""
 
     @property
     def engine(self) -> str:
@@ -281,11 +281,11 @@ class TextDistiller(Protocol):
 
     @property
     def verbatim(self) -> bool:
-        """False where it leaves words out of what it keeps."""
+        """False if it leaves words out of sentences."""
         ...
 
     def distil(self, query: str, readings: Sequence[Reading], max_tokens: int | None = None, frame: Frame = no_frame) -> Distilled:
-        """`max_tokens` bounds the result's `text`, frame and all; None leaves the bound that it was made with.
+        """`max_tokens` limits the result's `text`, including the frame; None keeps the engine's own limit.
 
         Raises `ModelError`, `MissingExtra`.
         """
@@ -293,6 +293,6 @@ class TextDistiller(Protocol):
 
 
 class DistillerProvider(Protocol):
-    """The distillers to try, one after another; the last needs no model."""
+    """The distillers to try in order; the last needs no model."""
 
     async def __call__(self) -> Sequence[TextDistiller]: ...

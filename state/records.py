@@ -1,4 +1,4 @@
-"""What was found: papers, repositories, pages and documents as one tagged union."""
+"""Records: papers, repositories, pages and documents as one tagged union."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import Field, JsonValue, TypeAdapter
 from outrider.state.model import Model
 
 LIBRARY = "library"
-"""The `source` of what is the user's own."""
+"""The `source` of the user's own records."""
 
 
 class Identifiers(Model):
-    """Names other systems give to a work, normalised: no resolver prefix, lower-case DOI, no arXiv version."""
+    """Identifiers of a work in other systems, normalised: no resolver prefix, lower-case DOI, no arXiv version."""
 
     doi: str | None = None
     pmid: str | None = None
@@ -28,7 +28,7 @@ class Identifiers(Model):
     pypi: str | None = None
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The identifiers that are known, as (scheme, value), strongest first."""
+        """The known identifiers as (scheme, value), strongest first."""
         return tuple((name, value) for name, value in vars(self).items() if value)
 
 
@@ -40,13 +40,13 @@ class Edge(Model):
 
 
 class BaseRecord(Model):
-    """What every kind of record has. A missing value is None or empty, never a guess."""
+    """Fields of every kind of record. A missing value is None or empty, never a guess."""
 
     doc_id: str
     title: str = ""
     description: str = ""
     abstract: str = ""
-    text: str = Field("", description="The whole body that we hold: a full text, a README, a note.")
+    text: str = Field("", description="The whole available body: a full text, a README, a note.")
     url: str | None = None
     identifiers: Identifiers = Identifiers()
     authors: tuple[str, ...] = ()
@@ -64,12 +64,12 @@ class BaseRecord(Model):
     NOT_CONTENT: ClassVar[frozenset[str]] = frozenset({"doc_id", "source", "origin"})
 
     def content_hash(self) -> str:
-        """Sha-256 of everything the record says, whatever its id and wherever it came from."""
-        said = self.model_dump(mode="json", exclude=set(self.NOT_CONTENT), exclude_defaults=True)
-        return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        """Sha-256 of the record's content, without its id and origin."""
+        content = self.model_dump(mode="json", exclude=set(self.NOT_CONTENT), exclude_defaults=True)
+        return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def full_text(self) -> str:
-        """All the text we hold, abstract first: what sentences are cut from and spans point into."""
+        """All available text, abstract first; spans are offsets into it."""
         return "\n\n".join(part for part in (self.abstract or self.description, self.text) if part)
 
 

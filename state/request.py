@@ -1,4 +1,4 @@
-"""What a caller may ask, checked in one place whichever door it came through."""
+"""The search request, and its validation for all interfaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, JsonValue, ValidationError, field_validator
-from pydantic_core import ErrorDetails
 
 from outrider.state.errors import BadRequest, did_you_mean
 from outrider.state.filters import parse_filter
@@ -18,29 +17,29 @@ from outrider.state.model import Model
 
 MAX_QUERY_CHARS = 20_000
 MAX_BOOLEAN_CHARS = 200_000
-"""Of a Boolean query, as its parser says: protocols are long."""
+"""Limit for a Boolean query, as in its parser: protocols are long."""
 MAX_QUERY_TERMS = 1_024
-"""Distinct words of one query that are searched; from the next new word on the rest is left out, and the answer says so."""
+"""Distinct words of one query that are searched; the rest is left out, and the answer reports it."""
 MAX_TOP_K = 1_000
 KNOWN_SOURCES = (
     "library", "github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google", "web",
 )  # fmt: skip
 SOURCES_GROUP = "outrider.sources"
-"""Of the entry points by which other packages add sources."""
+"""Group of the entry points through which other packages add sources."""
 
 
 def source_plugins() -> tuple[EntryPoint, ...]:
-    """In a total order; none of them is loaded."""
+    """Entry points in a total order, without loading them."""
     return tuple(sorted(entry_points(group=SOURCES_GROUP), key=lambda one: (one.name, one.value)))
 
 
 def known_sources() -> tuple[str, ...]:
-    """Also those that other packages add."""
+    """Names of our sources and of those that other packages add."""
     return tuple(dict.fromkeys((*KNOWN_SOURCES, *(one.name for one in source_plugins()))))
 
 
 class SearchMode(StrEnum):
-    """How far a query is widened: by no term, by 2-3, by 5-8. Nothing else depends on it."""
+    """How far a query is expanded: by no term, by 2-3, by 5-8. Nothing else depends on it."""
 
     FOCUSED = "focused"
     BALANCED = "balanced"
@@ -58,47 +57,46 @@ class RetrieverType(StrEnum):
 SYNONYMS = {"dense": "lance_dense", "sparse": "lance_fts", "graph": "graph_neighbor"}
 
 
-def _retriever(value: object) -> object:
-    return SYNONYMS.get(value.lower(), value.lower()) if isinstance(value, str) else value
-
-
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-Strategy = Annotated[RetrieverType, BeforeValidator(_retriever)]
+Strategy = Annotated[
+    RetrieverType, BeforeValidator(lambda value: SYNONYMS.get(_lower(value), _lower(value)) if isinstance(value, str) else value)
+]
 
 
 class SearchRequest(Model):
-    """One request. Only what is given narrows the search; every default means "all that is there"."""
+    """One request. Only the given fields narrow the search; every default means "everything available"."""
 
     query: str | dict[str, str] = Field(description="Words, a question, or (systematic mode) a mapping field -> text.")
     strategies: tuple[Strategy, ...] | None = Field(None, description="The library's retrievers; all of them by default.")
-    sources: tuple[str, ...] | None = Field(None, description="Who is asked; all configured sources by default.")
+    sources: tuple[str, ...] | None = Field(None, description="Sources to search; all configured ones by default.")
     mode: Annotated[Literal["discovery", "systematic"], BeforeValidator(_lower)] = Field(
         "discovery", validation_alias=AliasChoices("mode", "execution_mode"), description="Ranked answer, or exact Boolean protocol."
     )
-    search_mode: Annotated[SearchMode, BeforeValidator(_lower)] = Field(SearchMode.BALANCED, description="How far the query is widened.")
+    search_mode: Annotated[SearchMode, BeforeValidator(_lower)] = Field(SearchMode.BALANCED, description="How far the query is expanded.")
     filters: dict[str, JsonValue] | None = Field(None, description='For example {"year": {"$gt": 2020}, "language": "Rust"}.')
     fusion_enabled: bool = Field(True, description="Fuse the ranked lists; otherwise interleave them.")
-    rerank_enabled: bool | None = Field(None, description="Reorder the first works with a reranker; by default where it helps.")
+    rerank_enabled: bool | None = Field(None, description="Reorder the first works with a reranker; by default if it improves the ranking.")
     distill_enabled: bool = Field(True, description="Keep only the sentences that answer.")
     top_k: int = Field(10, ge=1, le=MAX_TOP_K, description="How many hits to return.")
     distill_top: int = Field(5, ge=0, le=50, description="How many of the first hits are distilled.")
     previous_strategies: Rounds = Field((), description="Strategies of earlier answers; the new queries differ from theirs.")
     grey_literature: bool = Field(
-        False, description="Systematic mode: beside the exact hits, `hits` are what vectors find near the query and it does not match."
+        False,
+        description="Systematic mode: besides the exact hits, `hits` has works that are near the query by vectors but do not match it.",
     )
-    user_feedback: str = Field("", max_length=MAX_FEEDBACK_CHARS, description="What you say of the earlier results, for the model.")
+    user_feedback: str = Field("", max_length=MAX_FEEDBACK_CHARS, description="Your feedback on the earlier results, for the model.")
 
     @field_validator("query")
     @classmethod
-    def _says_something(cls, query: str | dict[str, str]) -> str | dict[str, str]:
+    def check_text(cls, query: str | dict[str, str]) -> str | dict[str, str]:
         texts = [query] if isinstance(query, str) else list(query.values())
         length = sum(map(len, texts))
         if length > MAX_BOOLEAN_CHARS:
             raise ValueError(f"has {length:,} characters; at most {MAX_BOOLEAN_CHARS:,} are read")
-        if any(map(_broken, texts)):
+        if any("\ud800" <= char <= "\udfff" for text in texts for char in text):  # no service accepts such a text
             raise ValueError("holds half a character (a lone surrogate): check the encoding of what was typed")
         if not texts or not all(searchable(text) for text in texts):
             raise ValueError("has no letter or digit to search for")
@@ -106,7 +104,7 @@ class SearchRequest(Model):
 
     @field_validator("sources")
     @classmethod
-    def _known_sources(cls, sources: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def check_sources(cls, sources: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in sources or ():
             if name not in KNOWN_SOURCES and name not in known_sources():
                 raise ValueError(f"names the unknown source {name!r}; known: {', '.join(known_sources())}")
@@ -114,7 +112,7 @@ class SearchRequest(Model):
 
     @field_validator("filters")
     @classmethod
-    def _meaningful_filters(cls, filters: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+    def check_filters(cls, filters: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         try:
             parse_filter(filters or {})
         except BadRequest as error:
@@ -123,9 +121,14 @@ class SearchRequest(Model):
 
 
 def refuse_misfits(request: SearchRequest) -> None:
-    """Raise `BadRequest` for fields that the mode cannot honour: none is passed over without a word."""
+    """Raise `BadRequest` for fields that the mode cannot honour: none is ignored silently."""
     if request.mode == "systematic":
-        _refuse_in_systematic(request)
+        # A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it.
+        for name in ("filters", "user_feedback", "previous_strategies"):
+            if getattr(request, name):
+                raise BadRequest(f"{name} cannot be used in mode 'systematic'; write it into the query, such as AND 2020:3000[dp]")
+        if request.strategies and request.strategies != (RetrieverType.LANCE_FTS,):
+            raise BadRequest("mode 'systematic' matches words exactly; leave strategies out (grey_literature also searches by vectors)")
         return
     if not isinstance(request.query, str):
         raise BadRequest("a mapping of fields to texts is a Boolean query: ask for it with mode 'systematic', or give a string")
@@ -135,37 +138,22 @@ def refuse_misfits(request: SearchRequest) -> None:
         raise BadRequest("grey_literature belongs to mode 'systematic'; a ranked answer searches by vectors anyway")
 
 
-def _refuse_in_systematic(request: SearchRequest) -> None:
-    """A run is its query and nothing else: what narrows or widens it must stand in the query, where the manifest shows it."""
-    narrowing = {"filters": request.filters, "user_feedback": request.user_feedback, "previous_strategies": request.previous_strategies}
-    for name, given in narrowing.items():
-        if given:
-            raise BadRequest(f"{name} cannot be used in mode 'systematic'; write it into the query, such as AND 2020:3000[dp]")
-    if request.strategies and request.strategies != (RetrieverType.LANCE_FTS,):
-        raise BadRequest("mode 'systematic' matches words exactly; leave strategies out (grey_literature looks by vectors, too)")
-
-
-def check_request(asked: Mapping[str, Any] | SearchRequest) -> SearchRequest:
-    """The request, or `BadRequest` naming every field that is wrong and why."""
+def check_request(request: Mapping[str, Any] | SearchRequest) -> SearchRequest:
+    """Validate a request; `BadRequest` names every wrong field and the reason."""
     try:
-        request = SearchRequest.model_validate(asked)
+        checked = SearchRequest.model_validate(request)
     except ValidationError as error:
-        first = {str(detail["loc"][0]): detail for detail in reversed(error.errors())}  # one complaint a field
-        raise BadRequest("; ".join(_complaint(detail) for detail in reversed(first.values()))) from error
-    refuse_misfits(request)
-    return request
-
-
-def _complaint(detail: ErrorDetails) -> str:
-    field = ".".join(str(part) for part in detail["loc"][:1])
-    if detail["type"] == "extra_forbidden":
-        return f"unknown field {field!r}{did_you_mean(field, SearchRequest.model_fields)}"
-    return f"{field}: {detail['msg'].removeprefix('Value error, ')}"
-
-
-def _broken(text: str) -> bool:
-    """Whether it is no Unicode text, which no service can be asked with."""
-    return any("\ud800" <= char <= "\udfff" for char in text)
+        first = {str(detail["loc"][0]): detail for detail in reversed(error.errors())}  # one message per field
+        messages: list[str] = []
+        for detail in reversed(first.values()):
+            field = ".".join(str(part) for part in detail["loc"][:1])
+            if detail["type"] == "extra_forbidden":
+                messages.append(f"unknown field {field!r}{did_you_mean(field, SearchRequest.model_fields)}")
+            else:
+                messages.append(f"{field}: {detail['msg'].removeprefix('Value error, ')}")
+        raise BadRequest("; ".join(messages)) from error
+    refuse_misfits(checked)
+    return checked
 
 
 def searchable(text: str) -> bool:

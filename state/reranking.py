@@ -1,6 +1,6 @@
-"""What a reranker reads of a record, how its scores mix with those before, and what a probe found out about it.
+"""Texts and scores of rerankers, and verdicts of their evaluation on a library.
 
-Here because the graph's nodes and the retrieval engine both need it and may not import each other.
+Here because nodes and the library both need them and may not import each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from outrider.state.model import Model
 from outrider.state.records import Record
 
 READ_CHARS = 4_000
-"""Of a record's title, abstract and body together: about the 1,000 tokens that small rerankers were trained on."""
+"""Characters of title, abstract and body together: about the 1,000 tokens that small rerankers were trained on."""
 
 Effect = Literal["better", "unclear", "worse"]
 
@@ -23,15 +23,15 @@ class Verdict(Model):
     """One reranker, judged on one library by known items: queries made from a record that the ranking must find again."""
 
     reranker: str
-    revision: str = Field("", description="Which weights were judged; without it a verdict counts for nothing.")
-    effect: Effect = Field(description="Better or worse where p is below .05; else unclear.")
+    revision: str = Field("", description="Revision of the judged weights; a verdict without it is ignored.")
+    effect: Effect = Field(description="Better or worse if p is below .05; else unclear.")
     chosen: bool = Field(False, description="The best of those that make the ranking better; `auto` runs it.")
     before: float = Field(description="Mean nDCG@10 of the first stage.")
     after: float = Field(description="Mean nDCG@10 of the reranked list.")
-    p: float = Field(description="Of the paired randomisation test, two-sided.")
+    p: float = Field(description="p-value of the paired randomisation test, two-sided.")
     queries: int
     depth: int
-    weight: float = Field(description="Of the reranker's score beside the score before it.")
+    weight: float = Field(description="Weight of the reranker's score against the score before it.")
     seed: int
     snapshot: str = Field(description="Library id and version that it was judged on.")
     judged_at: str = Field(description="ISO 8601; all verdicts of one probe have the same.")
@@ -43,12 +43,12 @@ class Verdict(Model):
 
 
 def verdict_order(verdict: Verdict) -> tuple[bool, float, str]:
-    """Sorts verdicts of one probe: those that make the ranking better first, then by difference, then by name."""
+    """Sort key for verdicts of one evaluation: better rankings first, then by difference, then by name."""
     return verdict.effect != "better", -verdict.difference, verdict.reranker
 
 
 def make_reranker_text(record: Record, chars: int = READ_CHARS) -> str:
-    """Title, abstract or description, and the beginning of the body: what a reranker is given."""
+    """The text that a reranker reads: title, abstract or description, and the beginning of the body."""
     return "\n\n".join(part for part in (record.title, record.full_text()[:chars]) if part)[:chars]
 
 

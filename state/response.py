@@ -1,7 +1,4 @@
-"""One hash that says: the same question, asked of the same things, gave the same answer.
-
-The one answer that every door returns.
-"""
+"""The response that every interface returns, its parts, and its provenance hash."""
 
 from __future__ import annotations
 
@@ -30,15 +27,15 @@ def provenance_hash(
 
     Times, paths and costs are left out: they differ between equal runs.
     """
-    asked = request.model_dump(mode="json", include=set(SearchRequest.model_fields) - {"sources"})  # the strategy names them
-    said = {
-        "request": asked,
+    fields = request.model_dump(mode="json", include=set(SearchRequest.model_fields) - {"sources"})  # the strategy names them
+    parts = {
+        "request": fields,
         "strategy": strategy.model_dump(mode="json") if strategy else None,
         "snapshot": snapshot,
         "versions": dict(versions),
         "results": [list(pair) for pair in results],
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
 SourceStatus = Literal[
@@ -47,7 +44,7 @@ SourceStatus = Literal[
 
 
 class Failure(Model):
-    """Something expected that went wrong in a node; the run went on with the node's fallback."""
+    """An expected error in a node; the run continued with the node's fallback."""
 
     node: str
     error: str = Field(description="The kind of error, a name of `state.errors` or `TimeoutError`.")
@@ -55,62 +52,62 @@ class Failure(Model):
 
 
 class SourceReport(Model):
-    """What one source did for one strategy and query; one row each."""
+    """The outcome of one source for one strategy and query, as a row."""
 
     source: str
     strategy: str
     query: str = ""
-    asked: int = Field(description="Results asked for.")
+    asked: int = Field(description="Requested results.")
     returned: int = 0
-    total: int | None = Field(None, description="How many the source says there are, where it says.")
+    total: int | None = Field(None, description="Number of results that the source reports, if it does.")
     status: SourceStatus
     message: str = ""
-    model: str = Field("", description="The model that ranked, with what identifies it.")
+    model: str = Field("", description="The model that ranked, with its revision.")
     retry_at: str | None = None
     took_ms: float = 0.0
 
 
 class Bypass(Model):
-    """A step that did not run, and why."""
+    """A step that did not run, and the reason."""
 
     step: str
     why: str
 
 
 class NodeUsage(Model):
-    """What models cost: from the provider's own usage figures."""
+    """Cost of models, from the provider's usage figures."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = Field(0.0, description="None when a price is unknown.")
-    untold_calls: int = Field(0, description="Calls that ended without the provider's figures: what they cost is not in the sums.")
-    untold_usd: float = Field(0.0, description="What those calls may have cost at most, as far as the price is known.")
+    untold_calls: int = Field(0, description="Calls that ended without the provider's figures: their cost is not in the sums.")
+    untold_usd: float = Field(0.0, description="Upper limit of their cost, as far as the price is known.")
 
 
 class Usage(NodeUsage):
-    """The same of a whole run, and of each node that asked a model."""
+    """Cost of a whole run, and of each node that used a model."""
 
     by_node: dict[str, NodeUsage] = Field(default_factory=dict)
 
 
 class Scoring(Model):
-    """How far a model read the works, in the order of the rules."""
+    """How many works a model read, in rule order."""
 
     read: int = Field(description="Works that the model scored.")
     of: int
     risk: float | None = Field(
-        0.0, ge=0, le=1, description="The chance, as estimated, that the rest would change the first works; None where works were lost."
+        0.0, ge=0, le=1, description="Estimated chance that the rest would change the first works; None if works were lost."
     )
     max_risk: float = Field(
-        0.0, ge=0, le=1, description="What it may be for the reading to stop; of both kinds together, where both were left partly unread."
+        0.0, ge=0, le=1, description="Risk at which reading stops; of both kinds together, if both were left partly unread."
     )
 
 
 class Facets(Model):
     """Counts over everything above the threshold, most frequent first (years: newest first).
 
-    Of works that a model left unread (see `Scoring`) nobody knows whether they are above it; they are not counted.
+    Works that a model left unread (see `Scoring`) are not counted.
     """
 
     by_year: dict[str, int] = Field(default_factory=dict)
@@ -121,7 +118,7 @@ class Facets(Model):
 
 
 class Support(Model):
-    """Where the same is said again."""
+    """A place that repeats the sentence."""
 
     doc_id: str
     start: int
@@ -136,14 +133,14 @@ class ContextUnit(Model):
     start: int
     end: int
     text: str
-    score: float = Field(ge=0, le=1, description="How likely it answers; 1 where nothing was left out.")
+    score: float = Field(ge=0, le=1, description="Probability that it answers; 1 if nothing was left out.")
     kind: UnitKind = "sentence"
     why: Why = Field(
         "relevant",
-        description="Its own score, the best of its text, needed by the next one, a heading of a kept one, or all was passed on.",
+        description="Its own score, the best of its text, needed by the next one, heading of a kept one, or everything was passed on.",
     )
-    support: tuple[Support, ...] = Field((), description="Where the same is said again; it is left out there.")
-    shortened: str = Field("", description="What LLMLingua-2 left of it, which stands in the context; never to be quoted.")
+    support: tuple[Support, ...] = Field((), description="Places that repeat it and are left out.")
+    shortened: str = Field("", description="The words that LLMLingua-2 kept, as in the context; never quote them.")
 
 
 class DistilledContext(Model):
@@ -152,31 +149,29 @@ class DistilledContext(Model):
     text: str = ""
     units: tuple[ContextUnit, ...] = ()
     tokens: int = Field(0, description="Tokens of `text`: counted by `distiller.tokenizer`, else an estimate from above.")
-    engine: str = Field("", description="What judged the sentences; empty where nothing was distilled.")
+    engine: str = Field("", description="The engine that judged the sentences; empty if nothing was distilled.")
     threshold: float | None = None
     calibrated: bool = Field(False, description="Whether the threshold was fitted for this engine.")
-    keep_rate: float | None = Field(
-        None, description="Share of texts in which all that answers is kept, as promised; None without a promise."
-    )
-    fitted_on: str = Field("", description="What the threshold was fitted on.")
-    no_promise: str = Field("", description="Why nothing is promised here.")
-    removed: float = Field(0.0, ge=0, le=1, description="Share of the texts' characters that was left out.")
-    over_budget: int = Field(0, description="Sentences that reached the threshold and that the budget had no room for.")
-    verbatim: bool = Field(True, description="False where words were left out of sentences.")
-    bypassed: str = Field("", description="Why the texts were passed on as they are.")
+    keep_rate: float | None = Field(None, description="Guaranteed share of texts in which every answer is kept; None without a guarantee.")
+    fitted_on: str = Field("", description="Data that the threshold was fitted on.")
+    no_promise: str = Field("", description="Why there is no guarantee.")
+    removed: float = Field(0.0, ge=0, le=1, description="Share of the texts' characters that were left out.")
+    over_budget: int = Field(0, description="Sentences above the threshold that did not fit the budget.")
+    verbatim: bool = Field(True, description="False if words were left out of sentences.")
+    bypassed: str = Field("", description="Why the texts were passed on unchanged.")
     notes: tuple[str, ...] = ()
 
 
 class ResultSet(Model):
-    """Where the hits of a systematic run lie; they never enter the state. `outrider.iter_hits` reads them."""
+    """The files of a systematic run; its hits never enter the state. `outrider.iter_hits` reads them."""
 
     path: str = Field(description="The ledger.")
     total: int = Field(description="Hits in it.")
-    cursor: str | None = Field(None, description="Where a run that is not complete goes on.")
-    sha256: str = Field(description="Of the ledger's bytes.")
-    manifest: str = Field(description="What was asked of whom, what came, and the hashes to check it by.")
+    cursor: str | None = Field(None, description="Where an incomplete run resumes.")
+    sha256: str = Field(description="Sha-256 of the ledger.")
+    manifest: str = Field(description="File with requests, results, and the hashes to verify them.")
     complete: bool = Field(False, description="Whether every source was read to its last hit.")
-    missing: tuple[str, ...] = Field((), description="What makes it incomplete.")
+    missing: tuple[str, ...] = Field((), description="Why it is incomplete.")
 
 
 class SearchResponse(Model):
@@ -190,7 +185,7 @@ class SearchResponse(Model):
     failures: tuple[Failure, ...] = ()
     sources: tuple[SourceReport, ...] = ()
     bypassed: tuple[Bypass, ...] = ()
-    scoring: Scoring | None = Field(None, description="None where no model scored.")
+    scoring: Scoring | None = Field(None, description="None if no model scored.")
     reranked_by: str = Field("", description="The reranker that ordered the first works, and why it ran.")
     usage: Usage = Usage()
     timings_ms: dict[str, float] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Types and ports of a systematic run: pages of exact hits, of a pinned library or of a service.
+"""Interfaces of a systematic run: pages of exact hits from a pinned library or a service.
 
-Records never pile up: whoever asks gets pages, and a page's `cursor` is all that is needed to go on after it.
+Records are never collected in memory: a caller gets pages, and a page's `cursor` suffices to resume after it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from outrider.state.model import Model
 from outrider.state.records import Record
 
 PAGE = 500
-"""Records of a page, unless asked for otherwise."""
+"""Default number of records per page."""
 LIBRARY_ORDER = "by doc_id, compared by code points"
-"""The stated total order of hits from the library."""
+"""The total order of hits from the library."""
 
 Proof = Literal["verified", "as the source says"]
-"""Whether our own evaluator found the query in the record's text, or a service's word is all there is."""
+"""Whether our evaluator verified the query in the record's text, or only the service reports the match."""
 
 
 class Snapshot(Model):
@@ -29,27 +29,27 @@ class Snapshot(Model):
 
     library: str = Field(description="Its id.")
     version: int
-    tag: str = Field(description="Keeps the version; removed by whoever no longer needs the run to be repeatable.")
-    tokenizer: str = Field(description="How words are cut, with its version: two runs compare only where it is the same.")
+    tag: str = Field(description="Keeps the version; to be removed when the run need not be repeatable any more.")
+    tokenizer: str = Field(description="The tokenizer with its version: two runs are comparable only with the same.")
     indexes: dict[str, str] = Field(default_factory=dict, description="Each text index and how much of the rows it covers.")
 
 
 class Matched(NamedTuple):
-    """A hit and what stands behind it."""
+    """A hit and its proof."""
 
     record: Record
     proof: Proof = "verified"
 
 
 class MatchedPage(NamedTuple):
-    """Hits in the run's order; asking again with `cursor` gives those that follow."""
+    """Hits in the run's order; the next request with `cursor` returns those that follow."""
 
     hits: tuple[Matched, ...]
     cursor: str
 
 
 class PinnedLibrary(Protocol):
-    """One version of the library, whatever is written meanwhile. Raises `LibraryError`."""
+    """One version of the library, unaffected by later writes. Raises `LibraryError`."""
 
     @property
     def snapshot(self) -> Snapshot: ...
@@ -61,37 +61,37 @@ class PinnedLibrary(Protocol):
     async def count(self, tree: Node) -> int: ...
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> Mapping[str, str]:
-        """Of the records of these ids that it holds."""
+        """Hashes of those records that it holds."""
         ...
 
     def close(self) -> None:
-        """The tag stays."""
+        """Close the files; the tag stays."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SentQuery:
-    """What a service is asked for a tree."""
+    """The query that a service gets for a tree."""
 
     source: str
     query: str = ""
-    """As it is sent; empty where it is refused."""
+    """As it is sent; empty if it is refused."""
     parameters: tuple[tuple[str, str], ...] = ()
     widened: tuple[str, ...] = ()
-    """What could not be said and was left out: each makes the service answer more, which our evaluator filters again."""
+    """Parts that the service cannot express: without them it returns more records, which our evaluator filters."""
     refused: str = ""
-    """Why the service is not asked at all: what cannot be said would lose hits."""
+    """Why the service is not searched: a part that it cannot express would lose hits."""
     native: bool = False
-    """Whether the service reads the query as it was written."""
+    """Whether the service accepts the query as written."""
     reproducible: bool = True
     """False for a service whose totals differ between two calls."""
     lacking: tuple[str, ...] = ()
-    """Alternatives that were left out since no record of the service has what they ask for: they find nothing there."""
+    """Alternatives that were left out since no record of the service has the field: they match nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of a query's answer that fits under the service's cap: what it was, what the service said, what came."""
+    """A part of a query's results below the service's cap: its description, the reported total, the fetched number."""
 
     what: str
     total: int
@@ -100,24 +100,24 @@ class Slice:
 
 @dataclass(slots=True)
 class Harvest:
-    """How a service was read to the end; filled in while its pages come."""
+    """Progress of reading a service to the end; updated with each page."""
 
     total: int | None = None
-    """Records that the service says match."""
+    """Matching records that the service reports."""
     fetched: int = 0
-    """Different records that came."""
+    """Distinct records that came."""
     matched: int = 0
-    """Those that our evaluator let pass, or could not judge."""
+    """Records that our evaluator accepted or could not judge."""
     slices: list[Slice] = field(default_factory=list)
     complete: bool = False
     """Set at the end, and only where the counts add up."""
     remarks: list[str] = field(default_factory=list)
-    """What makes it incomplete, or what changed meanwhile."""
+    """Why it is incomplete, or what changed meanwhile."""
     took_s: float = 0.0
     seen: set[str] = field(default_factory=set)
-    """Ids of all that came; of a harvest that is gone on with, those from before the break, too."""
+    """Ids of all records that came; in a resumed run also those from before the interruption."""
     dropped: list[str] = field(default_factory=list)
-    """Ids of the last page's records that our evaluator did not let pass."""
+    """Ids of the last page's records that our evaluator rejected."""
 
 
 class WorldSource(Protocol):
@@ -127,9 +127,9 @@ class WorldSource(Protocol):
     def name(self) -> str: ...
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        """`text` is the query as it was written, for a service that reads its language."""
+        """`text` is the query as written, for a service that accepts its syntax."""
         ...
 
     def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
-        """All that the service has, each once, slice by slice; `after` is the cursor of an earlier page."""
+        """All matching records of the service, each once, slice by slice; `after` is the cursor of an earlier page."""
         ...

@@ -116,7 +116,7 @@ def test_a_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"engine": "x"}', "null"])
 def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "c.json").write_text(content)
-    with pytest.raises(BadRequest, match="no calibration"):
+    with pytest.raises(BadRequest, match="not a calibration"):
         read_calibration(tmp_path / "c.json")
     with pytest.raises(BadRequest, match="cannot be read"):
         read_calibration(tmp_path / "absent.json")
