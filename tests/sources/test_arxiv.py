@@ -322,7 +322,7 @@ async def test_however_many_are_wanted_it_is_one_request():
     async with serving(lambda _: as_feed(numbered(1), total=100_000)) as server:
         answer = await source(server.base_url).search(query("ice", limit=100_000))
     assert [one.query["max_results"] for one in server.requests] == ["500"]
-    assert (answer.status, answer.message) == ("partial", "it says that there are 100000 and gave 1")
+    assert (answer.status, answer.message) == ("partial", "it reports 100000 and returned 1")
 
 
 async def test_without_a_word_or_from_before_its_time_nobody_is_asked():
@@ -425,7 +425,7 @@ async def test_half_a_feed_is_malformed_and_an_empty_page_is_said():
             await source(server.base_url).search(query("ice"))
     async with serving(lambda _: as_feed(total=214_881)) as server:  # arXiv is known to answer so for minutes
         answer = await source(server.base_url).search(query("ice"))
-    assert (answer.results, answer.status, answer.message) == ((), "partial", "it says that there are 214881 and gave 0")
+    assert (answer.results, answer.status, answer.message) == ((), "partial", "it reports 214881 and returned 0")
 
 
 @pytest.mark.parametrize("total", ["", "many", "-1", "9" * 5_000])

@@ -530,7 +530,7 @@ async def test_a_total_that_disagrees_with_the_pages_is_said():
     async with serving(lambda _: as_json({"total": 50, "offset": 0, "data": papers(0, 3)})) as server:
         fewer = await source(server.base_url).search(query())
     assert (len(fewer.results), fewer.total, fewer.status) == (3, 50, "partial")
-    assert fewer.message == "it says that there are 50 and gave 3"
+    assert fewer.message == "it reports 50 and returned 3"
     async with serving(lambda _: as_json({"total": 1, "offset": 0, "data": papers(0, 3)})) as server:
         more = await source(server.base_url).search(query(limit=2))
     assert (len(more.results), more.status) == (2, "")

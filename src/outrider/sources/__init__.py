@@ -1,1 +1,1 @@
-"""Places to search: the HTTP client, the web, and one adapter for each service."""
+"""Sources of a search: the library and web services, behind one protocol"""

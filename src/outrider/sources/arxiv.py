@@ -1,4 +1,4 @@
-"""arXiv: preprints of physics, mathematics, computer science and their neighbours.
+"""arXiv: preprints of physics, mathematics, computer science and related fields
 
 Follows the arXiv API User's Manual, https://info.arxiv.org/help/api/user-manual.html: `/api/query` with `search_query` (fields, Boolean
 operators, phrases in quotes, `submittedDate` in GMT) or `id_list`, answered as an Atom 1.0 feed with OpenSearch and arXiv elements;
@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element, ParseError  # the types only; defused
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
-from outrider.sources import json_fields as said
+from outrider.sources import json_fields as fields
 from outrider.sources.adapter import ServiceSource, build_answer, drop_stop_words, score_results, usable_seconds
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Malformed
@@ -37,7 +37,7 @@ NAME = "arxiv"
 RELEVANCE = "relevance"
 QUERY = "/api/query"
 MOST = 500
-"""In one answer. The manual allows 2,000, and says that large answers are slow."""
+"""In one response. The manual allows 2,000, and says that large responses are slow."""
 MOST_TERMS = 6
 FIRST_YEAR, LAST_YEAR = 1991, 2099
 """arXiv opened in August 1991; a range of dates needs an end."""
@@ -52,14 +52,14 @@ CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"arxiv"}), MOST, qu
 
 
 Parts = defaultdict[str, list[Element]]
-"""Of an element."""
+"""Child elements by name."""
 
 
 class Page(NamedTuple):
-    """What a feed says."""
+    """The papers of a feed."""
 
     papers: list[Paper | None]
-    """None for an entry that is none."""
+    """None for an entry that is no paper."""
     total: int | None
 
 
@@ -102,25 +102,25 @@ class Arxiv(ServiceSource):
         return next((paper for paper in page.papers if paper), None)
 
     async def _fetch(self, params: dict[str, str | int], within_s: float) -> Reply:
-        """Also with status 400: the feed says what was wrong."""
+        """Accepts status 400: its feed holds the error."""
         return await self.caller.get(self.service, QUERY, params, within_s=usable_seconds(within_s), accept=frozenset({200, 400}))
 
 
 class InvalidId(Malformed):
-    """It says that what was asked for is no identifier of its own."""
+    """arXiv reports that the requested identifier is not valid."""
 
 
 def select_terms(keywords: Iterable[str]) -> tuple[str, ...]:
-    """Lower-case words, and phrases in quotes; nothing that the query language could take for its own.
+    """Lower-case words, and phrases in quotes; nothing that the query language could interpret.
 
-    The first few only: more are found together nowhere.
+    The first few only: hardly any paper contains more.
     """
     phrases = dict.fromkeys(filter(None, (" ".join(WORD.findall(keyword.lower())) for keyword in keywords)))
     return tuple(f'"{phrase}"' if " " in phrase else phrase for phrase in drop_stop_words(list(phrases)))[:MOST_TERMS]
 
 
 def build_query(terms: tuple[str, ...]) -> str:
-    """Up to three terms must all be found, of more at least two: all of many are found nowhere, and one of many is found everywhere.
+    """Up to three terms must all occur, of more at least two: all of many match nothing, one of many matches everything.
 
     A paper with more of the terms fits more of the pairs, so that the order by relevance puts it before others.
     """
@@ -131,7 +131,7 @@ def build_query(terms: tuple[str, ...]) -> str:
 
 
 def format_date_range(years: NumberRange) -> str | None:
-    """The years of the first version; empty where any year will do, None where arXiv can have nothing."""
+    """The years of the first version; empty for any year, None if arXiv cannot have anything."""
     if years.min is None and years.max is None:
         return ""
     low = max(FIRST_YEAR, years.min if years.min is not None else FIRST_YEAR)
@@ -140,7 +140,7 @@ def format_date_range(years: NumberRange) -> str | None:
 
 
 def parse_page(reply: Reply) -> Page:
-    """Raises `Malformed` for what is no Atom feed, and for one that reports an error."""
+    """Raises `Malformed` for anything but an Atom feed, and for one that reports an error."""
     feed = group_children(parse_feed(reply))
     entries = list(map(group_children, feed["entry"]))
     for entry in entries:
@@ -151,7 +151,7 @@ def parse_page(reply: Reply) -> Page:
     if reply.status != 200:
         raise Malformed(f"{reply.url} was answered with {reply.status} and no reason")
     count = read_text(feed, "totalResults")
-    total = said.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
+    total = fields.whole(int(count)) if re.fullmatch(r"[0-9]{1,15}", count) else None
     return Page(list(map(parse_paper, entries)), total)
 
 
@@ -170,15 +170,15 @@ def parse_feed(reply: Reply) -> Element:
 
 
 def build_search_answer(page: Page, reply: Reply, limit: int) -> SourceAnswer:
-    found, total = page
-    short = total is not None and len(found) < min(total, limit)
-    missing = f"it says that there are {total} and gave {len(found)}" if short else ""
-    results = score_results([(paper, None) for paper in found if paper])[:limit]
-    return build_answer(results, total, [reply], found.count(None), missing=missing)
+    papers, total = page
+    short = total is not None and len(papers) < min(total, limit)
+    missing = f"it reports {total} and returned {len(papers)}" if short else ""
+    results = score_results([(paper, None) for paper in papers if paper])[:limit]
+    return build_answer(results, total, [reply], papers.count(None), missing=missing)
 
 
 def group_children(element: Element) -> Parts:
-    """What stands in it, by name without namespace, in one pass."""
+    """The children by name without namespace, in one pass."""
     parts: Parts = defaultdict(list)
     for part in element:
         parts[part.tag.rpartition("}")[2]].append(part)
@@ -186,7 +186,7 @@ def group_children(element: Element) -> Parts:
 
 
 def parse_paper(entry: Parts) -> Paper | None:
-    """None for an entry without an arXiv identifier, which is the service's own id."""
+    """None for an entry without an arXiv identifier, which is the service's id."""
     named = read_text(entry, "id")
     arxiv = normal_arxiv(named)
     if arxiv is None:
@@ -209,19 +209,19 @@ def parse_paper(entry: Parts) -> Paper | None:
         source=NAME,
         title=read_text(entry, "title"),
         abstract=read_text(entry, "summary"),
-        url=find_link(links, "rel", "alternate") or said.link(named),
+        url=find_link(links, "rel", "alternate") or fields.link(named),
         identifiers=Identifiers(arxiv=arxiv, doi=normal_doi(read_text(entry, "doi"))),
         authors=tuple(name for author in entry["author"] if (name := read_text(group_children(author), "name"))),
-        year=said.year(int(year.group(1))) if year else None,
+        year=fields.year(int(year.group(1))) if year else None,
         tags=tuple(dict.fromkeys(term for one in entry["category"] if (term := one.get("term", "").strip()))),
         metadata={name: value for name, value in metadata.items() if value},
     )
 
 
 def read_text(parts: Parts, name: str) -> str:
-    """On one line; of the first of several, empty where there is none."""
-    return next((said.text("".join(part.itertext())) for part in parts[name]), "")
+    """The text of the first element of that name on one line; empty if there is none."""
+    return next((fields.text("".join(part.itertext())) for part in parts[name]), "")
 
 
 def find_link(links: list[Element], attribute: str, value: str) -> str | None:
-    return next(filter(None, (said.link(link.get("href")) for link in links if link.get(attribute) == value)), None)
+    return next(filter(None, (fields.link(link.get("href")) for link in links if link.get(attribute) == value)), None)

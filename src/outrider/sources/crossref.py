@@ -1,13 +1,11 @@
-"""Crossref: works that publishers have registered with a DOI, and the notices that correct or retract them.
+"""Crossref: works that publishers registered with a DOI, with retraction and correction notices
 
 Follows https://api.crossref.org/swagger-ui ("Works") and https://www.crossref.org/documentation/retrieve-metadata/rest-api/ as of
 October 2026: `GET /works?query.bibliographic=`, at most 1,000 rows, and `GET /works/{doi}`. Limits of lists since December 2025: 1 request
-a second and 1 at a time for everybody, 3 for who tells an e-mail address in the user agent; more with a key of Metadata Plus.
+a second and 1 at a time, 3 with an e-mail address in the user agent; more with a key of Metadata Plus.
 
-What Crossref says of a work, as a record. Pure: nothing here asks anybody, and nothing is guessed.
-
-`metadata["update_to"]` is what a notice says of the articles that it corrects or retracts, `metadata["updated_by"]` what an article says
-of such notices: `[{"type": "retraction", "doi": ..., "date": ..., "source": "publisher" or "retraction-watch"}, ...]`.
+`metadata["update_to"]` of a notice lists the articles that it corrects or retracts, `metadata["updated_by"]` of an article lists such
+notices: `[{"type": "retraction", "doi": ..., "date": ..., "source": "publisher" or "retraction-watch"}, ...]`.
 """
 
 from __future__ import annotations
@@ -37,15 +35,15 @@ FIELDS = (
     "group-title", "publisher", "type", "volume", "issue", "page", "article-number", "is-referenced-by-count", "subject", "ISBN", "license",
     "update-to", "updated-by", "score",
 )  # fmt: skip
-"""What is read below, as far as a list can be asked for it: `language`, `institution` and `subtype` come with single works only."""
+"""Fields that lists can return; `language`, `institution` and `subtype` come with single works only."""
 BOOKS = frozenset({"book", "monograph", "edited-book", "reference-book"})
-"""What an ISBN names; a chapter has its book's."""
+"""Types that an ISBN identifies; a chapter has the ISBN of its book."""
 MOST_TAGS = 12
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi"}), most=1_000, queries=3)
 MOST_CHARS = 500
-"""Of a query: it stands in an address. What ranks needs no more."""
+"""Of a query, which is part of a URL. Ranking needs no more."""
 POLITE = 3
-"""Times as often may ask who gives an e-mail address (api.crossref.org, "polite pool"; lists, as of December 2025)."""
+"""Factor of the limit with an e-mail address (api.crossref.org, "polite pool"; lists, as of December 2025)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class Crossref(ServiceSource):
         return build_works_answer(works, WORKS, total, limit, [reply])
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
-        """A DOI that is only another name of a work is followed to the work's own."""
+        """A DOI that is an alias is followed to the DOI of the work."""
         until = deadline_after(within_s)
         doi = normal_doi(value) if scheme == "doi" else None
         if doi is None:
@@ -86,7 +84,7 @@ class Crossref(ServiceSource):
             doi = normal_doi(reply.headers.get("location", ""))
             if doi is None:
                 break
-        raise Malformed(f"{NAME} sends from one address to the next and gives no work: {reply.url}")
+        raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
 
 def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[str, str | int]:
@@ -101,31 +99,31 @@ def search_params(words: str, constraints: Constraints, rows: int) -> Mapping[st
     }
 
 
-def list_works(said: Any) -> tuple[list[Any], int | None]:
-    """Works and how many there are, of `{"message-type": "work-list", "message": {"total-results": ..., "items": [...]}}`."""
-    message = mapping(mapping(said).get("message"))
+def list_works(payload: Any) -> tuple[list[Any], int | None]:
+    """The works and how many there are, from `{"message-type": "work-list", "message": {"total-results": ..., "items": [...]}}`."""
+    message = mapping(mapping(payload).get("message"))
     if not isinstance(message.get("items"), list):
         raise Malformed(f"{NAME} answered a search with something else than a list of works")
     return message["items"], whole(message.get("total-results"))
 
 
-def parse_work(said: Any) -> Paper:
-    """Of `{"message-type": "work", "message": {...}}`."""
-    whole_answer = mapping(said)
-    paper = parse_paper(whole_answer.get("message")) if whole_answer.get("message-type") == "work" else None
+def parse_work(payload: Any) -> Paper:
+    """From `{"message-type": "work", "message": {...}}`."""
+    envelope = mapping(payload)
+    paper = parse_paper(envelope.get("message")) if envelope.get("message-type") == "work" else None
     if paper is None:
         raise Malformed(f"{NAME} answered with something else than a work")
     return paper
 
 
-def find_refusal(said: Any) -> str:
-    """What `{"status": "failed", "message": [{"message": ...}]}` says; empty for an answer."""
-    return "; ".join(filter(None, (text(mapping(one).get("message")) for one in items(mapping(said).get("message")))))
+def find_refusal(payload: Any) -> str:
+    """The messages of `{"status": "failed", "message": [{"message": ...}]}`; empty for an answer."""
+    return "; ".join(filter(None, (text(mapping(one).get("message")) for one in items(mapping(payload).get("message")))))
 
 
-def parse_paper(said: Any) -> Paper | None:
-    """None for what has no DOI."""
-    work = mapping(said)
+def parse_paper(payload: Any) -> Paper | None:
+    """None without a DOI."""
+    work = mapping(payload)
     doi, kind = normal_doi(code(work.get("DOI"))), text(work.get("type"))
     if doi is None:
         return None
@@ -149,25 +147,25 @@ def parse_paper(said: Any) -> Paper | None:
     )
 
 
-def parse_score(said: Any) -> float | None:
-    return number(mapping(said).get("score"))
+def parse_score(payload: Any) -> float | None:
+    return number(mapping(payload).get("score"))
 
 
-def parse_abstract(said: Any) -> str:
-    """Without the heading that says that it is one."""
-    words = plain(said)
+def parse_abstract(payload: Any) -> str:
+    """Without its heading "Abstract"."""
+    words = plain(payload)
     heading, _, rest = words.partition("\n")
     return rest if rest and heading.casefold().rstrip(":.") in {"abstract", "summary"} else words
 
 
-def parse_author(said: Any) -> str:
-    """A person's names in their order, or a group's."""
-    names = (text(mapping(said).get(part)) for part in ("given", "family"))
-    return title(" ".join(filter(None, names)) or mapping(said).get("name"))
+def parse_author(payload: Any) -> str:
+    """Given and family name of a person, or the name of a group."""
+    names = (text(mapping(payload).get(part)) for part in ("given", "family"))
+    return title(" ".join(filter(None, names)) or mapping(payload).get("name"))
 
 
 def find_venue(work: Mapping[str, Any]) -> str | None:
-    """A preprint stands in no container but on a server, which single works call an institution."""
+    """A preprint has no container but a server, which single works call an institution."""
     server = next((title(mapping(one).get("name")) for one in items(work.get("institution"))), "")
     return title(first(work.get("container-title"))) or (server if text(work.get("type")) == "posted-content" else "") or None
 
@@ -177,13 +175,13 @@ def find_isbn(work: Mapping[str, Any]) -> str | None:
 
 
 def publication_dates(work: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
-    """Of publication, the earliest first; not when it was registered."""
+    """Dates of publication by preference; not the date of registration."""
     return filter(None, (parse_date(work.get(name)) for name in ("issued", "published", "posted")))
 
 
-def parse_date(said: Any) -> tuple[int, ...]:
-    """Year, month and day as far as known, of `{"date-parts": [[2020, 1, 31]]}`; `[[null]]` says that none is."""
-    parts = items(mapping(said).get("date-parts"))
+def parse_date(payload: Any) -> tuple[int, ...]:
+    """Year, month and day as far as known, from `{"date-parts": [[2020, 1, 31]]}`; `[[null]]` means unknown."""
+    parts = items(mapping(payload).get("date-parts"))
     parts = items(parts[0]) if parts and isinstance(parts[0], list) else parts
     known: list[int] = []
     for part, most in zip(parts, (9999, 12, 31), strict=False):
@@ -201,7 +199,7 @@ def format_date(date: tuple[int, ...]) -> str:
 
 def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
     licences = (link(mapping(one).get("URL")) for one in items(work.get("license")))
-    said: dict[str, JsonValue] = {
+    metadata: dict[str, JsonValue] = {
         "type": text(work.get("type")),
         "subtype": text(work.get("subtype")),
         "subtitle": title(first(work.get("subtitle"))),
@@ -212,18 +210,21 @@ def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
         "update_to": parse_updates(work.get("update-to")),
         "updated_by": parse_updates(work.get("updated-by")),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
-def parse_updates(said: Any) -> list[JsonValue]:
-    """Those that say of what kind they are and which work they speak of."""
-    every = (parse_update(mapping(one)) for one in items(said))
+def parse_updates(payload: Any) -> list[JsonValue]:
+    """Notices with a type and the DOI of the other work."""
+    every = (parse_update(mapping(one)) for one in items(payload))
     return [update for update in every if update["type"] and update["doi"]]
 
 
-def parse_update(said: Mapping[str, Any]) -> dict[str, JsonValue]:
-    update: dict[str, JsonValue] = {"type": text(said.get("type")) or text(said.get("label")), "doi": normal_doi(code(said.get("DOI")))}
-    known = {"date": format_date(parse_date(said.get("updated"))), "source": text(said.get("source"))}
+def parse_update(payload: Mapping[str, Any]) -> dict[str, JsonValue]:
+    update: dict[str, JsonValue] = {
+        "type": text(payload.get("type")) or text(payload.get("label")),
+        "doi": normal_doi(code(payload.get("DOI"))),
+    }
+    known = {"date": format_date(parse_date(payload.get("updated"))), "source": text(payload.get("source"))}
     return {**update, **{name: value for name, value in known.items() if value}}
 
 

@@ -1,6 +1,6 @@
-"""What a service said, read without trust: a value of another type than the documented one counts as not said.
+"""Typed access to untrusted JSON: a value of another type than the documented one counts as missing
 
-Nothing here guesses, and nothing fails: adapters read the fields of an answer through these.
+Nothing here guesses, and nothing fails: adapters read the fields of a response through these functions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 LINK = re.compile(r"https?://[^\s<>\"\\]+", re.IGNORECASE)
 
 MARKUP = re.compile(r"[<&]|\]\]>")
-"""What any markup has."""
+"""Characters of any markup."""
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 SKIPPED = re.compile(r"<(?:\w+:)?tex-math\b[^<>]*>[^<]*</(?:\w+:)?tex-math>|<!--[^<>]*-->|<!\[CDATA\[|\]\]>")
-"""TeX beside MathML of the same formula, and what is no text."""
+"""TeX next to MathML of the same formula, comments and CDATA markers."""
 TAG = re.compile(
     r"""(?P<left>\s?)<(?P<end>/?)(?:(?:jats|mml|m|xhtml):(?P<prefixed>[A-Za-z][\w-]*)|(?P<bare>[A-Za-z][\w-]*))
         (?:\s+[\w:.-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*')){0,20}\s*/?>(?P<right>\s?)""",
@@ -38,7 +38,7 @@ INLINE = frozenset(
 )
 OPENING, CLOSING = frozenset("([{"), frozenset(",.;:!?)]}")
 KNOWN = GLUED | BLOCKS | INLINE
-"""Without a prefix, other words in angle brackets are text: vector<int>."""
+"""Other words in angle brackets without a prefix are text: vector<int>."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -53,11 +53,11 @@ def text(value: Any) -> str:
     """On one line; empty for anything but a text."""
     if not isinstance(value, str):
         return ""
-    return " ".join((value if value.isprintable() else UNSTORABLE.sub(" ", value)).split())  # what is printable can be stored
+    return " ".join((value if value.isprintable() else UNSTORABLE.sub(" ", value)).split())  # printable text can be stored
 
 
 def code(value: Any) -> str:
-    """What is an identifier, or names one: a text of at most 2,000 characters, else empty."""
+    """An identifier, or text that contains one: at most 2,000 characters, else empty."""
     return text(value) if isinstance(value, str) and len(value) <= 2_000 else ""
 
 
@@ -88,44 +88,41 @@ def year(value: Any) -> int | None:
 
 
 def link(value: Any) -> str | None:
-    """A web address, exactly as it was said."""
+    """A web address, unchanged."""
     return value if isinstance(value, str) and LINK.fullmatch(value) and not UNSTORABLE.search(value) else None
 
 
 def plain(markup: Any) -> str:
-    """The words of a text with HTML, JATS or MathML in it: one paragraph a line. Text without markup stays as it is."""
+    """Text without its HTML, JATS or MathML: one paragraph a line. Text without markup stays as it is."""
     if not isinstance(markup, str):
         return ""
-    lines = (text(line) for line in (_bare(markup) if MARKUP.search(markup) else markup).split("\n"))
-    return "\n".join(line for line in lines if line)
-
-
-def _bare(markup: str) -> str:
-    bare = " ".join(markup.split()) if TAG.search(markup) else markup  # where there are tags, they part the paragraphs
-    bare = TAG.sub(_gap, SKIPPED.sub("", bare))
-    for _ in range(2):  # some publishers escape twice, markup included
-        bare = TAG.sub(_gap, ENTITY.sub(lambda entity: html.unescape(entity.group()), bare))
-    return bare
+    bare = markup
+    if MARKUP.search(markup):
+        bare = " ".join(markup.split()) if TAG.search(markup) else markup  # tags, if any, separate the paragraphs
+        bare = TAG.sub(_replace_tag, SKIPPED.sub("", bare))
+        for _ in range(2):  # some publishers escape twice, markup included
+            bare = TAG.sub(_replace_tag, ENTITY.sub(lambda entity: html.unescape(entity.group()), bare))
+    return "\n".join(filter(None, map(text, bare.split("\n"))))
 
 
 def title(markup: Any) -> str:
-    """The same on one line."""
+    """The result of `plain` on one line."""
     return text(plain(markup))
 
 
-def _gap(found: re.Match[str]) -> str:
-    """What stands for a tag: nothing where a gap would tear something apart."""
-    name = (found["prefixed"] or found["bare"]).lower()
+def _replace_tag(tag: re.Match[str]) -> str:
+    """White space for a tag, or nothing if a gap would split a word or formula."""
+    name = (tag["prefixed"] or tag["bare"]).lower()
     if name in BLOCKS:
         return "\n"
-    if found["bare"] and name not in KNOWN:
-        return found.group()
-    if found["end"]:
-        after = found.string[found.end() : found.end() + 1]
-        return "" if after in CLOSING or _within(found, name) else " "
-    before = found.string[max(found.start() - 1, 0) : found.start()]
-    return "" if before in OPENING or _within(found, name) else " "
+    if tag["bare"] and name not in KNOWN:
+        return tag.group()
+    if tag["end"]:
+        after = tag.string[tag.end() : tag.end() + 1]
+        return "" if after in CLOSING or _is_within_word(tag, name) else " "
+    before = tag.string[max(tag.start() - 1, 0) : tag.start()]
+    return "" if before in OPENING or _is_within_word(tag, name) else " "
 
 
-def _within(found: re.Match[str], name: str) -> bool:
-    return name in GLUED and not (found["left"] or found["right"])
+def _is_within_word(tag: re.Match[str], name: str) -> bool:
+    return name in GLUED and not (tag["left"] or tag["right"])

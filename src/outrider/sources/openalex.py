@@ -1,11 +1,9 @@
-"""OpenAlex: works of all fields and kinds, from Crossref, PubMed, arXiv, repositories and publishers.
+"""OpenAlex: works of all fields and kinds, from Crossref, PubMed, arXiv, repositories and publishers
 
 Follows https://developers.openalex.org of October 2026: "Search", "Page through results", "Get singleton", "Authentication & pricing",
 and the Works part of its reference. `GET /works?search=` costs 0.001 USD a page of a daily budget (0.10 USD without a key, 1 USD with
-a free one), `GET /works/{id}` nothing; what is left stands in the headers `x-ratelimit-*`. A contact address is of no use there since
+a free one), `GET /works/{id}` nothing; the headers `x-ratelimit-*` report the rest. A contact address has no effect there since
 February 2026. A work that was merged into another answers 301.
-
-What OpenAlex says of a work, as a record. Pure: nothing here asks anybody, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ FIELDS = (
     "id,doi,ids,title,display_name,publication_year,publication_date,language,type,primary_location,locations,open_access,authorships,"
     "cited_by_count,biblio,is_retracted,topics,keywords,mesh,abstract_inverted_index"
 )
-"""What is read below. `concepts` are not: they are no longer kept up and will be removed, and who selects a removed field gets nothing."""
+"""Not `concepts`: they are no longer maintained and will be removed, and selecting a removed field returns nothing."""
 WORK = re.compile(r"(?:https?://(?:api\.)?openalex\.org/(?:works/)?)?(W\d+)/?", re.IGNORECASE)
 PMC_NUMBER = re.compile(r"/pmc/articles/(\d+)/?\Z", re.IGNORECASE)
 ARXIV_DOI = "10.48550/arxiv."
@@ -57,16 +55,16 @@ PER_PAGE = 100
 """At most, since October 2026 (200 before); also of the values that a filter takes ("Filter", "Addition (OR)")."""
 CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset({"doi", "pmid", "openalex", "arxiv"}), most=1_000, batch=PER_PAGE)
 WITHOUT_KEY = replace(CAPABILITIES, most=200, queries=2)
-"""A hundred pages a day are all that there is."""
+"""The budget without a key is a hundred pages a day."""
 MOST_WORDS = 6
-"""Every word must occur ("words not separated by boolean operators are treated as AND"): of more, hardly any work has all."""
+"""Every word must occur ("words not separated by boolean operators are treated as AND"): hardly any work has more of them."""
 WORD = re.compile(r"[^\s!\"#$%&'()*+,/:;<=>?@\[\\\]^`{|}~‘’“”]+")
-"""Without what a search there reads as an operator or refuses: quotes, apostrophes, brackets, `*`, `?`, `~`."""
+"""Without characters that a search there reads as operators or refuses: quotes, apostrophes, brackets, `*`, `?`, `~`."""
 AROUND = "-._–—"
 MOVED_TO = re.compile(r"/([Ww]\d+)/?(?:[?#].*)?\Z")
 FILTERS_OWN = re.compile(r"[,|+!<>\"\s]")
 LITTLE = 0.1
-"""Part of the day's budget, below which the answer says so."""
+"""Part of the day's budget, below which the answer reports the rest."""
 
 
 class WorksPage(NamedTuple):
@@ -95,17 +93,17 @@ class Openalex(ServiceSource):
         if not words or limit < 1:
             return SourceAnswer(())
         count = -(-limit // PER_PAGE)
-        asked = search_params(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
-        first = await self._fetch_page(asked, 1, until)
+        params = search_params(words[:MOST_WORDS], query.constraints, per_page=-(-limit // count))
+        first = await self._fetch_page(params, 1, until)
         if first.total is not None:
-            count = min(count, -(-first.total // asked["per_page"]))
-        more = range(2, count + 1) if len(first.works) >= asked["per_page"] else ()
-        rest = await asyncio.gather(*(self._try_page(asked, number, until) for number in more))
-        notes = [] if len(words) <= MOST_WORDS else [f"asked for the first {MOST_WORDS} of {len(words)} words, as each must occur"]
+            count = min(count, -(-first.total // params["per_page"]))
+        more = range(2, count + 1) if len(first.works) >= params["per_page"] else ()
+        rest = await asyncio.gather(*(self._try_page(params, number, until) for number in more))
+        notes = [] if len(words) <= MOST_WORDS else [f"searched for the first {MOST_WORDS} of {len(words)} words, because each must occur"]
         return build_search_answer([first, *rest], limit, notes)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Paper | None:
-        """A record may come back under another identifier than the one asked for, where the service has merged two."""
+        """A record may have another identifier than the requested one, if the service merged two works."""
         until = deadline_after(within_s)
         place = lookup_path(scheme, value)
         if place is None:
@@ -124,10 +122,10 @@ class Openalex(ServiceSource):
             if moved is None:
                 break
             place = moved[1].upper()
-        raise Malformed(f"{NAME} sends from one address to the next and gives no work: {reply.url}")
+        raise Malformed(f"{NAME} redirects twice and returns no work: {reply.url}")
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Paper]:
-        """One page of a filter: a ten-thousandth of a dollar, where each work by itself would cost nothing but a turn."""
+        """One page of a filter: a ten-thousandth of a dollar, while single works cost nothing but one request each."""
         named = {value: own for value in values if (own := filter_value(scheme, value))}
         if not named:
             return {}
@@ -142,14 +140,14 @@ class Openalex(ServiceSource):
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
-    async def _fetch_page(self, asked: Mapping[str, str | int], number: int, until: float) -> WorksPage:
-        reply = await self.caller.get(self.service, "/works", {**asked, "page": number}, within_s=until - time.monotonic())
+    async def _fetch_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage:
+        reply = await self.caller.get(self.service, "/works", {**params, "page": number}, within_s=until - time.monotonic())
         works, total = read_works(reply.json(), WORKS, self.service)
         return WorksPage(works, total, reply)
 
-    async def _try_page(self, asked: Mapping[str, str | int], number: int, until: float) -> WorksPage | SourceError:
+    async def _try_page(self, params: Mapping[str, str | int], number: int, until: float) -> WorksPage | SourceError:
         try:
-            return await self._fetch_page(asked, number, until)
+            return await self._fetch_page(params, number, until)
         except SourceError as error:
             return error
 
@@ -175,7 +173,7 @@ def search_params(words: Sequence[str], constraints: Constraints, per_page: int)
 
 
 def lookup_path(scheme: str, value: str) -> str | None:
-    """Where a work is got by one of its identifiers."""
+    """The path of a work below `/works`, by one of its identifiers."""
     named = normalize_identifier(scheme, value)
     if scheme == "openalex" or named is None:
         return named
@@ -183,7 +181,7 @@ def lookup_path(scheme: str, value: str) -> str | None:
 
 
 def normalize_identifier(scheme: str, value: str) -> str | None:
-    """An identifier in the form that records have; of an arXiv number it is the DOI that arXiv gives it."""
+    """An identifier in the form of the records; for an arXiv number its DOI at arXiv."""
     value = code(value)
     if scheme == "arxiv":
         number = normal_arxiv(value)
@@ -193,7 +191,7 @@ def normalize_identifier(scheme: str, value: str) -> str | None:
 
 
 def filter_value(scheme: str, value: str) -> str | None:
-    """None also for one with a sign that a filter reads as its own."""
+    """None also if a character has a meaning in filters."""
     named = normalize_identifier(scheme, value)
     return named if named and not FILTERS_OWN.search(named) else None
 
@@ -206,7 +204,7 @@ def parse_work(reply: Reply) -> Paper:
 
 
 def build_search_answer(pages: Sequence[WorksPage | SourceError], limit: int, notes: Sequence[str]) -> SourceAnswer:
-    """Of the first page and those after it, some of which may have failed."""
+    """From the first page and those after it, some of which may have failed."""
     came = [page for page in pages if isinstance(page, WorksPage)]
     failed = [page for page in pages if isinstance(page, SourceError)]
     works = [work for page in came for work in page.works][:limit]
@@ -215,7 +213,7 @@ def build_search_answer(pages: Sequence[WorksPage | SourceError], limit: int, no
 
 
 def budget_notes(reply: Reply) -> list[str]:
-    """A word on the day's budget once it runs low."""
+    """A note on the day's budget if it runs low."""
     try:
         left, limit = (float(reply.headers[f"x-ratelimit-{name}-usd"]) for name in ("remaining", "limit"))
     except (KeyError, ValueError):
@@ -223,23 +221,23 @@ def budget_notes(reply: Reply) -> list[str]:
     return [f"{left:.4f} USD of the day's {limit:g} USD are left at {NAME}"] if left < LITTLE * limit else []
 
 
-def list_works(said: Any) -> tuple[list[Any], int | None]:
-    """Works and how many there are, of a list: `{"meta": {"count": ...}, "results": [...]}`."""
-    works = mapping(said).get("results")
+def list_works(payload: Any) -> tuple[list[Any], int | None]:
+    """The works and how many there are, from `{"meta": {"count": ...}, "results": [...]}`."""
+    works = mapping(payload).get("results")
     if not isinstance(works, list):
         raise Malformed(f"{NAME} answered a search with something else than a list of works")
-    return works, whole(mapping(mapping(said).get("meta")).get("count"))
+    return works, whole(mapping(mapping(payload).get("meta")).get("count"))
 
 
-def find_refusal(said: Any) -> str:
-    """What `{"error": ..., "message": ...}` says, which may come with status 200; empty for an answer."""
-    refusal = mapping(said)
+def find_refusal(payload: Any) -> str:
+    """The text of `{"error": ..., "message": ...}`, which may come with status 200; empty for an answer."""
+    refusal = mapping(payload)
     return " ".join(filter(None, (text(refusal.get("error")), text(refusal.get("message")))))
 
 
-def parse_paper(said: Any) -> Paper | None:
-    """None for what has no id of the service."""
-    work = mapping(said)
+def parse_paper(payload: Any) -> Paper | None:
+    """None without an id of the service."""
+    work = mapping(payload)
     identifiers = parse_identifiers(work)
     if identifiers.openalex is None:
         return None
@@ -265,8 +263,8 @@ def parse_paper(said: Any) -> Paper | None:
     )
 
 
-def parse_score(said: Any) -> float | None:
-    return number(mapping(said).get("relevance_score"))
+def parse_score(payload: Any) -> float | None:
+    return number(mapping(payload).get("relevance_score"))
 
 
 def parse_identifiers(work: Mapping[str, Any]) -> Identifiers:
@@ -282,19 +280,19 @@ def parse_identifiers(work: Mapping[str, Any]) -> Identifiers:
 
 
 def work_id(value: str) -> str | None:
-    """`W123` of a work's id or address; its letter tells works from authors and others."""
+    """`W123` from a work's id or URL; the letter distinguishes works from authors and others."""
     found = WORK.fullmatch(value.strip())
     return found[1].upper() if found else None
 
 
 def parse_pmcid(address: str) -> str | None:
-    """OpenAlex writes PubMed Central's address with the number alone."""
+    """OpenAlex writes PubMed Central's URL with the bare number."""
     bare = PMC_NUMBER.search(address)
     return normal_pmcid(f"PMC{bare[1]}" if bare else address)
 
 
 def find_arxiv(work: Mapping[str, Any], doi: str | None) -> str | None:
-    """From arXiv's own DOI, else from the places where the work lies."""
+    """From arXiv's own DOI, else from the locations of the work."""
     if doi and doi.startswith(ARXIV_DOI):
         return normal_arxiv(doi.removeprefix(ARXIV_DOI))
     places = (mapping(place) for place in (work.get("primary_location"), *items(work.get("locations"))))
@@ -302,18 +300,18 @@ def find_arxiv(work: Mapping[str, Any], doi: str | None) -> str | None:
     return next(filter(None, (normal_arxiv(one) for one in links if "arxiv.org/" in one)), None)
 
 
-def parse_author(said: Any) -> str:
-    return text(mapping(mapping(said).get("author")).get("display_name")) or text(mapping(said).get("raw_author_name"))
+def parse_author(payload: Any) -> str:
+    return text(mapping(mapping(payload).get("author")).get("display_name")) or text(mapping(payload).get("raw_author_name"))
 
 
-def parse_abstract(said: Any) -> str:
-    """The text of an inverted index: each word with its places."""
-    places = [(place, word) for word, at in mapping(said).items() for place in map(whole, items(at)) if place is not None]
+def parse_abstract(payload: Any) -> str:
+    """The text of an inverted index: each word with its positions."""
+    places = [(place, word) for word, at in mapping(payload).items() for place in map(whole, items(at)) if place is not None]
     return plain(" ".join(word for _, word in sorted(places)[:MOST_POSITIONS]))
 
 
 def collect_tags(work: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keywords, then topics: both are OpenAlex's own, made from the text, best first."""
+    """Keywords, then topics; OpenAlex derives both from the text, best first."""
     every = (*list_names(work.get("keywords"), "display_name"), *list_names(work.get("topics"), "display_name"))
     spelt: dict[str, str] = {}
     for tag in every:
@@ -321,8 +319,8 @@ def collect_tags(work: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spelt.values())[:MOST_TAGS]
 
 
-def list_names(said: Any, name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, (text(mapping(one).get(name)) for one in items(said)))))
+def list_names(payload: Any, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, (text(mapping(one).get(name)) for one in items(payload)))))
 
 
 def format_pages(biblio: Mapping[str, Any]) -> str | None:
@@ -332,7 +330,7 @@ def format_pages(biblio: Mapping[str, Any]) -> str | None:
 
 def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
     access, retracted = mapping(work.get("open_access")), work.get("is_retracted")
-    said: dict[str, JsonValue] = {
+    metadata: dict[str, JsonValue] = {
         "type": text(work.get("type")),
         "published": text(work.get("publication_date")),
         "retracted": retracted if isinstance(retracted, bool) else None,
@@ -340,7 +338,7 @@ def collect_metadata(work: Mapping[str, Any]) -> dict[str, JsonValue]:
         "open_access_url": link(access.get("oa_url")),
         "licence": text(mapping(work.get("primary_location")).get("license")),
     }
-    return {name: value for name, value in said.items() if value not in {None, ""}}
+    return {name: value for name, value in metadata.items() if value not in {None, ""}}
 
 
 NORMAL: Mapping[str, Callable[[str], str | None]] = MappingProxyType({"doi": normal_doi, "pmid": normal_pmid, "openalex": work_id})

@@ -1,11 +1,9 @@
-"""Semantic Scholar: papers of all fields with abstracts and citation counts, and who cites whom.
+"""Semantic Scholar: papers of all fields with abstracts, citation counts and citation links
 
 Follows the Academic Graph API 1.0, https://api.semanticscholar.org/api-docs/graph, under `/graph/v1/paper`: `search` by relevance
-(100 a page, 1,000 in all), `search/bulk` by a Boolean expression (1,000 a page, a token leads on), `batch` (500 ids), `{id}`,
+(100 a page, 1,000 in all), `search/bulk` by a Boolean expression (1,000 a page, continued with a token), `batch` (500 ids), `{id}`,
 `{id}/references` and `{id}/citations` (1,000 a page, 9,999 in all). One request a second with a key; without one all anonymous
-users of the world share one pool, which is often used up (429).
-
-What Semantic Scholar says of papers, as records: pure functions, told apart from asking it.
+users share one pool, which is often used up (429).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
-from outrider.sources import json_fields as said
+from outrider.sources import json_fields as fields
 from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import Forbidden, Malformed, SourceError, SourceTimeout, Unauthorized
@@ -39,7 +37,7 @@ FIELDS = (
     "title,abstract,year,publicationDate,venue,publicationVenue,journal,authors,externalIds,url,citationCount,openAccessPdf,"
     "publicationTypes,fieldsOfStudy"
 )
-"""What is read below; `paperId` always comes."""
+"""Fields that are requested; `paperId` is always returned."""
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 ID = re.compile(r"[\w:.-]{1,100}", re.ASCII)
 PAPERS = "/graph/v1/paper"
@@ -48,7 +46,7 @@ PAGE, MOST = 100, 999
 LINKS_PAGE, MOST_LINKS = 1_000, 9_999
 BATCH = 500
 MOST_WORDS = 8
-"""Every word must be found ("by default all terms in the query must be present"): many together are found nowhere."""
+"""Every word must be found ("by default all terms in the query must be present"): hardly any paper has more."""
 WORD = re.compile(r"[^\s\u2010-\u2015-]+")
 """The documentation: "hyphenated query terms yield no matches (replace it with space to find matches)"."""
 AROUND = ".,;:!?()[]{}'\"\u2018\u2019\u201c\u201d"
@@ -80,17 +78,17 @@ class SemanticScholar(ServiceSource):
         return await self._pages(_ListRequest(f"{PAPERS}/search", params, PAGE, min(query.limit, MOST)), query.within_s)
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        asked = paper_id(scheme, value)
-        if asked is None:
+        paper = paper_id(scheme, value)
+        if paper is None:
             return None
-        path = f"{PAPERS}/{quote(asked, safe='')}"
+        path = f"{PAPERS}/{quote(paper, safe='')}"
         reply = await self._get(path, {"fields": f"{FIELDS},tldr"}, within_s, frozenset({200, 404}))
         if reply.status == 404:
             return None
-        said = reply.json()
-        if not isinstance(said, dict):
+        payload = reply.json()
+        if not isinstance(payload, dict):
             raise Malformed(f"{reply.url} answered with something else than a paper")
-        return parse_paper(said)
+        return parse_paper(payload)
 
     async def get_many(self, scheme: str, values: Sequence[str], within_s: float) -> Mapping[str, Record]:
         papers = await self.batch([(scheme, value) for value in values], within_s)
@@ -99,28 +97,28 @@ class SemanticScholar(ServiceSource):
     async def batch(self, ids: Sequence[tuple[str, str]], within_s: float) -> tuple[Paper | None, ...]:
         """The papers with these (scheme, value), in their order; None for what the service does not know."""
         until = deadline_after(within_s)
-        asked = [paper_id(scheme, value) for scheme, value in ids]
-        wanted = list(dict.fromkeys(one for one in asked if one))
+        paper_ids = [paper_id(scheme, value) for scheme, value in ids]
+        wanted = list(dict.fromkeys(filter(None, paper_ids)))
         known: dict[str, Paper | None] = {}
         for at in range(0, len(wanted), BATCH):
             part = wanted[at : at + BATCH]
             reply = await self._post(f"{PAPERS}/batch", {"ids": part}, {"fields": f"{FIELDS},tldr"}, _left_s(until))
-            said = reply.json()
-            if not isinstance(said, list) or len(said) != len(part):
+            payload = reply.json()
+            if not isinstance(payload, list) or len(payload) != len(part):
                 raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
-            known |= zip(part, map(parse_paper, said), strict=True)
-        return tuple(known[one] if one else None for one in asked)
+            known |= zip(part, map(parse_paper, payload), strict=True)
+        return tuple(known[own] if own else None for own in paper_ids)
 
     async def references(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
-        """What the paper cites, in the service's order. Entries that it could not match to a paper have no id and are left out."""
+        """The papers that it cites, in the service's order. Entries without an id, which match no paper, are skipped."""
         return await self._links("references", "citedPaper", paper_id(scheme, value), limit, within_s)
 
     async def citations(self, scheme: str, value: str, within_s: float, limit: int = MOST_LINKS) -> SourceAnswer:
-        """What cites the paper, in the service's order."""
+        """The papers that cite it, in the service's order."""
         return await self._links("citations", "citingPaper", paper_id(scheme, value), limit, within_s)
 
     async def bulk(self, expression: str, within_s: float, token: str = "", years: NumberRange | None = None) -> PapersPage:
-        """One page of everything that matches, by the service's own id. The next one is asked for with the page's `token`.
+        """One page of all matches, sorted by the service's id. The page's `token` requests the next one.
 
         The expression is the service's: `+` and, `|` or, `-` not, `"phrase"`, `prefix*`, `word~2`, parentheses. `total` is an estimate.
         """
@@ -128,31 +126,31 @@ class SemanticScholar(ServiceSource):
         reply = await self._get(f"{PAPERS}/search/bulk", {**params, "token": token} if token else params, within_s)
         return parse_page(reply.json())
 
-    async def _links(self, kind: str, within: str, asked: str | None, limit: int, within_s: float) -> SourceAnswer:
-        if asked is None:
+    async def _links(self, kind: str, within: str, paper: str | None, limit: int, within_s: float) -> SourceAnswer:
+        if paper is None:
             return SourceAnswer(())
-        path = f"{PAPERS}/{quote(asked, safe='')}/{kind}"
+        path = f"{PAPERS}/{quote(paper, safe='')}/{kind}"
         links = _ListRequest(path, {"fields": FIELDS}, LINKS_PAGE, min(limit, MOST_LINKS), within, frozenset({200, 404}))
         return await self._pages(links, within_s)
 
     async def _pages(self, listed: _ListRequest, within_s: float) -> SourceAnswer:
-        """In turn: the limit of the service allows no two at a time. What came before a page failed is kept."""
+        """One page after another: the service's limit allows no two at a time. Pages before a failure are used."""
         until = deadline_after(within_s)
-        found, offset = _Results(listed.limit), 0
+        results, offset = _Results(listed.limit), 0
         while offset < listed.limit:
             window = {"offset": offset, "limit": min(listed.page, listed.limit - offset)}
             try:
                 reply = await self._get(listed.path, {**listed.params, **window}, _left_s(until), listed.accept)
                 page = parse_page(reply.json(), listed.within) if reply.status == 200 else PapersPage((), 0, 0, None, "")
             except SourceError as error:
-                if not found.papers:
+                if not results.papers:
                     raise
-                return found.answer(error)
-            found.take(reply, page)
+                return results.answer(error)
+            results.add(reply, page)
             if not page.seen or page.following is None or page.following <= offset:
                 break
             offset = page.following
-        return found.answer()
+        return results.answer()
 
     async def _get(self, path: str, params: Params, within_s: float, accept: frozenset[int] = frozenset({200})) -> Reply:
         try:
@@ -167,8 +165,8 @@ class SemanticScholar(ServiceSource):
             raise self._refused(error) from error
 
     def _refused(self, error: Forbidden) -> SourceError:
-        """A key that it does not know is answered with 403."""
-        return Unauthorized(f"{error}; check the key of {NAME}, or take it away to ask without one") if self.service.headers else error
+        """An unknown key is answered with 403."""
+        return Unauthorized(f"{error}; check the key of {NAME}, or remove it to search without one") if self.service.headers else error
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +178,13 @@ class _ListRequest:
     page: int
     limit: int
     within: str = ""
-    """The key under which each paper stands."""
+    """The key under which each paper is nested."""
     accept: frozenset[int] = frozenset({200})
 
 
 @dataclass(slots=True)
 class _Results:
-    """What came so far."""
+    """The pages so far."""
 
     limit: int
     papers: list[Paper] = field(default_factory=list)
@@ -194,7 +192,7 @@ class _Results:
     seen: int = 0
     total: int | None = None
 
-    def take(self, reply: Reply, page: PapersPage) -> None:
+    def add(self, reply: Reply, page: PapersPage) -> None:
         self.papers += page.papers
         self.replies.append(reply)
         self.seen += page.seen
@@ -207,14 +205,14 @@ class _Results:
         if failed:
             missing, retry_at = f"only the first {self.seen} came: {failed}", failed.retry_at
         elif self.total is not None and self.seen < min(self.total, self.limit):
-            missing = f"it says that there are {self.total} and gave {self.seen}"
+            missing = f"it reports {self.total} and returned {self.seen}"
         results = score_results([(paper, None) for paper in self.papers])[: self.limit]
         return build_answer(results, self.total, self.replies, self.seen - len(self.papers), missing=missing, retry_at=retry_at)
 
 
 @dataclass(frozen=True, slots=True)
 class PapersPage:
-    """One page of a list. `seen` counts what it held, `papers` is what can be used of it."""
+    """One page of a list. `seen` counts its entries, `papers` holds the usable ones."""
 
     papers: tuple[Paper, ...]
     seen: int
@@ -222,18 +220,18 @@ class PapersPage:
     following: int | None
     """The offset of the next page."""
     token: str
-    """Of the next page, in a bulk search."""
+    """Of the next page in a bulk search."""
 
 
 def _left_s(until: float) -> float:
     left_s = until - time.monotonic()
     if left_s <= 0:
-        raise SourceTimeout(f"the time that {NAME} may take was up before all was asked for")
+        raise SourceTimeout(f"the time for {NAME} was over before everything was requested")
     return left_s
 
 
 def search_words(query: SourceQuery) -> str:
-    """The first content words as they are written, hyphens opened."""
+    """The first content words as written, split at hyphens."""
     return " ".join(content_words(query_terms(query), WORD, AROUND, lower=False)[:MOST_WORDS])
 
 
@@ -246,7 +244,7 @@ def year_range(years: NumberRange) -> dict[str, str]:
 
 
 def paper_id(scheme: str, value: str) -> str | None:
-    """As the service writes an identifier of somebody else: `DOI:10.1/x`, `PMCID:123`; None for what is none that it knows."""
+    """An identifier in the service's notation, such as `DOI:10.1/x`, `PMCID:123`; None for an unknown scheme or an invalid value."""
     if scheme == "s2":
         return value if OWN_ID.fullmatch(value) else None
     prefix, normal = ID_PREFIXES.get(scheme, ("", str))
@@ -255,52 +253,52 @@ def paper_id(scheme: str, value: str) -> str | None:
 
 
 def parse_page(answer: Any, within: str = "") -> PapersPage:
-    """`{"total", "offset", "next" or "token", "data": [...]}`; each paper may stand under a key of its own, such as `citedPaper`.
+    """`{"total", "offset", "next" or "token", "data": [...]}`; each paper may be nested under a key such as `citedPaper`.
 
-    `data` is absent where `total` is 0, and null where a publisher keeps a list back.
+    `data` is absent if `total` is 0, and null if a publisher withholds a list.
     """
-    listed = said.mapping(answer).get("data")
-    if listed is None and said.mapping(answer).keys() & {"data", "total", "offset"}:
+    listed = fields.mapping(answer).get("data")
+    if listed is None and fields.mapping(answer).keys() & {"data", "total", "offset"}:
         listed = []
     if not isinstance(listed, list):
         raise Malformed(f"{NAME} answered with something else than a list of papers: {redact(answer, '')}")
-    papers = [parse_paper(said.mapping(one).get(within) if within else one) for one in listed]
-    total, following = said.whole(answer.get("total")), said.whole(answer.get("next"))
-    return PapersPage(tuple(paper for paper in papers if paper), len(listed), total, following, said.text(answer.get("token")))
+    papers = [parse_paper(fields.mapping(one).get(within) if within else one) for one in listed]
+    total, following = fields.whole(answer.get("total")), fields.whole(answer.get("next"))
+    return PapersPage(tuple(paper for paper in papers if paper), len(listed), total, following, fields.text(answer.get("token")))
 
 
 def parse_paper(answer: Any) -> Paper | None:
-    """None for what has no id of the service: it could not be asked for again, nor told from others."""
-    paper = said.mapping(answer)
-    identifiers, journal = parse_identifiers(paper), said.mapping(paper.get("journal"))
+    """None without an id of the service: it could neither be looked up again nor distinguished from others."""
+    paper = fields.mapping(answer)
+    identifiers, journal = parse_identifiers(paper), fields.mapping(paper.get("journal"))
     if identifiers.s2 is None:
         return None
-    volume = said.text(journal.get("volume"))
-    venues = (said.mapping(paper.get("publicationVenue")).get("name"), paper.get("venue"), journal.get("name"))
+    volume = fields.text(journal.get("volume"))
+    venues = (fields.mapping(paper.get("publicationVenue")).get("name"), paper.get("venue"), journal.get("name"))
     return Paper(
         doc_id=f"{NAME}:{identifiers.s2}",
         source=NAME,
-        title=said.title(paper.get("title")),
-        abstract=said.plain(paper.get("abstract")),
-        url=said.link(paper.get("url")),
+        title=fields.title(paper.get("title")),
+        abstract=fields.plain(paper.get("abstract")),
+        url=fields.link(paper.get("url")),
         identifiers=identifiers,
-        authors=clean_texts(said.mapping(one).get("name") for one in said.items(paper.get("authors"))),
-        year=said.year(paper.get("year")),
-        venue=next(filter(None, map(said.title, venues)), None),
-        citations=said.whole(paper.get("citationCount")),
-        tags=tuple(dict.fromkeys(clean_texts(said.items(paper.get("fieldsOfStudy"))))),
-        volume=None if volume.startswith("abs/") else volume or None,  # of what lies on arXiv: its number there, no volume
-        pages=said.text(journal.get("pages")) or None,
+        authors=clean_texts(fields.mapping(one).get("name") for one in fields.items(paper.get("authors"))),
+        year=fields.year(paper.get("year")),
+        venue=next(filter(None, map(fields.title, venues)), None),
+        citations=fields.whole(paper.get("citationCount")),
+        tags=tuple(dict.fromkeys(clean_texts(fields.items(paper.get("fieldsOfStudy"))))),
+        volume=None if volume.startswith("abs/") else volume or None,  # of a preprint on arXiv: its number there, no volume
+        pages=fields.text(journal.get("pages")) or None,
         metadata=collect_metadata(paper),
     )
 
 
 def parse_identifiers(paper: Mapping[str, Any]) -> Identifiers:
-    names = said.mapping(paper.get("externalIds"))
-    own, corpus_id = said.text(paper.get("paperId")), parse_digits(names.get("CorpusId"))
+    names = fields.mapping(paper.get("externalIds"))
+    own, corpus_id = fields.text(paper.get("paperId")), parse_digits(names.get("CorpusId"))
     return Identifiers(
-        doi=normal_doi(said.text(names.get("DOI"))),
-        arxiv=normal_arxiv(said.text(names.get("ArXiv"))),
+        doi=normal_doi(fields.text(names.get("DOI"))),
+        arxiv=normal_arxiv(fields.text(names.get("ArXiv"))),
         pmid=normal_pmid(parse_digits(names.get("PubMed"))),
         pmcid=normal_pmcid("PMC" + parse_digits(names.get("PubMedCentral"))),
         s2=own if ID.fullmatch(own) else f"CorpusId:{corpus_id}" if corpus_id else None,
@@ -308,22 +306,22 @@ def parse_identifiers(paper: Mapping[str, Any]) -> Identifiers:
 
 
 def collect_metadata(paper: Mapping[str, Any]) -> dict[str, JsonValue]:
-    published = said.text(paper.get("publicationDate"))
+    published = fields.text(paper.get("publicationDate"))
     known: dict[str, JsonValue] = {
         "published": published if DATE.fullmatch(published) else None,
-        "tldr": said.plain(said.mapping(paper.get("tldr")).get("text")),
-        "pdf_url": said.link(said.mapping(paper.get("openAccessPdf")).get("url")),
-        "publication_types": list(clean_texts(said.items(paper.get("publicationTypes")))),
-        "corpus_id": parse_digits(said.mapping(paper.get("externalIds")).get("CorpusId")),
+        "tldr": fields.plain(fields.mapping(paper.get("tldr")).get("text")),
+        "pdf_url": fields.link(fields.mapping(paper.get("openAccessPdf")).get("url")),
+        "publication_types": list(clean_texts(fields.items(paper.get("publicationTypes")))),
+        "corpus_id": parse_digits(fields.mapping(paper.get("externalIds")).get("CorpusId")),
     }
     return {name: value for name, value in known.items() if value}
 
 
 def clean_texts(values: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(filter(None, map(said.text, values)))
+    return tuple(filter(None, map(fields.text, values)))
 
 
 def parse_digits(value: Any) -> str:
-    """A number, which stands there as a number, as text, or as text after `PMC`; empty for anything else."""
-    text = str(said.whole(value) or "") or said.text(value).upper().removeprefix("PMC")
+    """A number that is given as a number, as text, or as text after `PMC`; empty for anything else."""
+    text = str(fields.whole(value) or "") or fields.text(value).upper().removeprefix("PMC")
     return text if text.isascii() and text.isdigit() and len(text) < 16 else ""

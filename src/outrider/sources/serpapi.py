@@ -1,9 +1,9 @@
-"""Google Scholar and Google by SerpApi: two sources, asked only where there is a key, since every page costs a search of its plan.
+"""SerpApi: Google Scholar and Google, two sources that need a key, because every page costs a search of its plan
 
 Documentation: https://serpapi.com/google-scholar-api (at most 20 results a page), https://serpapi.com/search-api (10 a page; Google has
-ended `num` in September 2025), failures https://serpapi.com/api-status-and-error-codes: a search that finds nothing has an `error` and
-the status Success. Totals are estimates that change from call to call. Neither engine tells scores or abstracts, nor
-identifiers but those that stand in a link.
+ended `num` in September 2025), failures https://serpapi.com/api-status-and-error-codes: a search without results has an `error` and
+the status Success. Totals are estimates that change from call to call. Neither engine returns scores or abstracts, nor identifiers
+except those that are part of a link.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ YEAR_LAST = re.compile(r"(?:.*, )?((?:1[5-9]|20)\d\d)")
 
 
 class ResultsPage(NamedTuple):
-    """One page of results; `seen` counts what it held."""
+    """One page of results; `seen` counts its entries."""
 
     records: tuple[Record, ...]
     seen: int
@@ -52,24 +52,24 @@ class ResultsPage(NamedTuple):
 class _Engine(ServiceSource):
     """Searches of both engines."""
 
-    async def fetch_pages(self, query: SourceQuery, params: Mapping[str, str | int], page: int, record_of: ToRecord) -> SourceAnswer:
-        """As many pages as the limit asks for, at once; where one fails, what came of the others."""
+    async def fetch_pages(self, query: SourceQuery, params: Mapping[str, str | int], page: int, parse: ToRecord) -> SourceAnswer:
+        """As many pages as the limit needs, at once. If some fail, the others are used."""
         words = " ".join(query.text.split()[:MOST_WORDS])
         if not words:
             return SourceAnswer(())
         until = deadline_after(query.within_s)
         starts = range(0, min(query.limit, page * MOST_PAGES), page)
-        outcomes = await asyncio.gather(*(self._try_page({**params, "q": words, "start": start}, record_of, until) for start in starts))
-        failed = [one for one in outcomes if isinstance(one, SourceError)]
-        came = [one for one in outcomes if not isinstance(one, SourceError)]
-        if not came:
+        outcomes = await asyncio.gather(*(self._try_page({**params, "q": words, "start": start}, parse, until) for start in starts))
+        failed = [outcome for outcome in outcomes if isinstance(outcome, SourceError)]
+        pages = [outcome for outcome in outcomes if not isinstance(outcome, SourceError)]
+        if not pages:
             raise failed[0]
-        return build_search_answer(came, failed, query.limit)
+        return build_search_answer(pages, failed, query.limit)
 
-    async def _try_page(self, params: Mapping[str, str | int], record_of: ToRecord, until: float) -> ResultsPage | SourceError:
+    async def _try_page(self, params: Mapping[str, str | int], parse: ToRecord, until: float) -> ResultsPage | SourceError:
         try:
             reply = await self.caller.get(self.service, "/search.json", params, within_s=until - time.monotonic())
-            return parse_page(reply, record_of)
+            return parse_page(reply, parse)
         except SourceError as error:
             return error
 
@@ -107,7 +107,7 @@ class SerpapiGoogle(_Engine):
 
 
 def build_service(settings: SerpapiSettings, name: str) -> Service:
-    """Under one name for both, so that they share the limit of their account. `SettingsError` without a key."""
+    """One name for both, so that they share the limit of their account. Raises `SettingsError` without a key."""
     key = settings.api_key.get_secret_value()
     if not key:
         raise SettingsError(f"{name} needs a key; set sources.{name}.api_key or SERPAPI_API_KEY, or sources.{name}.enabled to false")
@@ -115,7 +115,7 @@ def build_service(settings: SerpapiSettings, name: str) -> Service:
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """No failure that comes with status 200."""
+    """False for a failure with status 200."""
     try:
         parse_page(reply, parse_paper)
     except SourceError:
@@ -123,23 +123,23 @@ def is_cacheable(reply: Reply) -> bool:
     return True
 
 
-def parse_page(reply: Reply, record_of: ToRecord) -> ResultsPage:
+def parse_page(reply: Reply, parse: ToRecord) -> ResultsPage:
     """`{"search_metadata": {"status"}, "search_information": {"total_results"}, "organic_results": [...], "error"}`."""
-    said = mapping(reply.json())
-    found, problem = said.get("organic_results"), text(said.get("error"))
-    if problem and not items(found) and NOTHING not in problem:
+    payload = mapping(reply.json())
+    results, problem = payload.get("organic_results"), text(payload.get("error"))
+    if problem and not items(results) and NOTHING not in problem:
         raise classify_refusal(problem)
-    state = text(mapping(said.get("search_metadata")).get("status"))
+    state = text(mapping(payload.get("search_metadata")).get("status"))
     if state in ("Processing", "Queued", "Error"):
-        raise SourceUnavailable(f"serpapi has not searched: its status is {state}")
-    if not isinstance(found, list) and not (problem or "search_information" in said):
+        raise SourceUnavailable(f"serpapi did not search: its status is {state}")
+    if not isinstance(results, list) and not (problem or "search_information" in payload):
         raise Malformed(f"serpapi answered without results: {redact(text(reply.body[:100].decode(errors='replace')), '')}")
-    records = tuple(record for one in items(found) if (record := record_of(mapping(one))))
-    return ResultsPage(records, len(items(found)), whole(mapping(said.get("search_information")).get("total_results")), reply)
+    records = tuple(record for one in items(results) if (record := parse(mapping(one))))
+    return ResultsPage(records, len(items(results)), whole(mapping(payload.get("search_information")).get("total_results")), reply)
 
 
 def classify_refusal(problem: str) -> SourceError:
-    """By its words, where the status of the answer said nothing."""
+    """By its words, if the status of the response says nothing."""
     words, what = problem.lower(), f"serpapi answered: {redact(problem, '')}"
     if "api key" in words:
         return Unauthorized(what)
@@ -149,7 +149,7 @@ def classify_refusal(problem: str) -> SourceError:
 
 
 def build_search_answer(pages: Sequence[ResultsPage], failed: Sequence[SourceError], limit: int) -> SourceAnswer:
-    """Pages follow one another; what stands on two of them counts once."""
+    """Pages in order; a result on two of them counts once."""
     total = next((page.total for page in pages if page.total is not None), None)
     return build_answer(
         score_results([(record, None) for page in pages for record in page.records])[:limit],
@@ -162,18 +162,18 @@ def build_search_answer(pages: Sequence[ResultsPage], failed: Sequence[SourceErr
     )
 
 
-def parse_paper(said: Mapping[str, Any]) -> Paper | None:
+def parse_paper(result: Mapping[str, Any]) -> Paper | None:
     """A result of Google Scholar; None without a title or an id."""
-    title, address = text(said.get("title")), link(said.get("link"))
-    own = text(said.get("result_id")) or address
+    title, address = text(result.get("title")), link(result.get("link"))
+    own = text(result.get("result_id")) or address
     if not title or not own:
         return None
-    published, inline = mapping(said.get("publication_info")), mapping(said.get("inline_links"))
+    published, inline = mapping(result.get("publication_info")), mapping(result.get("inline_links"))
     summary = text(published.get("summary"))
-    pdfs = (link(one.get("link")) for one in map(mapping, items(said.get("resources"))) if one.get("file_format") == "PDF")
+    pdfs = (link(one.get("link")) for one in map(mapping, items(result.get("resources"))) if one.get("file_format") == "PDF")
     metadata: dict[str, JsonValue] = {
         "published_in": summary,
-        "type": text(said.get("type")),
+        "type": text(result.get("type")),
         "pdf_url": next(filter(None, pdfs), None),
         "cluster_id": text(mapping(inline.get("versions")).get("cluster_id")),
     }
@@ -181,7 +181,7 @@ def parse_paper(said: Mapping[str, Any]) -> Paper | None:
         doc_id=f"{SCHOLAR}:{own}",
         source=SCHOLAR,
         title=title,
-        description=text(said.get("snippet")),
+        description=text(result.get("snippet")),
         url=address,
         identifiers=find_identifiers(address or ""),
         authors=parse_authors(published, summary),
@@ -192,29 +192,29 @@ def parse_paper(said: Mapping[str, Any]) -> Paper | None:
 
 
 def parse_authors(published: Mapping[str, Any], summary: str) -> tuple[str, ...]:
-    """Those with a profile are told apart; the summary begins with all of them, where it names those among its first part."""
+    """The authors of the summary if they include all that have a profile, else those with a profile."""
     profiled = tuple(filter(None, (text(mapping(one).get("name")) for one in items(published.get("authors")))))
     every = tuple(name for part in summary.partition(" - ")[0].split(", ") if (name := part.strip("… ")))
     return every if profiled and set(profiled) <= set(every) else profiled
 
 
 def parse_year(summary: str) -> int | None:
-    """Where the summary states one in its own place: `GL Larsen - New England Journal of Medicine, 1992 - Mass Medical Soc`."""
-    years = [found.group(1) for part in summary.split(" - ")[1:] if (found := YEAR_LAST.fullmatch(part.strip()))]
+    """The year at its usual place in the summary: `GL Larsen - New England Journal of Medicine, 1992 - Mass Medical Soc`."""
+    years = [match.group(1) for part in summary.split(" - ")[1:] if (match := YEAR_LAST.fullmatch(part.strip()))]
     return int(years[0]) if len(years) == 1 else None
 
 
-def parse_web_page(said: Mapping[str, Any]) -> Page | None:
+def parse_web_page(result: Mapping[str, Any]) -> Page | None:
     """A result of Google; its address is its id. None without a title or an address."""
-    title, address = text(said.get("title")), link(said.get("link"))
+    title, address = text(result.get("title")), link(result.get("link"))
     if not title or not address:
         return None
-    metadata: dict[str, JsonValue] = {name: value for name in ("date", "source", "displayed_link") if (value := text(said.get(name)))}
+    metadata: dict[str, JsonValue] = {name: value for name in ("date", "source", "displayed_link") if (value := text(result.get(name)))}
     return Page(
         doc_id=f"{GOOGLE}:{address}",
         source=GOOGLE,
         title=title,
-        description=text(said.get("snippet")),
+        description=text(result.get("snippet")),
         url=address,
         identifiers=find_identifiers(address),
         metadata=metadata,

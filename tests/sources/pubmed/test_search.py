@@ -151,7 +151,7 @@ async def test_many_words_are_cut_and_cut_again_where_they_find_nothing() -> Non
         )
     assert [asked.query["term"] for asked in server.requests[:2]] == ["alpha beta gamma delta eps zeta", "alpha beta gamma"]
     assert len(found.results) == 1
-    assert found.message == "asked for alpha beta gamma alone, since every word must be there"
+    assert found.message == "searched for alpha beta gamma alone, because every word must occur"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "*[]"])
@@ -200,7 +200,9 @@ async def test_what_pubmed_could_not_do_is_said() -> None:
     }
     with serving(eutils("1", "2", total=7, **lists)) as server:
         answer = await pubmed_at(server.base_url).search(query())
-    assert answer.message == "it knows no zqxjv; it has no field tiabx; it left out the, of; it says Odd; it counts 7 and named 2"
+    assert (
+        answer.message == "it knows no zqxjv; it has no field tiabx; it left out the, of; it says Odd; it counts 7 and returned 2 numbers"
+    )
 
 
 async def test_numbers_without_an_article_are_counted() -> None:
@@ -215,7 +217,7 @@ async def test_numbers_without_an_article_are_counted() -> None:
     with serving(answer) as server:
         found = await pubmed_at(server.base_url).search(query())
     assert [one.record.doc_id for one in found.results] == ["pubmed:1", "pubmed:3"]
-    assert (found.message, found.status) == ("1 of the 3 that it named have no record", "")
+    assert (found.message, found.status) == ("1 of the 3 numbers have no record", "")
 
 
 async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
@@ -228,7 +230,7 @@ async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
         found = await pubmed_at(server.base_url).search(query())
     assert [one.record.doc_id for one in found.results] == ["pubmed:2", "pubmed:1"]
     assert found.status == "partial"
-    assert "broke off" in found.message
+    assert "was cut short" in found.message
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))

@@ -1,1 +1,1 @@
-"""GitHub: search, repository details and the parsers of its answers."""
+"""GitHub: search, repository details and their parsers"""

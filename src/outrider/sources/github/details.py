@@ -133,20 +133,17 @@ class DetailFetcher:
         """On the background loop, where the limits are. When time is up, what came is what there is."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.within_s):
-                await self._look()
-
-    async def _look(self) -> None:
-        self.until = time.monotonic() + self.within_s
-        service, share = self.repositories.service, self.repositories.share
-        await asyncio.gather(*(self._kept(case, part) for case, part in self._jobs()))
-        with RequestBudget.of(get_rate_limiter(service).window, share) as self.allowance:
-            jobs = self._jobs()
-            alone = asyncio.ensure_future(self._asked(jobs, until_answered=True))
-            try:
-                await asyncio.wait({alone}, timeout=min(ALONE_S, self.until - time.monotonic()))
-                await asyncio.gather(alone, *(self._asked(jobs) for _ in range(service.at_once)))
-            finally:
-                alone.cancel()
+                self.until = time.monotonic() + self.within_s
+                service, share = self.repositories.service, self.repositories.share
+                await asyncio.gather(*(self._kept(case, part) for case, part in self._jobs()))
+                with RequestBudget.of(get_rate_limiter(service).window, share) as self.allowance:
+                    jobs = self._jobs()
+                    alone = asyncio.ensure_future(self._asked(jobs, until_answered=True))
+                    try:
+                        await asyncio.wait({alone}, timeout=min(ALONE_S, self.until - time.monotonic()))
+                        await asyncio.gather(alone, *(self._asked(jobs) for _ in range(service.at_once)))
+                    finally:
+                        alone.cancel()
 
     def _jobs(self) -> Iterator[tuple[RepositoryProgress, DetailRequest]]:
         return ((case, part) for part in PARTS for case in self.cases if case.lacks(part))

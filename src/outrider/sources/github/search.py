@@ -158,24 +158,21 @@ class Github:
         if not asked or query.limit < 1:
             return SourceAnswer(())
         if query.strategy == STARS:
-            return await self._search_by_stars(asked, plain, query, until)
+            # One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other
+            once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
+            try:
+                first = await self._run_query(asked, query, until, once)
+            except (SourceTimeout, SourceUnavailable) as error:
+                try:
+                    second = await self._run_query(plain, query, until, replace(self.service, tries=self.service.tries - 1))
+                except SourceError:
+                    raise error from None
+                return build_search_answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
+            if plain != asked and (first.found is None or not first.found.records):
+                return await self._retry_plain(asked, plain, first, query, until)
+            return build_search_answer(first)
         first = await self._run_query(asked, query, until)
         if first.found is None and plain != asked:
-            return await self._retry_plain(asked, plain, first, query, until)
-        return build_search_answer(first)
-
-    async def _search_by_stars(self, asked: str, plain: str, query: SourceQuery, until: float) -> SourceAnswer:
-        """One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other."""
-        once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
-        try:
-            first = await self._run_query(asked, query, until, once)
-        except (SourceTimeout, SourceUnavailable) as error:
-            try:
-                second = await self._run_query(plain, query, until, replace(self.service, tries=self.service.tries - 1))
-            except SourceError:
-                raise error from None
-            return build_search_answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
-        if plain != asked and (first.found is None or not first.found.records):
             return await self._retry_plain(asked, plain, first, query, until)
         return build_search_answer(first)
 

@@ -1,1 +1,1 @@
-"""Asking a service over HTTP as a good citizen: its limits kept, its answers cached, every failure one of `SourceError`."""
+"""HTTP client of the sources: rate limits, cache, SSRF guard"""

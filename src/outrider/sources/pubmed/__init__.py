@@ -1,1 +1,1 @@
-"""PubMed: search requests and the parser of its articles."""
+"""PubMed: search and the parser of its articles"""

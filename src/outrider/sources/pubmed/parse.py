@@ -1,8 +1,9 @@
-"""PubMed's XML (`PubmedArticleSet`, NLM's pubmed DTD: https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/): one article to one record.
+"""PubMed's XML (`PubmedArticleSet`): one article to one record
 
-It comes in files, which are ingested, and from EFetch; both read it here. `mesh` holds the descriptors; qualifiers stand in
-`metadata["mesh_qualified"]`. References are edges `cites`; retractions and corrections are edges named after PubMed's own RefType in
-snake case (`retraction_in`), and stand in `metadata["notices"]` as PubMed words them. A retracted article has `metadata["retracted"]`.
+DTD: https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/. Both ingested files and EFetch return it. `mesh` holds the descriptors;
+qualifiers are in `metadata["mesh_qualified"]`. References are edges `cites`; retractions and corrections are edges named after PubMed's
+RefType in snake case (`retraction_in`), and are in `metadata["notices"]` in PubMed's words. A retracted article has
+`metadata["retracted"]`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NOTICES = (
 )
 RETRACTED_BY = frozenset({"retraction_in", "retracted_and_republished_in"})
 NO_TITLE = re.compile(r"\[?not available\]?\.?", re.IGNORECASE)
-"""What PubMed writes where nobody has translated a title."""
+"""PubMed's text for a title without a translation."""
 YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)")
 YEARS = (
     "Journal/JournalIssue/PubDate/Year",
@@ -47,6 +48,7 @@ YEARS = (
     "Book/PubDate/MedlineDate",
     "ContributionDate/Year",
 )
+"""By preference: of the issue, else of the electronic article; of `1998 Dec-1999 Jan` the first year."""
 BOOK = "Book/BookTitle"
 
 
@@ -60,20 +62,21 @@ def parse_paper(item: Element) -> Paper | None:
     title, identifiers = _title(body), _identifiers(item, cited, body)
     if not title and not any(identifiers.pairs()):
         return None
+    notices = (Edge(relation=kind, target=f"pmid:{pmid}") for kind, pmid, _ in _notices(cited) if pmid)
     return Paper(
         doc_id="",
         title=title,
         abstract=_abstract(body.iterfind("Abstract")) or _abstract(cited.iterfind("OtherAbstract")),
         identifiers=identifiers,
-        authors=tuple(_authors(body)),
-        year=_year(body),
+        authors=tuple(dict.fromkeys(_authors(body))),
+        year=next((int(match.group()) for path in YEARS if (match := YEAR.search(element_text(body.find(path))))), None),
         venue=element_text(body.find("Journal/Title"))
         or element_text(body.find("Journal/ISOAbbreviation"))
         or element_text(body.find(BOOK))
         or None,
         language=normal_language(element_text(body.find("Language"))),
         tags=_unique_texts(cited.iterfind("KeywordList/Keyword")),
-        edges=tuple(dict.fromkeys((*_references(item), *_notice_edges(cited)))),
+        edges=tuple(dict.fromkeys((*_references(item), *notices))),
         metadata=_metadata(cited, body),
         volume=element_text(body.find("Journal/JournalIssue/Volume")) or None,
         issue=element_text(body.find("Journal/JournalIssue/Issue")) or None,
@@ -83,78 +86,65 @@ def parse_paper(item: Element) -> Paper | None:
 
 
 def _unique_texts(elements: Iterable[Element]) -> tuple[str, ...]:
-    """Their texts, each once."""
+    """Texts without duplicates."""
     return tuple(dict.fromkeys(filter(None, map(element_text, elements))))
 
 
 def _title(body: Element) -> str:
-    """PubMed's, a translation in brackets where the article's own is not English; else the article's own, else the book's."""
+    """PubMed's title (a translation in brackets if the article's is not English), else the article's own, else the book's."""
     title = element_text(body.find("ArticleTitle"))
     return ("" if NO_TITLE.fullmatch(title) else title) or element_text(body.find("VernacularTitle")) or element_text(body.find(BOOK))
 
 
 def _identifiers(item: Element, cited: Element, body: Element) -> Identifiers:
-    """The article's own: `ArticleIdList` also stands inside every reference, and a chapter has not the number of its book."""
-    said = {
+    """The article's own: `ArticleIdList` also occurs inside every reference, and a chapter does not have the ISBN of its book."""
+    ids = {
         element.get("EIdType", ""): element_text(element) for element in body.iterfind("ELocationID") if element.get("ValidYN", "Y") == "Y"
     }
     for path in ("BookDocument/ArticleIdList/ArticleId", "PubmedData/ArticleIdList/ArticleId", "PubmedBookData/ArticleIdList/ArticleId"):
-        said |= {element.get("IdType", ""): element_text(element) for element in item.iterfind(path)}
+        ids |= {element.get("IdType", ""): element_text(element) for element in item.iterfind(path)}
     whole_book = body.find("ArticleTitle") is None
     return Identifiers(
-        doi=normal_doi(said.get("doi", "")),
-        pmid=normal_pmid(element_text(cited.find("PMID"))) or normal_pmid(said.get("pubmed", "")),
-        pmcid=normal_pmcid(said.get("pmc", "")),
+        doi=normal_doi(ids.get("doi", "")),
+        pmid=normal_pmid(element_text(cited.find("PMID"))) or normal_pmid(ids.get("pubmed", "")),
+        pmcid=normal_pmcid(ids.get("pmc", "")),
         isbn=normal_isbn(element_text(body.find("Book/Isbn"))) if whole_book else None,
     )
 
 
 def _abstract(abstracts: Iterator[Element]) -> str:
-    """The first one. Sections on a line each, labelled as the journal did: `METHODS: ...`."""
+    """The first abstract, one section a line with the journal's label: `METHODS: ...`."""
     first = next(abstracts, None)
     sections = ((part.get("Label", ""), element_text(part)) for part in first.iterfind("AbstractText")) if first is not None else ()
     return "\n".join(f"{label}: {text}" if label else text for label, text in sections if text)
 
 
 def _authors(body: Element) -> Iterator[str]:
-    """`Surname, Given`; the editors of a book are not its chapters' authors."""
+    """`Surname, Given`; the editors of a book are not authors of its chapters."""
     lists = [*body.iterfind("AuthorList"), *(() if body.find("ArticleTitle") is not None else body.iterfind("Book/AuthorList"))]
     people = (author for one in lists if one.get("Type", "authors") == "authors" for author in one.iterfind("Author"))
-    names = (_name(author) for author in people)
-    yield from dict.fromkeys(filter(None, names))
-
-
-def _name(author: Element) -> str:
-    parts = (element_text(author.find("LastName")), element_text(author.find("ForeName")) or element_text(author.find("Initials")))
-    return ", ".join(filter(None, parts)) or element_text(author.find("CollectiveName"))
-
-
-def _year(body: Element) -> int | None:
-    """Of the issue, else of the electronic article; `1998 Dec-1999 Jan` counts as its first year."""
-    found = (YEAR.search(element_text(body.find(path))) for path in YEARS)
-    return next((int(year.group()) for year in found if year), None)
+    for author in people:
+        parts = (element_text(author.find("LastName")), element_text(author.find("ForeName")) or element_text(author.find("Initials")))
+        if name := ", ".join(filter(None, parts)) or element_text(author.find("CollectiveName")):
+            yield name
 
 
 def _references(item: Element) -> Iterator[Edge]:
     for path in ("PubmedData/ReferenceList//Reference", "BookDocument/ReferenceList//Reference"):
         for reference in item.iterfind(path):
-            said = {element.get("IdType", ""): element_text(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
-            doi, pmid = normal_doi(said.get("doi", "")), normal_pmid(said.get("pubmed", ""))
+            ids = {element.get("IdType", ""): element_text(element) for element in reference.iterfind("ArticleIdList/ArticleId")}
+            doi, pmid = normal_doi(ids.get("doi", "")), normal_pmid(ids.get("pubmed", ""))
             if doi or pmid:
                 yield Edge(relation="cites", target=f"doi:{doi}" if doi else f"pmid:{pmid}")
 
 
 def _notices(cited: Element) -> Iterator[tuple[str, str | None, str]]:
-    """Kind, PMID and wording of what says something about this article, or that it says about another."""
+    """Kind, PMID and wording of notices about this article, or of this article about another."""
     for notice in cited.iterfind("CommentsCorrectionsList/CommentsCorrections"):
         kind = notice.get("RefType", "")
         if kind in NOTICES:
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.replace("and", "And")).lower()
             yield name, normal_pmid(element_text(notice.find("PMID"))), element_text(notice.find("RefSource"))
-
-
-def _notice_edges(cited: Element) -> Iterator[Edge]:
-    return (Edge(relation=kind, target=f"pmid:{pmid}") for kind, pmid, _ in _notices(cited) if pmid)
 
 
 def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
@@ -166,7 +156,7 @@ def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
     kinds = _unique_texts((*body.iterfind("PublicationTypeList/PublicationType"), *body.iterfind("PublicationType")))
     notices = list(_notices(cited))
     vernacular = element_text(body.find("VernacularTitle"))
-    said: dict[str, JsonValue] = {
+    metadata: dict[str, JsonValue] = {
         "mesh_qualified": list(qualified),
         "publication_types": list(kinds),
         "retracted": "Retracted Publication" in kinds or any(kind in RETRACTED_BY for kind, *_ in notices),
@@ -176,4 +166,4 @@ def _metadata(cited: Element, body: Element) -> dict[str, JsonValue]:
         "journal_abbreviation": element_text(body.find("Journal/ISOAbbreviation")),
         "publisher": element_text(body.find("Book/Publisher/PublisherName")),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in metadata.items() if value}

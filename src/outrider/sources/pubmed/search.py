@@ -1,9 +1,9 @@
-"""PubMed by the E-utilities: ESearch finds PMIDs, EFetch gives their articles as XML (`records.pubmed` reads it).
+"""PubMed by the E-utilities: ESearch returns PMIDs, EFetch their articles as XML
 
 Documentation: Sayers E, "The E-utilities In-Depth", https://www.ncbi.nlm.nih.gov/books/NBK25499/, and on limits (3 requests a second,
 10 with a key) https://www.ncbi.nlm.nih.gov/books/NBK25497/. ESearch maps bare words to MeSH terms, journals and authors by itself, and
-joins what it mapped with AND: https://pubmed.ncbi.nlm.nih.gov/help/#automatic-term-mapping. Its failures come with status 200.
-Up to 200 PMIDs fit into the address of a GET.
+joins the mapped terms with AND: https://pubmed.ncbi.nlm.nih.gov/help/#automatic-term-mapping. Its failures come with status 200.
+Up to 200 PMIDs fit into the URL of a GET.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from outrider.text.sanitize import element_text, redact
 
 NAME = "pubmed"
 WITH_KEY = 10
-"""Requests a second, where the settings leave the limit of those without a key."""
+"""Requests a second with a key, if the settings have the default limit."""
 MOST = 200
 SPARE = 4
-"""PMIDs asked for an identifier: one is found in other fields, too."""
+"""PMIDs requested for each identifier: it may match in other fields, too."""
 BATCH = 50
-"""DOIs that still fit into the address of a GET."""
+"""DOIs that fit into the URL of a GET."""
 MOST_WORDS, FEW_WORDS = 6, 3
-"""Every word must be there, so that many words find nothing: the first ones are asked for, and fewer where those find nothing."""
+"""Every word must occur, so that many words match nothing: only the first are used, and fewer if those match nothing."""
 FIRST_YEAR, LAST_YEAR = 1500, 3000
-"""For a range that is open on one side: ESearch wants both."""
+"""For a range that is open on one side: ESearch needs both."""
 COUNT = re.compile(r"[0-9]{1,12}")
 WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 NORMAL = {"pmid": normal_pmid, "doi": normal_doi, "pmcid": normal_pmcid}
@@ -59,7 +59,7 @@ CAPABILITIES = Capabilities(frozenset({"paper"}), frozenset(NORMAL), most=MOST, 
 
 
 class PmidList(NamedTuple):
-    """What ESearch said."""
+    """The result of ESearch."""
 
     ids: tuple[str, ...]
     total: int | None
@@ -68,12 +68,12 @@ class PmidList(NamedTuple):
 
 
 class FetchedArticles(NamedTuple):
-    """What EFetch said."""
+    """The result of EFetch."""
 
     papers: Mapping[str, Paper]
     """By PMID."""
     whole: bool
-    """Whether it could be read to its end."""
+    """Whether the response was complete."""
     reply: Reply
 
 
@@ -98,12 +98,12 @@ class Pubmed(ServiceSource):
         every = search_words(query)
         if not every:
             return SourceAnswer(())
-        asked = every[:MOST_WORDS]
-        found = await self._find_pmids(asked, query, until)
-        if not found.ids and len(asked) > FEW_WORDS:
-            asked = every[:FEW_WORDS]
-            found = await self._find_pmids(asked, query, until)
-        fewer = f"asked for {' '.join(asked)} alone, since every word must be there" if len(asked) < len(every) else ""
+        words = every[:MOST_WORDS]
+        found = await self._find_pmids(words, query, until)
+        if not found.ids and len(words) > FEW_WORDS:
+            words = every[:FEW_WORDS]
+            found = await self._find_pmids(words, query, until)
+        fewer = f"searched for {' '.join(words)} alone, because every word must occur" if len(words) < len(every) else ""
         return build_search_answer(
             found, await self._fetch_articles(found.ids, until) if found.ids else None, min(query.limit, MOST), fewer
         )
@@ -121,7 +121,7 @@ class Pubmed(ServiceSource):
             term = " OR ".join(f'"{own}"[{scheme}]' for own in ids)
             ids = (await self._search_pmids({"term": term, "retmax": SPARE * len(named)}, until)).ids
         papers = (await self._fetch_articles(ids, until)).papers if ids else {}
-        # looked at again: what ESearch does not find in its field it looks for in all others
+        # Checked again: ESearch searches all fields for an identifier that it does not find in its own.
         by_own = {getattr(paper.identifiers, scheme): paper for paper in papers.values()}
         return {value: by_own[own] for value, own in named.items() if own in by_own}
 
@@ -131,21 +131,21 @@ class Pubmed(ServiceSource):
         return found._replace(ids=found.ids[: min(query.limit, MOST)])
 
     async def _search_pmids(self, params: Mapping[str, str | int], until: float) -> PmidList:
-        said = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
-        return parse_search(await self._request("esearch", said, until))
+        payload = {"db": "pubmed", "retmode": "json", "sort": "relevance", "tool": "outrider", **params}
+        return parse_search(await self._request("esearch", payload, until))
 
     async def _fetch_articles(self, ids: Iterable[str], until: float) -> FetchedArticles:
-        said = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(ids)}
-        return await asyncio.to_thread(parse_articles, await self._request("efetch", said, until))  # megabytes of XML
+        payload = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(ids)}
+        return await asyncio.to_thread(parse_articles, await self._request("efetch", payload, until))  # megabytes of XML
 
     async def _request(self, tool: str, params: Mapping[str, str | int], until: float) -> Reply:
-        """With status 400 too: so come a key that is not known, and a number of no article."""
+        """Accepts status 400, the answer to an unknown key and to the number of no article."""
         path, left_s = f"/entrez/eutils/{tool}.fcgi", until - time.monotonic()
         return await self.caller.get(self.service, path, params, within_s=left_s, accept=frozenset({200, 400}))
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """No failure that comes with status 200, and nothing that broke off."""
+    """False for a failure with status 200, and for an incomplete response."""
     if not reply.body.lstrip().startswith(b"{"):
         return reply.body.rstrip().endswith(tuple(f"</{name}>".encode() for name in SETS))
     try:
@@ -156,7 +156,7 @@ def is_cacheable(reply: Reply) -> bool:
 
 
 def search_words(query: SourceQuery) -> list[str]:
-    """In lower case and without signs they are no operators, tags or wildcards."""
+    """In lower case and without punctuation, so that none is an operator, tag or wildcard."""
     return content_words(query_terms(query), WORD)
 
 
@@ -170,9 +170,9 @@ def date_params(years: NumberRange) -> dict[str, str | int]:
 
 def parse_search(reply: Reply) -> PmidList:
     """`{"esearchresult": {"count": "2", "idlist": ["1", "2"], "errorlist": ..., "warninglist": ...}}`, or an `ERROR` in its place."""
-    said = mapping(reply.json())
-    result = mapping(said.get("esearchresult"))
-    if problem := text(said.get("error")):
+    payload = mapping(reply.json())
+    result = mapping(payload.get("esearchresult"))
+    if problem := text(payload.get("error")):
         raise classify_refusal(problem)
     if result.get("ERROR"):
         raise SourceUnavailable(f"{NAME} could not search: {redact(result['ERROR'], '')}")
@@ -186,12 +186,12 @@ def parse_search(reply: Reply) -> PmidList:
 def classify_refusal(problem: str) -> SourceError:
     """For `{"error": "API rate limit exceeded", "api-key": ..., "count": "4", "limit": "3"}`, which either tool answers."""
     if "api key" in problem.lower():
-        return Unauthorized(f"{NAME} does not accept the key; check sources.{NAME}.api_key or NCBI_API_KEY, or take it away")
+        return Unauthorized(f"{NAME} does not accept the key; check sources.{NAME}.api_key or NCBI_API_KEY, or remove it")
     return (RateLimited if "rate limit" in problem.lower() else SourceUnavailable)(f"{NAME} answered: {redact(problem, '')}")
 
 
 def format_warnings(result: Mapping[str, Any]) -> str:
-    """What ESearch could not do as it was asked."""
+    """The parts of the query that ESearch could not use."""
     lists = [mapping(result.get(name)) for name in ("errorlist", "warninglist")]
     warned = []
     for name, verb in WARNINGS.items():
@@ -209,17 +209,17 @@ def clean_texts(value: Any) -> list[str]:
 
 
 def parse_articles(reply: Reply) -> FetchedArticles:
-    """The articles of a `PubmedArticleSet`, where it breaks off those before that; none of an `eFetchResult` that knows no such PMID."""
+    """The articles of a `PubmedArticleSet`, if it is cut short those before; none for an `eFetchResult` without such a PMID."""
     if reply.body.startswith(b"{") and (problem := text(mapping(reply.json()).get("error"))):
         raise classify_refusal(problem)
     root, articles, complete = read_article_elements(reply.body)
     if root is not None and root.tag == "eFetchResult":
-        said = element_text(root)
-        if not complete or "ID list is empty" not in said:
-            raise SourceUnavailable(f"{NAME} could not fetch: {redact(said, '')}")
+        payload = element_text(root)
+        if not complete or "ID list is empty" not in payload:
+            raise SourceUnavailable(f"{NAME} could not fetch: {redact(payload, '')}")
     elif root is None or root.tag not in SETS or not (articles or complete):
         begins = reply.body[:40].decode(errors="replace")
-        raise Malformed(f"{NAME} answered with something else than its XML, or with none of it whole; it begins {begins!r}")
+        raise Malformed(f"{NAME} answered with something else than its XML, or with no complete article; it begins {begins!r}")
     papers = [parse_paper(item) for item in articles]
     named = {paper.identifiers.pmid: paper for paper in papers if paper is not None and paper.identifiers.pmid}
     return FetchedArticles(
@@ -238,21 +238,21 @@ def read_article_elements(body: bytes) -> tuple[Element | None, list[Element], b
             root = element if root is None else root
             if event == "end" and element.tag in ARTICLES:
                 articles.append(element)
-    except (ParseError, LookupError, ValueError):  # it breaks off, has an encoding that nobody knows, declares entities
+    except (ParseError, LookupError, ValueError):  # cut short, an unknown encoding, or declared entities
         return root, articles, False
     return root, articles, True
 
 
-def build_search_answer(found: PmidList, fetched: FetchedArticles | None, asked: int, fewer: str) -> SourceAnswer:
+def build_search_answer(pmids: PmidList, fetched: FetchedArticles | None, limit: int, fewer: str) -> SourceAnswer:
     """The articles in the order of ESearch; PubMed gives no scores."""
-    papers = [paper for pmid in found.ids if (paper := fetched.papers.get(pmid))] if fetched else []
-    named, missing = len(found.ids), len(found.ids) - len(papers)
+    papers = [paper for pmid in pmids.ids if (paper := fetched.papers.get(pmid))] if fetched else []
+    named, missing = len(pmids.ids), len(pmids.ids) - len(papers)
     notes = (
         fewer,
-        found.warned,
-        f"it counts {found.total:,} and named {named:,}" if found.total is not None and named != min(found.total, asked) else "",
-        f"{missing:,} of the {named:,} that it named have no record" if missing else "",
+        pmids.warned,
+        f"it counts {pmids.total:,} and returned {named:,} numbers" if pmids.total is not None and named != min(pmids.total, limit) else "",
+        f"{missing:,} of the {named:,} numbers have no record" if missing else "",
     )
-    broken = "its answer broke off" if fetched and not fetched.whole else ""
-    replies = [found.reply, *([fetched.reply] if fetched else [])]
-    return build_answer(score_results([(paper, None) for paper in papers]), found.total, replies, notes=notes, missing=broken)
+    broken = "its response was cut short" if fetched and not fetched.whole else ""
+    replies = [pmids.reply, *([fetched.reply] if fetched else [])]
+    return build_answer(score_results([(paper, None) for paper in papers]), pmids.total, replies, notes=notes, missing=broken)

@@ -1,1 +1,1 @@
-"""Pages of the web: found by search engines, fetched as a good guest, read with or without a browser."""
+"""Web pages: search engines, the browser, polite fetching, and parsing"""

@@ -212,13 +212,10 @@ class Chromium:
             try:
                 return await Tab.of(running, self.guard)
             except (await load_module("playwright.async_api")).Error:  # it has died, though it is not known yet
-                await self._given_up(running)
+                async with self._starting:
+                    if self._running is running:
+                        await self._close()
                 return await Tab.of(await self._started(), self.guard)
-
-    async def _given_up(self, running: Running) -> None:
-        async with self._starting:
-            if self._running is running:
-                await self._close()
 
     async def _started(self) -> Running:
         async with self._starting:
@@ -229,9 +226,10 @@ class Chromium:
                 raise SourceUnavailable(why)
             playwright = await load_module("playwright.async_api")
             self._playwright = await playwright.async_playwright().start()
+            # Chromium refuses to run its sandbox for root
             self._running = await self._playwright.chromium.launch(
                 executable_path=find_chromium(),
-                chromium_sandbox=not _is_root(),
+                chromium_sandbox=not (hasattr(os, "geteuid") and os.geteuid() == 0),
                 proxy={"server": NOWHERE, "bypass": LOOPBACK_TOO},
                 args=list(FLAGS),
                 handle_sigint=False,  # Ctrl-C reaches Chromium, too: Playwright must live to tidy up after both have ended
@@ -288,8 +286,3 @@ async def _dropped(made: asyncio.Task[Tab]) -> None:
     await asyncio.wait({made})
     if not made.cancelled() and made.exception() is None:
         await made.result().close()
-
-
-def _is_root() -> bool:
-    """Chromium refuses to run its sandbox for root."""
-    return hasattr(os, "geteuid") and os.geteuid() == 0

@@ -65,7 +65,9 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
     tree = _tree(html)
     cut = most_nodes is not None and _cut(tree, most_nodes)
     page = PageDeclarations(tree)
-    text, marked_date = _main_text(tree, thorough=most_nodes is None or not _has_more(tree, MOST_THOROUGH))
+    text, marked_date = _main_text(
+        tree, thorough=most_nodes is None or not (next(islice(tree.iter(), MOST_THOROUGH, None), None) is not None)
+    )
     date = page.date() or marked_date
     own = page.identifiers()
     said = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
@@ -205,10 +207,6 @@ def _tree(html: str) -> HtmlElement:
         return document_fromstring(html.encode("utf-8", "replace"), parser=HTMLParser(encoding="utf-8"))
     except (LxmlError, ValueError, AssertionError) as broken:  # lxml asserts that there is a body
         raise Malformed(f"not an HTML page: {broken}") from broken
-
-
-def _has_more(tree: HtmlElement, nodes: int) -> bool:
-    return next(islice(tree.iter(), nodes, None), None) is not None
 
 
 def _cut(tree: HtmlElement, most: int) -> bool:

@@ -73,7 +73,8 @@ def _turn() -> asyncio.Semaphore:
 
 def parse_body(url: str, body: bytes, said: str) -> FetchedPage:
     kind = KINDS[media_type(said)]
-    charset = _charset(said)
+    parameters = (part.partition("=") for part in said.split(";")[1:])
+    charset = next((value.strip(" \"'").lower() for name, _, value in parameters if name.strip().lower() == "charset" and value), None)
     try:
         text = decode_text(body, charset or (declared_charset(body) if kind == "html" else None))
     except NotText as why:
@@ -118,8 +119,3 @@ def _beginning(html: str) -> str:
         return html
     end = html.rfind("<", MOST_CHARS // 2, MOST_CHARS)
     return html[: end if end > 0 else MOST_CHARS]
-
-
-def _charset(said: str) -> str | None:
-    parameters = (part.partition("=") for part in said.split(";")[1:])
-    return next((value.strip(" \"'").lower() for name, _, value in parameters if name.strip().lower() == "charset" and value), None)
