@@ -1,7 +1,7 @@
-"""All the network that a browser has: a SOCKS5 proxy (RFC 1928) on loopback which connects to what a `Guard` has checked.
+"""SOCKS5 proxy (RFC 1928) on loopback that connects a browser to checked addresses only
 
-Whatever a page makes the browser do, by redirect, script, WebSocket or prefetching, comes through here; names are resolved here and
-nowhere else. TLS stays between the browser and the host.
+Every connection of a page passes it, whether by redirect, script, WebSocket or prefetching. Names are resolved here and nowhere else. TLS
+stays between the browser and the host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from outrider.state.errors import Forbidden, SourceError
 
 VERSION, CONNECT, NO_PASSWORD = 5, 1, 0
 IPV4, NAME, IPV6 = 1, 3, 4
-"""What an address is, by its first byte."""
+"""Kinds of address, by the first byte."""
 DONE, NOT_ALLOWED, UNREACHABLE, NO_SUCH_COMMAND = 0, 2, 4, 7
 CONNECT_S = 10.0
 CHUNK_BYTES = 65_536
 MOST_BYTES = 50 * 2**20
-"""Through one gate, in both directions."""
+"""Through one proxy, in both directions."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -34,18 +34,18 @@ class SocksProxy:
 
     guard: Guard
     hosts: frozenset[str] | None = None
-    """The only hosts that are let through; None for all that the guard allows."""
+    """The only allowed hosts; None for all that the guard allows."""
     refused: list[str] = field(default_factory=list)
-    """Hosts, in the order in which they were asked for."""
+    """Hosts in the order of the requests."""
     unreachable: list[str] = field(default_factory=list)
-    """Why a host that may be asked could not be."""
+    """Errors of allowed hosts."""
     address: str = ""
     _left: int = MOST_BYTES
     _server: asyncio.Server | None = None
     _open: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._met, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.address = f"socks5://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
@@ -59,22 +59,25 @@ class SocksProxy:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
-    def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._served(reader, writer))
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            with suppress(OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):  # the browser, or the host, has gone
+            with suppress(OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):  # the browser or the host closed the connection
                 async with asyncio.timeout(CONNECT_S):
-                    there = await self._connected(reader, writer)
+                    there = await self._handshake(reader, writer)
                 if there:
-                    await self._joined((reader, writer), there)
+                    try:
+                        await asyncio.gather(self._forward(reader, there[1]), self._forward(there[0], writer))
+                    finally:
+                        there[1].close()
         finally:
             writer.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection | None:
+    async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection | None:
         _, count = await reader.readexactly(2)
         await reader.readexactly(count)
         writer.write(bytes((VERSION, NO_PASSWORD)))
@@ -100,19 +103,13 @@ class SocksProxy:
         writer.write(_reply(DONE))
         return there
 
-    async def _joined(self, here: Connection, there: Connection) -> None:
-        try:
-            await asyncio.gather(self._passed(here[0], there[1]), self._passed(there[0], here[1]))
-        finally:
-            there[1].close()
-
-    async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while self._left > 0 and (part := await reader.read(CHUNK_BYTES)):
             self._left -= len(part)
             writer.write(part)
             await writer.drain()
         if self._left <= 0:
-            raise ValueError("more bytes than one page may have")
+            raise ValueError("more bytes than one page may load")
         if writer.can_write_eof():
             writer.write_eof()
 
@@ -124,5 +121,5 @@ async def _host(reader: asyncio.StreamReader, kind: int) -> str:
     return str(ip_address(await reader.readexactly({IPV4: 4, IPV6: 16}[kind])))
 
 
-def _reply(said: int) -> bytes:
-    return bytes((VERSION, said, 0, IPV4, 0, 0, 0, 0, 0, 0))
+def _reply(code: int) -> bytes:
+    return bytes((VERSION, code, 0, IPV4, 0, 0, 0, 0, 0, 0))

@@ -1,10 +1,7 @@
-"""When a host that is not an API may be asked next: never two requests closer than a gap, and not at all while it has asked for a pause.
+"""Rules for polite crawling: robots.txt (RFC 9309) and pauses between requests to one host
 
-Used on the background loop only.
-
-robots.txt, read and obeyed as RFC 9309 says: the longest rule that fits decides, `*` and `$` have their meaning, Crawl-delay is kept.
-
-`urllib.robotparser` takes the first rule that fits and knows no wildcards: it would fetch what `Disallow: /*?` forbids.
+In robots.txt the longest matching rule decides, `*` and `$` have their meaning, and Crawl-delay is kept. `urllib.robotparser` takes the
+first matching rule and knows no wildcards: it would fetch what `Disallow: /*?` forbids.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from outrider.state.errors import RateLimited
 
 MOST_HOSTS = 10_000
-"""That are remembered; those asked longest ago are forgotten."""
+"""That are remembered; the least recently requested are forgotten."""
 
 
 @dataclass(slots=True)
@@ -33,23 +30,25 @@ class _Host:
 
 @dataclass(slots=True)
 class HostSchedule:
+    """When each host may be requested next: after a gap, and after a pause that it requested. On the background loop only."""
+
     clock: Callable[[], float] = time.time
     _hosts: OrderedDict[str, _Host] = field(default_factory=OrderedDict)
 
     async def wait_turn(self, host: str, gap_s: float, until_s: float) -> None:
-        """Waits until the host may be asked. `RateLimited` where that is not before `until_s` (`time.monotonic`)."""
+        """Wait until the host may be requested. Raises `RateLimited` if that is later than `until_s` (`time.monotonic`)."""
         known = self._host(host)
         if self.clock() < known.closed_until:
-            raise RateLimited(f"{host} is left alone: {known.why}", known.closed_until)
+            raise RateLimited(f"{host} is skipped: {known.why}", known.closed_until)
         now_s = time.monotonic()
         at_s = max(now_s, known.next_s)
         if at_s >= until_s:
-            raise RateLimited(f"{host} is asked once in {gap_s:g} s; no turn came in time", self.clock() + at_s - now_s)
+            raise RateLimited(f"{host} is requested once in {gap_s:g} s, and other requests came first", self.clock() + at_s - now_s)
         known.next_s = at_s + gap_s
         await asyncio.sleep(at_s - now_s)
 
     def close(self, host: str, until: float, why: str) -> None:
-        """Nobody asks before this time, in seconds since the epoch."""
+        """Send nothing before that time, in seconds since the epoch."""
         known = self._host(host)
         known.closed_until, known.why = max(known.closed_until, until), why
 
@@ -62,44 +61,44 @@ class HostSchedule:
 
 
 NAME = "outrider"
-"""Our product token."""
+"""Outrider's product token."""
 MOST_BYTES = 500 * 1024
-"""Of a file; what comes after is not read (RFC 9309 §2.5)."""
+"""Of a file; the rest is not read (RFC 9309 §2.5)."""
 ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """What one host allows us. `refusing` says why all of it is refused: its file exists but cannot be read."""
+    """The rules of one host. `refusing` is the reason if everything is forbidden: its file exists but cannot be read."""
 
     patterns: tuple[tuple[str, bool], ...] = ()
-    """Each with whether it allows."""
+    """Each with whether it allows the path."""
     delay_s: float = 0.0
     refusing: str = ""
 
     def allow(self, url: str) -> bool:
-        """Whether a link to this host may be fetched. Of two rules of one length the one that allows wins."""
+        """Whether a link to this host may be fetched. Of two rules of equal length the one that allows wins."""
         if self.refusing:
             return False
         parts = urlsplit(url)
-        path = _plain((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
-        fitting = [(len(pattern), allows) for pattern, allows in self.patterns if _fits(pattern, path)]
-        return max(fitting, default=(0, True))[1]
+        path = _normalize_path((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+        matches = [(len(pattern), allows) for pattern, allows in self.patterns if _matches(pattern, path)]
+        return max(matches, default=(0, True))[1]
 
 
 def parse_robots(text: str, name: str = NAME) -> RobotsRules:
-    """The rules of the groups that name us, else of those for everybody."""
+    """The rules of the groups with this name, else of those for every crawler."""
     groups = list(_groups(text))
     ours = [lines for agents, lines in groups if name in agents] or [lines for agents, lines in groups if "*" in agents]
     lines = [line for group in ours for line in group]
-    patterns = ((_plain(value), key == "allow") for key, value in lines if key in {"allow", "disallow"} and value)
+    patterns = ((_normalize_path(value), key == "allow") for key, value in lines if key in {"allow", "disallow"} and value)
     delays = (float(value) for key, value in lines if key == "crawl-delay" and re.fullmatch(r"\d{1,4}(\.\d{1,3})?", value))
     return RobotsRules(tuple(dict.fromkeys(patterns)), max(delays, default=0.0))
 
 
 def _groups(text: str) -> Iterator[tuple[set[str], list[tuple[str, str]]]]:
-    """Who is spoken of, by product token in lower case, and what is said."""
+    """Product tokens in lower case, and the lines of their group."""
     agents: set[str] = set()
     lines: list[tuple[str, str]] = []
     for line in text.lstrip("\ufeff").splitlines():
@@ -117,14 +116,14 @@ def _groups(text: str) -> Iterator[tuple[set[str], list[tuple[str, str]]]]:
     yield agents, lines
 
 
-def _plain(path: str) -> str:
-    """Of two spellings of one path, one: unreserved characters plain, all others escaped in upper case (RFC 9309 §2.2.2)."""
+def _normalize_path(path: str) -> str:
+    """Canonical form of a path: unreserved characters plain, all others escaped in upper case (RFC 9309 §2.2.2)."""
     escaped = quote(path, safe="%/?:@!$&'()*+,;=-._~[]#")
-    return ESCAPE.sub(lambda found: char if (char := chr(int(found[1], 16))) in UNRESERVED else found.group().upper(), escaped)
+    return ESCAPE.sub(lambda escape: char if (char := chr(int(escape[1], 16))) in UNRESERVED else escape.group().upper(), escaped)
 
 
-def _fits(pattern: str, path: str) -> bool:
-    """In time that grows with the lengths only, whatever the pattern: each part after a star is taken where it first comes."""
+def _matches(pattern: str, path: str) -> bool:
+    """Linear time for every pattern: each part after a star matches at its first occurrence."""
     ends = pattern.endswith("$")
     first, *parts = pattern.removesuffix("$").split("*")
     if not path.startswith(first):
@@ -132,10 +131,10 @@ def _fits(pattern: str, path: str) -> bool:
     at = len(first)
     last = parts.pop() if parts else None
     for part in parts:
-        found = path.find(part, at)
-        if found < 0:
+        start = path.find(part, at)
+        if start < 0:
             return False
-        at = found + len(part)
+        at = start + len(part)
     if last is None:
         return not ends or at == len(path)
     return path.endswith(last) and len(path) - len(last) >= at if ends else path.find(last, at) >= 0

@@ -1,11 +1,11 @@
-"""A web page as a record: its main text by trafilatura, everything else from what the page declares of itself.
+"""Parser of HTML pages: main text by trafilatura, everything else from the page's declarations
 
 Declarations are `<title>`, `meta` elements (Highwire's `citation_*`, Dublin Core, PRISM, Open Graph), JSON-LD and the canonical
-link. Authors and titles that trafilatura infers from the body are not used: menus and footers pass for them. A date that is not
+link. Authors and titles that trafilatura infers from the body are not used: it mistakes menus and footers for them. A date that is not
 declared comes from the mark-up (htmldate without its search through the text).
 
 The page's own identifiers come from `meta` elements and from links that name the page itself (canonical; `cite-as`, RFC 8574). Those
-that its other links name may be anyone's: they are edges `links_to`. Pages are ingested from files and fetched; both read them here.
+in its other links may be anyone's: they are edges `links_to`. Both ingested files and fetched pages are parsed here.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ OWN_LINKS = frozenset({"canonical", "cite-as"})
 YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|21\d{2})(?!\d)|^((?:1\d|20|21)\d{2})(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])$")
 MOST_LINKS = 200
 MOST_THOROUGH = 2_000
-"""Elements of a page that is read thoroughly; of 33 saved pages 28 have no more."""
+"""Largest number of elements for the thorough extraction; of 33 saved pages 28 have no more."""
 
 
 def declared_charset(data: bytes) -> str | None:
-    """The encoding that a page's `meta` element or XML declaration names; `gb2312` and `iso-8859-1` as browsers take them."""
+    """The encoding that a page's `meta` element or XML declaration names; `gb2312` and `iso-8859-1` as browsers interpret them."""
     found = CHARSET.search(data[:CHARSET_BYTES])
     name = (found.group(1) or found.group(2)).decode("ascii").lower() if found else None
     return {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}.get(name or "", name)
 
 
 def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nodes: int | None = None) -> Page:
-    """The record of a page, which has neither id nor source yet. `about` is what else its metadata should say.
+    """The record of a page, without id and source. `about` is added to its metadata.
 
-    With `most_nodes`, for pages of strangers: what comes after so many elements is not read, as `metadata.cut` says, and one with many is
-    read by that part of trafilatura whose time grows with their number only. Raises `Malformed` for what is no HTML.
+    `most_nodes`, for untrusted pages: elements after that number are not read, which `metadata.cut` reports, and a large page is read
+    only by the part of trafilatura whose time is linear in its size. Raises `Malformed` if it is not HTML.
     """
     tree = _tree(html)
     cut = most_nodes is not None and _cut(tree, most_nodes)
@@ -90,7 +90,7 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
 
 
 class PageDeclarations:
-    """What a page says of itself outside its text."""
+    """Declarations of a page outside its text."""
 
     def __init__(self, tree: HtmlElement) -> None:
         self.tree = tree
@@ -103,11 +103,11 @@ class PageDeclarations:
         self.graph = tuple(_json_ld(tree))
 
     def meta_value(self, *names: str) -> str:
-        """The first of these `meta` elements that is there; empty for none."""
+        """The first of these `meta` elements that exists; empty for none."""
         return next((self.meta[name][0] for name in names if name in self.meta), "")
 
     def date(self) -> str:
-        """The day of publication as declared, in whatever form."""
+        """The declared date of publication, in any format."""
         linked = (text_of(value) for node in self.graph if isinstance(value := node.get("datePublished"), str))
         return self.meta_value(*DATES) or next(linked, "")
 
@@ -127,29 +127,29 @@ class PageDeclarations:
         return tuple(dict.fromkeys(filter(None, (word.strip() for word in (*words, *self.meta.get("article:tag", ()))))))
 
     def url(self) -> str | None:
-        """Where the page says that it lives: absolute, or nothing."""
+        """The declared URL of the page if it is absolute."""
         canonical = [link.get("href") or "" for link in self.tree.iter("link") if "canonical" in _relations(link)]
         links = (link.strip() for link in (*canonical, *(self.meta_value(name) for name in LINKS)))
         return next((link for link in links if link.lower().startswith(("http://", "https://"))), None)
 
     def pdf(self) -> str:
-        """Where the page says that its work lies as PDF."""
+        """The declared URL of the work as PDF."""
         link = self.meta_value("citation_pdf_url")
         return link if link.lower().startswith(("http://", "https://")) else ""
 
     def identifiers(self) -> Identifiers:
-        """The page's own."""
+        """Identifiers of the page itself."""
         linked = [find_identifiers(element.get("href") or "") for element in self.tree.iter("link") if OWN_LINKS & _relations(element)]
         named = Identifiers(
             doi=next((doi for name in DOIS if (doi := normal_doi(self.meta_value(name)))), None),
             arxiv=next((arxiv for name in ARXIVS if (arxiv := normal_arxiv(self.meta_value(name)))), None),
             pmid=next((pmid for name in PMIDS if (pmid := normal_pmid(self.meta_value(name)))), None),
         )
-        known = {scheme: value for said in (*reversed(linked), named) for scheme, value in said.pairs()}
+        known = {scheme: value for identifiers in (*reversed(linked), named) for scheme, value in identifiers.pairs()}
         return Identifiers(**known)
 
     def links_to(self, own: Identifiers) -> tuple[Edge, ...]:
-        """The works that its links name, in the page's order, itself left out."""
+        """The works that its links identify, in the page's order, without itself."""
         named = (pair for element in self.tree.iter("a") for pair in find_identifiers(element.get("href") or "").pairs())
         targets = dict.fromkeys(f"{scheme}:{value}" for scheme, value in named if (scheme, value) not in own.pairs())
         return tuple(Edge(relation="links_to", target=target) for target in list(targets)[:MOST_LINKS])
@@ -168,7 +168,7 @@ class PageDeclarations:
 
 
 def _json_ld(tree: HtmlElement) -> Iterator[Mapping[str, Any]]:
-    """The objects of the page's JSON-LD, those of an `@graph` included; broken scripts are not the page's word."""
+    """The objects of the page's JSON-LD, those of an `@graph` included; broken scripts are skipped."""
     for script in tree.iter("script"):
         if (script.get("type") or "").lower() != "application/ld+json":
             continue
@@ -199,7 +199,7 @@ def _year(date: str) -> int | None:
 
 
 def _tree(html: str) -> HtmlElement:
-    """A whole page or a fragment, however untidy."""
+    """A whole page or a fragment, also invalid HTML."""
     from lxml.etree import LxmlError  # type: ignore[import-untyped]
     from lxml.html import HTMLParser, document_fromstring
 
@@ -210,7 +210,7 @@ def _tree(html: str) -> HtmlElement:
 
 
 def _cut(tree: HtmlElement, most: int) -> bool:
-    """Leaves the first so many nodes, in the order of the page. Whether there were more."""
+    """Keep the first `most` nodes in the order of the page. True if there were more."""
     first = next(islice(tree.iter(), most, None), None)
     if first is None:
         return False
@@ -227,7 +227,7 @@ def _cut(tree: HtmlElement, most: int) -> bool:
 def _main_text(tree: HtmlElement, *, thorough: bool = True) -> tuple[str, str]:
     """The main text and the date in the mark-up; all of the text for a page too small to have a main part.
 
-    Thorough: justext is asked for a second opinion, whose time grows with the square of the number of paragraphs.
+    If `thorough`, justext is used, too; its time is quadratic in the number of paragraphs.
     """
     from copy import deepcopy
 

@@ -1,8 +1,8 @@
-"""What came for a link, as a record: decoded, read as a page, in a thread, and within bounds that hold.
+"""A fetched page as a record: decoded and parsed in a thread, within bounds
 
-A thread cannot be stopped, so what is read is bounded, not the time: `MOST_CHARS` of a page and `MOST_NODES` of its elements
-(`html.page_of`). Two are read at once in this process, in the order of their coming: Python runs one thread at a time anyway, and many at
-once would all come too late instead of some in time.
+A thread cannot be stopped, so the input is bounded, not the time: `MOST_CHARS` of a page and `MOST_NODES` of its elements
+(`html_page.parse_page`). Two pages are parsed at a time in this process, in order of arrival: Python runs one thread at a time, and many
+at once would all be late instead of some in time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAME = "web"
 AT_ONCE = 2
 MOST_CHARS = 1_000_000
 MOST_NODES = 5_000
-"""The worst that we could make of both took 0.9 s of one core; a page of an encyclopaedia with 2,800 takes 0.3 s."""
+"""The worst page that we could construct took 0.9 s of one core; a page of an encyclopaedia with 2,800 takes 0.3 s."""
 FEW_CHARS = 200
-"""A page with scripts and less text than this is made by them."""
+"""A page with scripts and less text than this is built by them."""
 KINDS: dict[str, Kind] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -41,39 +41,39 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What a link led to. Of a PDF and of a DOI the record holds nothing but link and identifiers: neither was fetched."""
+    """The target of a link. Of a PDF and of a DOI the record holds only link and identifiers: neither was fetched."""
 
     url: str
     """After redirects."""
     kind: Kind
     page: Page
     needs_browser: bool = False
-    """It has scripts and hardly any text: a browser would see more."""
+    """It has scripts and hardly any text: a browser would find more."""
 
 
-async def read_page(url: str, body: bytes, said: str) -> FetchedPage:
-    """A body and what its Content-Type says. Runs on the background loop; raises `Malformed`."""
-    turn, loop = _turn(), asyncio.get_running_loop()
-    await turn.acquire()
+async def read_page(url: str, body: bytes, content_type: str) -> FetchedPage:
+    """A body and its Content-Type. Runs on the background loop; raises `Malformed`."""
+    slots, loop = _parse_slots(), asyncio.get_running_loop()
+    await slots.acquire()
 
     def work() -> FetchedPage:
         try:
-            return parse_body(url, body, said)
+            return parse_body(url, body, content_type)
         finally:
-            call_on(loop, turn.release)
+            call_on(loop, slots.release)
 
     return await run_in_thread(work, "outrider-page")
 
 
 @cache
-def _turn() -> asyncio.Semaphore:
-    """For the process. Given back when the thread is done, not when whoever asked has left."""
+def _parse_slots() -> asyncio.Semaphore:
+    """For the process. Released when the thread ends, not when the caller gives up."""
     return asyncio.Semaphore(AT_ONCE)
 
 
-def parse_body(url: str, body: bytes, said: str) -> FetchedPage:
-    kind = KINDS[media_type(said)]
-    parameters = (part.partition("=") for part in said.split(";")[1:])
+def parse_body(url: str, body: bytes, content_type: str) -> FetchedPage:
+    kind = KINDS[media_type(content_type)]
+    parameters = (part.partition("=") for part in content_type.split(";")[1:])
     charset = next((value.strip(" \"'").lower() for name, _, value in parameters if name.strip().lower() == "charset" and value), None)
     try:
         text = decode_text(body, charset or (declared_charset(body) if kind == "html" else None))
@@ -93,7 +93,7 @@ def parse_body(url: str, body: bytes, said: str) -> FetchedPage:
 
 
 def build_record(url: str, page: Page | None = None) -> Page:
-    """The page under the link that it came from, with what that link names beside what the page says of itself."""
+    """The page under its link, with the identifiers in the link besides those that it declares."""
     page = page or Page(doc_id="")
     known = {**dict(find_identifiers(url).pairs()), **dict(page.identifiers.pairs())}
     declared: dict[str, JsonValue] = {"canonical": page.url} if page.url and page.url != url else {}
@@ -108,13 +108,13 @@ def build_record(url: str, page: Page | None = None) -> Page:
     )
 
 
-def media_type(said: str) -> str:
-    """The type that a Content-Type names."""
-    return said.partition(";")[0].strip().lower()
+def media_type(content_type: str) -> str:
+    """The media type of a Content-Type."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 def _beginning(html: str) -> str:
-    """What is read of a page; no tag is cut through unless it is half of that."""
+    """The part of a page that is read, cut before a tag unless that would lose half of it."""
     if len(html) <= MOST_CHARS:
         return html
     end = html.rfind("<", MOST_CHARS // 2, MOST_CHARS)

@@ -1,7 +1,7 @@
-"""Search engines' result pages, each read by a few CSS selectors: DuckDuckGo without scripts, Bing, Google.
+"""Result pages of search engines, read by CSS selectors: DuckDuckGo without scripts, Bing, Google
 
-None of them documents its pages; the selectors follow what the pages held in 2026 (Google's page without scripts: in 2023). A page on
-which nothing is recognised is `Malformed`, so that a changed page is never taken for "nothing found".
+No engine documents its pages; the selectors follow the pages of 2026 (Google's page without scripts: of 2023). A page on which nothing is
+recognised is `Malformed`, so that a changed page is never mistaken for "no results".
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
 MOST_QUERY_CHARS = 400
-"""Engines cut or refuse what is longer."""
+"""Engines cut or refuse longer queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEngine:
-    """Where an engine is asked, and where on its page what stands. Selectors other than `result` and `ad` hold within a result."""
+    """URL of an engine and selectors of its result page. All but `result` and `ad` apply within a result."""
 
     name: str
     address: str
-    """With `{query}` where the words go."""
+    """With `{query}` in place of the words."""
     result: str
     title: str
     link: str
     snippet: str
     nothing: str
-    """What is there only where nothing was found ..."""
+    """Matches only a page without results ..."""
     challenge: str
-    """... and where it takes us for a robot, or wants a consent first."""
+    """... and only a page that takes us for a robot or requires consent."""
     ad: str = ""
-    """Results that match this are paid for."""
+    """Matches paid results."""
     nothing_says: str = ""
     challenge_says: str = ""
-    """The same by words, as patterns."""
+    """The same as patterns of the page's text."""
 
     def query_url(self, query: str) -> str:
         return self.address.replace("{query}", quote_plus(query[:MOST_QUERY_CHARS]))
@@ -56,7 +56,7 @@ class SearchEngine:
 
     @property
     def ready(self) -> str:
-        """A selector for whatever shows that the page is there."""
+        """A selector that matches once the page is complete."""
         return ", ".join(filter(None, (self.result, self.nothing, self.challenge)))
 
 
@@ -69,7 +69,7 @@ class SearchResult(NamedTuple):
 class ResultPage(NamedTuple):
     kind: Literal["results", "nothing", "challenge"]
     results: tuple[SearchResult, ...] = ()
-    """Each link once, in the engine's order, without what is paid for."""
+    """Each link once, in the engine's order, without paid results."""
 
 
 DUCKDUCKGO = SearchEngine(
@@ -113,73 +113,75 @@ ENGINES = {engine.name: engine for engine in (DUCKDUCKGO, BING, GOOGLE)}
 
 
 def parse_results(engine: SearchEngine, html: str) -> ResultPage:
-    """What an engine's page says. Raises `Malformed` for one on which nothing is recognised."""
+    """The results of an engine's page. Raises `Malformed` if nothing is recognised."""
     tree = _tree(engine, html)
-    paid = set(_all(tree, engine.ad)) if engine.ad else set()
-    blocks = [block for block in _all(tree, engine.result) if block not in paid]
-    found = (_found(engine, block) for block in blocks)
+    paid = set(_select(tree, engine.ad)) if engine.ad else set()
+    blocks = [block for block in _select(tree, engine.result) if block not in paid]
+    parsed = (_parse_result(engine, block) for block in blocks)
     results: dict[str, SearchResult] = {}
-    for result in filter(None, found):
+    for result in filter(None, parsed):
         results.setdefault(result.url, result)
     if results:
         return ResultPage("results", tuple(results.values()))
     words = text(" ".join(tree.itertext("body", "p", "div", "span", "h1", "h2", "title", "a", "b", "em", "form", "td")))
-    if _all(tree, engine.challenge) or (engine.challenge_says and re.search(engine.challenge_says, words, re.IGNORECASE)):
+    if _select(tree, engine.challenge) or (engine.challenge_says and re.search(engine.challenge_says, words, re.IGNORECASE)):
         return ResultPage("challenge")
-    if _all(tree, engine.nothing) or (engine.nothing_says and re.search(engine.nothing_says, words, re.IGNORECASE)):
+    if _select(tree, engine.nothing) or (engine.nothing_says and re.search(engine.nothing_says, words, re.IGNORECASE)):
         return ResultPage("nothing")
     raise Malformed(f"{engine.name} answered with a page on which neither results nor their absence are recognised; it may have changed")
 
 
 def resolve_target(href: str, base: str) -> str | None:
-    """Where a result's link leads in the end; None for what is paid for and for the engine's own pages."""
+    """The final target of a result's link; None for paid results and for the engine's own pages."""
     try:
         url = urljoin(base, href.strip())
         parts = urlsplit(url)
-        host, given = parts.hostname or "", parse_qs(parts.query)
+        host, params = parts.hostname or "", parse_qs(parts.query)
         home = urlsplit(base).hostname or ""
     except ValueError:
         return None
-    if _is(host, "duckduckgo.com") and parts.path == "/l/":
-        return _elsewhere(given.get("uddg", [""])[0])
+    if _is_within(host, "duckduckgo.com") and parts.path == "/l/":
+        return _external_link(params.get("uddg", [""])[0])
     if parts.path == "/url" and ("google." in host or host == home):
-        return _elsewhere((given.get("q") or given.get("url") or [""])[0])
-    if parts.path == "/ck/a" and (_is(host, "bing.com") or host == home):
-        return _elsewhere(_unpacked(given.get("u", [""])[0]))
-    paid = (_is(host, "duckduckgo.com") and parts.path == "/y.js") or (_is(host, "bing.com") and parts.path.startswith("/aclick"))
-    return None if paid or host == home else _elsewhere(url)
+        return _external_link((params.get("q") or params.get("url") or [""])[0])
+    if parts.path == "/ck/a" and (_is_within(host, "bing.com") or host == home):
+        return _external_link(_decode_bing_url(params.get("u", [""])[0]))
+    paid = (_is_within(host, "duckduckgo.com") and parts.path == "/y.js") or (
+        _is_within(host, "bing.com") and parts.path.startswith("/aclick")
+    )
+    return None if paid or host == home else _external_link(url)
 
 
-def _found(engine: SearchEngine, block: HtmlElement) -> SearchResult | None:
-    links = (resolve_target(element.get("href") or "", engine.address) for element in _all(block, engine.link))
+def _parse_result(engine: SearchEngine, block: HtmlElement) -> SearchResult | None:
+    links = (resolve_target(element.get("href") or "", engine.address) for element in _select(block, engine.link))
     url = next(filter(None, links), None)
-    title = next(filter(None, map(_words, _all(block, engine.title))), "")
-    snippet = next(filter(None, map(_words, _all(block, engine.snippet))), "")
+    title = next(filter(None, map(_element_text, _select(block, engine.title))), "")
+    snippet = next(filter(None, map(_element_text, _select(block, engine.snippet))), "")
     return SearchResult(url, title, snippet) if url and title else None
 
 
-def _elsewhere(url: str) -> str | None:
+def _external_link(url: str) -> str | None:
     return link(url) if urlsplit(url).hostname else None
 
 
-def _unpacked(said: str) -> str:
-    """Bing's `a1` and base64url without padding."""
-    packed = said.removeprefix("a1")
+def _decode_bing_url(value: str) -> str:
+    """A URL as Bing encodes it: `a1` and base64url without padding."""
+    packed = value.removeprefix("a1")
     try:
-        return base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode() if said.startswith("a1") else ""
+        return base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode() if value.startswith("a1") else ""
     except (binascii.Error, ValueError):
         return ""
 
 
-def _is(host: str, domain: str) -> bool:
+def _is_within(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def _words(element: HtmlElement) -> str:
+def _element_text(element: HtmlElement) -> str:
     return text("".join(element.itertext()))
 
 
-def _all(element: HtmlElement, selector: str) -> list[HtmlElement]:
+def _select(element: HtmlElement, selector: str) -> list[HtmlElement]:
     return list(_selector(selector)(element))
 
 
@@ -189,8 +191,8 @@ def _selector(css: str) -> Callable[[HtmlElement], list[HtmlElement]]:
         from lxml.cssselect import CSSSelector  # type: ignore[import-untyped]
     except ImportError as error:  # lxml's own, where cssselect is missing
         raise MissingExtra("web search in a browser", "browser") from error
-    made: Callable[[HtmlElement], list[HtmlElement]] = CSSSelector(css)
-    return made
+    selector: Callable[[HtmlElement], list[HtmlElement]] = CSSSelector(css)
+    return selector
 
 
 def _tree(engine: SearchEngine, html: str) -> HtmlElement:

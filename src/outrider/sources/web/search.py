@@ -1,7 +1,7 @@
-"""Web search: the result page of a search engine, opened in a browser as a person would, one at a time and with a pause between.
+"""Web search: the result page of a search engine, loaded in a browser, one request at a time with pauses
 
-Each engine is a strategy. A page that takes us for a robot is not answered and not asked for again before a long pause: it counts as
-the engine's limit. What engines say of totals are estimates that change from call to call; none is given.
+Each engine is a strategy. A page that takes us for a robot is not answered and not requested again before a long pause: it counts as
+the engine's limit. Totals are not given, because those of engines are estimates that change from call to call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from outrider.state.records import Page, Record
 NAME = "web"
 CAPABILITIES = Capabilities(frozenset({"page"}), most=30, queries=1)
 CHALLENGES = frozenset({202, 403, 429})
-"""Statuses that engines send with a challenge; DuckDuckGo's is 202."""
+"""Statuses of challenges; DuckDuckGo's is 202."""
 
 
 class BrowserPage(Protocol):
@@ -44,7 +44,7 @@ class Browser(Protocol):
     """Raises `SourceError`."""
 
     async def open_page(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> BrowserPage:
-        """A page for which no other host than `hosts` was asked, once the CSS selector `ready` is there."""
+        """A page loaded from `hosts` only, once the CSS selector `ready` matches."""
         ...
 
 
@@ -55,7 +55,7 @@ class WebSearch:
     browser: Browser
     engines: tuple[SearchEngine, ...] = (DUCKDUCKGO,)
     gap_s: float = 2.0
-    """Between two questions to one engine, by everybody in this process."""
+    """Between two requests to one engine, for the whole process."""
     pause_s: float = 900.0
     """After a challenge."""
     timeout_s: float = 10.0
@@ -69,71 +69,71 @@ class WebSearch:
         return tuple(engine.name for engine in self.engines)
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        """One page of results. Words are enough: an engine is asked for neither years nor languages."""
+        """One page of results. Only words are sent, neither years nor languages."""
         engine = next(engine for engine in self.engines if engine.name == query.strategy)
         if not query.text.strip() or query.limit < 1:
             return SourceAnswer(())
-        return await in_background(self._answered(engine, query))
+        return await in_background(self._search_engine(engine, query))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
         return None
 
-    async def _answered(self, engine: SearchEngine, query: SourceQuery) -> SourceAnswer:
+    async def _search_engine(self, engine: SearchEngine, query: SourceQuery) -> SourceAnswer:
         until = deadline_after(min(query.within_s, self.timeout_s))
         url = engine.query_url(query.text.strip())
         key = hashlib.sha256(f"{NAME} {url}".encode()).hexdigest()
-        kept = await read_cached(self.answers, key, until)
-        if kept and kept.age_s <= self.fresh_s:
+        cached = await read_cached(self.answers, key, until)
+        if cached and cached.age_s <= self.fresh_s:
             return _answer(
-                parse_results(engine, kept.body.decode()), query.limit, f"from the cache, {format_age(kept.age_s)} old", "cached"
+                parse_results(engine, cached.body.decode()), query.limit, f"from the cache, {format_age(cached.age_s)} old", "cached"
             )
         try:
-            html, page = await self._asked(engine, url, until)
+            html, page = await self._load_page(engine, url, until)
         except (RateLimited, SourceTimeout, SourceUnavailable) as error:
-            if kept is None:
+            if cached is None:
                 raise
-            why = f"{engine.name} could not be asked ({error.status}); this is its answer of {format_age(kept.age_s)} ago"
-            return _answer(parse_results(engine, kept.body.decode()), query.limit, why, "stale", error)
+            why = f"{engine.name} is unavailable ({error.status}); this is its response of {format_age(cached.age_s)} ago"
+            return _answer(parse_results(engine, cached.body.decode()), query.limit, why, "stale", error)
         store_later(self.answers, key, html.encode(errors="replace"), {})
         return _answer(page, query.limit)
 
-    async def _asked(self, engine: SearchEngine, url: str, until: float) -> tuple[str, ResultPage]:
-        await _visits().wait_turn(engine.host, self.gap_s, until)
-        opened = await self.browser.open_page(url, until - time.monotonic(), frozenset({engine.host}), engine.ready)
-        if opened.status in CHALLENGES:
-            raise self._challenged(engine, f"answered {opened.status}")
-        if opened.status >= 400:
-            raise SourceUnavailable(f"{engine.name} answered {opened.status}")
-        page = parse_results(engine, opened.html)
+    async def _load_page(self, engine: SearchEngine, url: str, until: float) -> tuple[str, ResultPage]:
+        await _schedule().wait_turn(engine.host, self.gap_s, until)
+        rendered = await self.browser.open_page(url, until - time.monotonic(), frozenset({engine.host}), engine.ready)
+        if rendered.status in CHALLENGES:
+            raise self._pause_engine(engine, f"answered {rendered.status}")
+        if rendered.status >= 400:
+            raise SourceUnavailable(f"{engine.name} answered {rendered.status}")
+        page = parse_results(engine, rendered.html)
         if page.kind == "challenge":
-            raise self._challenged(engine, "asks whether a person is searching")
-        return opened.html, page
+            raise self._pause_engine(engine, "asks whether a person is searching")
+        return rendered.html, page
 
-    def _challenged(self, engine: SearchEngine, what: str) -> SourceError:
-        retry_at = _visits().clock() + self.pause_s
-        _visits().close(engine.host, retry_at, f"it {what}")
-        return RateLimited(f"{engine.name} {what}; it is left alone for {self.pause_s:g} s", retry_at)
+    def _pause_engine(self, engine: SearchEngine, reason: str) -> SourceError:
+        retry_at = _schedule().clock() + self.pause_s
+        _schedule().close(engine.host, retry_at, f"it {reason}")
+        return RateLimited(f"{engine.name} {reason}; retry in {self.pause_s:g} s", retry_at)
 
 
 def _answer(page: ResultPage, limit: int, message: str = "", status: str = "", error: SourceError | None = None) -> SourceAnswer:
-    results = tuple(Scored(build_record(found), 1 / rank) for rank, found in enumerate(page.results[:limit], 1))
+    results = tuple(Scored(build_record(result), 1 / rank) for rank, result in enumerate(page.results[:limit], 1))
     retry_at = error.retry_at if error else None
     return SourceAnswer(results, message=message, status=status, retry_at=retry_at)  # type: ignore[arg-type]
 
 
-def build_record(found: SearchResult) -> Page:
-    """A result with what its own link names."""
+def build_record(result: SearchResult) -> Page:
+    """A result with the identifiers in its link."""
     return Page(
-        doc_id=f"{NAME}:{found.url}",
-        title=found.title,
-        description=found.snippet,
-        url=found.url,
-        identifiers=find_identifiers(found.url),
+        doc_id=f"{NAME}:{result.url}",
+        title=result.title,
+        description=result.snippet,
+        url=result.url,
+        identifiers=find_identifiers(result.url),
         source=NAME,
     )
 
 
 @cache
-def _visits() -> HostSchedule:
-    """One for the process, whoever searches; used on the background loop."""
+def _schedule() -> HostSchedule:
+    """One for the process; used on the background loop."""
     return HostSchedule()
