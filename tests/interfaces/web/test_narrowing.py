@@ -72,7 +72,7 @@ async def test_up_to_four_hits_stand_side_by_side(searched: Page) -> None:
     dialog = searched.get_by_role("dialog", name="Side by side")
     assert await dialog.locator("thead th").count() == 4
     rows = await dialog.locator("tbody th").all_inner_texts()
-    assert {"Score", "Why", "What answers", "Dimensions", "maintenance"} <= set(rows)
+    assert {"Score", "Why", "Sentences that answer", "Dimensions", "maintenance"} <= set(rows)
     assert await grave(searched) == []
     await searched.keyboard.press("Escape")
     assert not await dialog.is_visible()

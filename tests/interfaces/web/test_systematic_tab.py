@@ -63,7 +63,7 @@ async def test_a_run_that_is_stopped_goes_on_without_losing_or_repeating_a_hit(p
         await page.locator("#exact-hits tbody tr").first.wait_for()
         await page.get_by_role("button", name="Stop").click()
         assert "the run is not complete" in await page.locator("#exact-status").inner_text()
-    await page.get_by_role("button", name="Go on").click(timeout=LONG_MS)
+    await page.get_by_role("button", name="Resume").click(timeout=LONG_MS)
     await page.get_by_text("15,000 hits, to the last one.").wait_for(timeout=LONG_MS)
     await page.get_by_text("Complete: 15,000 hits").wait_for()
     ranks = await page.locator("#exact-hits tbody td:first-child").all_inner_texts()

@@ -1,32 +1,32 @@
-// What is asked of the server: JSON, events, lines. A key is asked for where the server wants one, and kept in this tab alone.
+// Requests to the server: JSON, events, lines. If the server requires a key, the page asks for it and keeps it in this tab only.
 
 import { byId } from "./dom.js";
 
-const KEPT = "outrider.key";
-const LAST = new Set(["response", "problem", "cancelled"]);
-const TRIES = 5;
+const KEY_STORAGE = "outrider.key";
+const FINAL_EVENTS = new Set(["response", "problem", "cancelled"]);
+const MAX_TRIES = 5;
 
-/** What the server says went wrong (RFC 9457), or that it was not reached. */
+/** An error of the server (RFC 9457), or of the connection to it. */
 export class Problem extends Error {
-  constructor(status, said) {
-    super(said.detail || said.title || `the server answered ${status}`);
+  constructor(status, fields) {
+    super(fields.detail || fields.title || `the server answered ${status}`);
     this.status = status;
-    this.errors = said.errors ?? [];
+    this.errors = fields.errors ?? [];
   }
 }
 
 export async function ask(path, { method = "GET", body, headers = {}, signal } = {}) {
   for (;;) {
-    const key = sessionStorage.getItem(KEPT);
+    const key = sessionStorage.getItem(KEY_STORAGE);
     const sent = { ...headers, ...(body ? { "Content-Type": "application/json" } : {}), ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-    const response = await fetched(path, { method, headers: sent, body: body && JSON.stringify(body), signal, cache: "no-store" });
+    const response = await fetchOrFail(path, { method, headers: sent, body: body && JSON.stringify(body), signal, cache: "no-store" });
     if (response.ok) return response;
-    const problem = await problemOf(response);
-    if (response.status !== 401 || !(await keyGiven(problem.message))) throw problem;
+    const problem = await readProblem(response);
+    if (response.status !== 401 || !(await askForKey(problem.message))) throw problem;
   }
 }
 
-async function fetched(path, options) {
+async function fetchOrFail(path, options) {
   try {
     return await fetch(path, options);
   } catch (error) {
@@ -35,7 +35,7 @@ async function fetched(path, options) {
   }
 }
 
-async function problemOf(response) {
+async function readProblem(response) {
   const text = await response.text();
   try {
     return new Problem(response.status, JSON.parse(text));
@@ -44,33 +44,33 @@ async function problemOf(response) {
   }
 }
 
-let asking = null;
+let keyRequest = null;
 
-/** Asks for a key, once for all requests that wait for it; false where none is given. */
-export function keyGiven(why) {
-  asking ??= new Promise((resolve) => {
+/** Ask for a key, once for all requests that wait for it; false if the user enters none. */
+export function askForKey(why) {
+  keyRequest ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     byId("key-why").textContent = why || "Requests carry this key. It is kept in this tab until you close it, and nowhere else.";
     byId("key-input").value = "";
     dialog.returnValue = "cancel";
     dialog.showModal();
-    dialog.addEventListener("close", () => resolve(keyTaken(dialog.returnValue)), { once: true });
-  }).finally(() => (asking = null));
-  return asking;
+    dialog.addEventListener("close", () => resolve(readKey(dialog.returnValue)), { once: true });
+  }).finally(() => (keyRequest = null));
+  return keyRequest;
 }
 
-function keyTaken(returned) {
-  const given = byId("key-input").value.trim();
+function readKey(answer) {
+  const key = byId("key-input").value.trim();
   byId("key-input").value = "";
-  if (returned !== "use") return false;
-  if (given) sessionStorage.setItem(KEPT, given);
-  else sessionStorage.removeItem(KEPT);
-  return Boolean(given);
+  if (answer !== "use") return false;
+  if (key) sessionStorage.setItem(KEY_STORAGE, key);
+  else sessionStorage.removeItem(KEY_STORAGE);
+  return Boolean(key);
 }
 
 export const json = async (path, options) => (await ask(path, options)).json();
 
-/** The lines of an answer, as they come. */
+/** The lines of a response, as they arrive. */
 export async function* lines(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -88,28 +88,28 @@ export async function* lines(response) {
   }
 }
 
-/** The events of a search to its last one; where the connection breaks, it goes on behind the last that was seen. */
-export async function* events(place, signal) {
+/** The events of a search. If the connection breaks, it is opened again and continues after the last event received. */
+export async function* events(address, signal) {
   let seen = 0;
-  for (let tries = 0; tries < TRIES; tries++) {
-    const response = await ask(`${place}/events`, { headers: seen ? { "Last-Event-ID": String(seen) } : {}, signal });
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const response = await ask(`${address}/events`, { headers: seen ? { "Last-Event-ID": String(seen) } : {}, signal });
     if (response.status === 204) return;
     try {
-      for await (const event of parsed(response)) {
+      for await (const event of parseEvents(response)) {
         seen = event.id;
         tries = 0;
         yield event;
-        if (LAST.has(event.name)) return;
+        if (FINAL_EVENTS.has(event.name)) return;
       }
     } catch (error) {
       if (error.name === "AbortError" || error instanceof SyntaxError) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 500 * (tries + 1)));
   }
-  throw new Problem(0, { detail: "The connection to the search was lost, and could not be made again." });
+  throw new Problem(0, { detail: "The connection to the search was lost and could not be restored." });
 }
 
-async function* parsed(response) {
+async function* parseEvents(response) {
   let event = {};
   for await (const line of lines(response)) {
     if (line === "") {

@@ -1,6 +1,6 @@
-// The frame: which view is shown, dark or light, the key, and what the server can do.
+// The frame of the page: view, theme, API key, and the server's capabilities.
 
-import { json, keyGiven } from "./api.js";
+import { json, askForKey } from "./api.js";
 import { byId } from "./dom.js";
 import { begin as beginScoring } from "./scoring.js";
 import { begin as beginSearch } from "./search.js";
@@ -9,11 +9,11 @@ import { begin as beginSystematic } from "./systematic.js";
 const VIEWS = ["search", "systematic", "scoring"];
 const THEME = "outrider.theme";
 
-function shown() {
-  const named = location.hash.replace("#/", "");
+function showView() {
+  const hash = location.hash.replace("#/", "");
   if (location.hash && !location.hash.startsWith("#/")) return;
-  const view = VIEWS.includes(named) ? named : "search";
-  for (const one of VIEWS) byId(`view-${one}`).hidden = one !== view;
+  const view = VIEWS.includes(hash) ? hash : "search";
+  for (const name of VIEWS) byId(`view-${name}`).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#/${view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -22,21 +22,21 @@ function shown() {
   if (view === "scoring") beginScoring();
 }
 
-function themed(theme) {
+function applyTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   byId("theme-button").textContent = dark ? "Light" : "Dark";
   return dark;
 }
 
-function controls() {
-  themed(localStorage.getItem(THEME));
+function setUpControls() {
+  applyTheme(localStorage.getItem(THEME));
   byId("theme-button").addEventListener("click", () => {
-    const next = themed(document.documentElement.dataset.theme) ? "light" : "dark";
+    const next = applyTheme(document.documentElement.dataset.theme) ? "light" : "dark";
     localStorage.setItem(THEME, next);
-    themed(next);
+    applyTheme(next);
   });
-  byId("key-button").addEventListener("click", async () => (await keyGiven("")) && told());
+  byId("key-button").addEventListener("click", async () => (await askForKey("")) && loadServerInfo());
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -48,7 +48,7 @@ function controls() {
 
 let ready = false;
 
-async function told() {
+async function loadServerInfo() {
   try {
     const about = await json("api/about");
     byId("about").textContent = `Outrider ${about.version} - model: ${about.model}`;
@@ -65,9 +65,9 @@ async function told() {
 }
 
 addEventListener("hashchange", () => {
-  shown();
+  showView();
   byId("main").focus({ preventScroll: true });
 });
-controls();
-shown();
-told();
+setUpControls();
+showView();
+loadServerInfo();

@@ -2,15 +2,15 @@
 
 import { byId, count, el, fill, link, words } from "./dom.js";
 import { meta, passages } from "./hits.js";
-import { radar, spoken } from "./radar.js";
+import { radar, describeDimension } from "./radar.js";
 
-export const MOST = 4;
+const MAX_HITS = 4;
 
 const known = (value) => value !== null && value !== undefined && value !== "" && value.length !== 0;
 const number = (value) => (known(value) ? count(value) : null);
 
 const ROWS = [
-  ["What it is", (hit) => el("p", { class: "meta" }, meta(hit))],
+  ["Description", (hit) => el("p", { class: "meta" }, meta(hit))],
   ["Score", (hit) => `${hit.score.toFixed(2)} by ${words(hit.scored_by)}`],
   ["Why", (hit) => hit.reason],
   ["Year", (hit) => hit.year],
@@ -21,10 +21,10 @@ const ROWS = [
   ["Found by", (hit) => [...new Set(hit.found_by.map((one) => one.source))].join(", ")],
   ["Duplicates folded", (hit) => number(hit.duplicates.length)],
   ["Related", (hit) => hit.related.map((one) => `${one.relation} ${one.title || one.doc_id}`).join("; ")],
-  ["What answers", (hit) => passages(hit)],
+  ["Sentences that answer", (hit) => passages(hit)],
 ];
 
-/** What is chosen, in the order of choosing; a fifth is refused. */
+/** The chosen hits in the order of choice; a fifth is refused. */
 export class Comparison {
   constructor() {
     this.hits = new Map();
@@ -32,31 +32,31 @@ export class Comparison {
     byId("compare-button").onclick = () => this.show();
     byId("compare-clear").onclick = () => this.clear();
     byId("compare-close").onclick = () => byId("compare-dialog").close();
-    this.#told("");
+    this.#showStatus("");
   }
 
-  toggled(hit, box) {
-    if (box.checked && this.hits.size >= MOST) {
+  toggle(hit, box) {
+    if (box.checked && this.hits.size >= MAX_HITS) {
       box.checked = false;
-      this.#told(`${MOST} hits are compared at most; take one out first.`);
+      this.#showStatus(`${MAX_HITS} hits are compared at most; take one out first.`);
       return;
     }
     if (box.checked) this.hits.set(hit.doc_id, hit);
     else this.hits.delete(hit.doc_id);
     this.boxes.set(hit.doc_id, box);
-    this.#told("");
+    this.#showStatus("");
   }
 
   clear() {
     for (const id of this.hits.keys()) this.boxes.get(id).checked = false;
     this.hits.clear();
-    this.#told("");
+    this.#showStatus("");
   }
 
-  #told(said) {
+  #showStatus(message) {
     byId("compare-bar").hidden = !this.hits.size;
     byId("compare-button").disabled = this.hits.size < 2;
-    byId("compare-said").textContent = said || `${this.hits.size} of ${MOST} chosen${this.hits.size < 2 ? "; choose another one to compare" : ""}`;
+    byId("compare-said").textContent = message || `${this.hits.size} of ${MAX_HITS} chosen${this.hits.size < 2 ? "; choose another one to compare" : ""}`;
   }
 
   show() {
@@ -72,6 +72,6 @@ export class Comparison {
 }
 
 function figure(hit, dimension) {
-  const found = hit.radar.find((one) => one.dimension === dimension);
-  return found ? spoken(found).replace(/^[^:]*: /, "") : null;
+  const match = hit.radar.find((one) => one.dimension === dimension);
+  return match ? describeDimension(match).replace(/^[^:]*: /, "") : null;
 }

@@ -1,17 +1,17 @@
-// Elements out of data. What came from outside is a text node or an attribute, and never HTML.
+// Elements from data. Text from outside becomes a text node or an attribute, never HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element; attributes that are functions listen to the event of their name, false and null ones are left out. */
+/** An element. Attributes that are functions become listeners of the event of their name; false and null ones are omitted. */
 export function el(name, attributes = {}, ...children) {
-  return filled(document.createElement(name), attributes, children);
+  return setUp(document.createElement(name), attributes, children);
 }
 
 export function svg(name, attributes = {}, ...children) {
-  return filled(document.createElementNS(SVG, name), attributes, children);
+  return setUp(document.createElementNS(SVG, name), attributes, children);
 }
 
-function filled(node, attributes, children) {
+function setUp(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name, value);
     else if (value === true) node.setAttribute(name, "");
@@ -21,7 +21,7 @@ function filled(node, attributes, children) {
   return node;
 }
 
-/** A link that leaves the page, or its text where the address is no web address. */
+/** A link to another site, or only its text if the address is no web address. */
 export function link(address, ...children) {
   const href = webAddress(address);
   if (!href) return el("span", { dir: "auto" }, ...children);
@@ -46,7 +46,7 @@ export function fill(node, ...children) {
 const NUMBERS = new Intl.NumberFormat("en");
 export const count = (number) => NUMBERS.format(number);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
-/** `ease_of_use` as people write it. */
+/** `ease_of_use` as `ease of use`. */
 export const words = (name) => String(name).replaceAll("_", " ");
 
 export function table(heads, rows, caption) {
@@ -59,17 +59,18 @@ export function table(heads, rows, caption) {
   );
 }
 
-/** Check boxes of one name; gives what is checked. */
-export function choices(into, name, values) {
+/** Check boxes of one name. */
+export function makeChoices(into, name, values) {
   fill(into, values.map((value) => el("label", {}, el("input", { type: "checkbox", name, value }), ` ${words(value)}`)));
 }
 
-export const chosen = (form, name) => new FormData(form).getAll(name).map(String);
+/** The values of the checked boxes of one name. */
+export const checkedValues = (form, name) => new FormData(form).getAll(name).map(String);
 
-/** Text that a browser saves as a file. */
+/** Save a response as a file. */
 export async function save(response, fallback) {
-  const named = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "");
+  const match = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "");
   const address = URL.createObjectURL(await response.blob());
-  el("a", { href: address, download: named ? named[1] : fallback }).click();
+  el("a", { href: address, download: match ? match[1] : fallback }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

@@ -1,9 +1,9 @@
-// Facets that filter: within a group any of what is checked, between groups all. They narrow the hits that are here, at once;
-// their figures count everything above the threshold, as the server does.
+// Facets that filter: a hit matches any checked value within a group, and all groups. They filter the loaded hits at once;
+// their numbers count everything above the threshold, as the server does.
 
 import { byId, count, el, fill, words } from "./dom.js";
 
-const MOST = 8;
+const MAX_VALUES = 8;
 const plain = (text) => String(text).split(/\s+/).filter(Boolean).join(" ").replace(/[.,;]+$/, "").toLowerCase();
 
 const GROUPS = [
@@ -18,38 +18,38 @@ const GROUPS = [
 
 const valuesOf = (group, hit) => new Set(group.values(hit).filter((value) => value !== null && value !== undefined).map(plain));
 
-/** Draws them; `changed(test)` gets a function that says whether a hit is shown. */
+/** Draw the facets; `changed(test)` receives a function that decides whether a hit is shown. */
 export function facets(answer, changed) {
   const checked = new Map();
   const test = (hit) => [...checked].every(([group, wanted]) => !wanted.size || [...valuesOf(group, hit)].some((value) => wanted.has(value)));
-  const groups = GROUPS.map((group) => drawn(group, answer, (value, on) => {
+  const groups = GROUPS.map((group) => drawGroup(group, answer, (value, on) => {
     const wanted = checked.get(group) ?? new Set();
     if (on) wanted.add(value);
     else wanted.delete(value);
     checked.set(group, wanted);
     changed(test);
   }));
-  fill(byId("facets").querySelector("div"), groups.some(Boolean) ? groups : el("p", { class: "meta" }, "There is nothing to narrow."));
+  fill(byId("facets").querySelector("div"), groups.some(Boolean) ? groups : el("p", { class: "meta" }, "There is nothing to filter."));
 }
 
-function drawn(group, answer, toggled) {
-  const here = counted(answer.hits, group);
+function drawGroup(group, answer, toggled) {
+  const here = countValues(answer.hits, group);
   const all = group.of ? Object.entries(answer.facets[group.of]) : [...here].sort(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
   const order = group.of === "by_year" ? all.sort(([a], [b]) => Number(b) - Number(a)) : all;
   if (!order.length || (!group.of && order.length < 2)) return null;
   const boxes = order.map(([value, number]) => box(value, number, here.get(plain(value)) ?? 0, toggled));
-  const rest = boxes.splice(MOST);
+  const rest = boxes.splice(MAX_VALUES);
   return el("fieldset", {}, el("legend", {}, group.name), boxes, rest.length ? el("details", {}, el("summary", {}, `${count(rest.length)} more`), rest) : null);
 }
 
-function counted(hits, group) {
-  const found = new Map();
-  for (const hit of hits) for (const value of valuesOf(group, hit)) found.set(value, (found.get(value) ?? 0) + 1);
-  return found;
+function countValues(hits, group) {
+  const counts = new Map();
+  for (const hit of hits) for (const value of valuesOf(group, hit)) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
 }
 
-/** What none of the hits here has is told, and cannot be chosen. */
+/** A value that no loaded hit has is shown, and cannot be chosen. */
 function box(value, number, here, toggled) {
   const input = el("input", { type: "checkbox", disabled: !here, change: (event) => toggled(plain(value), event.target.checked) });
-  return el("label", { class: here ? "" : "off", title: here ? "" : "None of the hits shown here; ask for more hits." }, input, el("span", { dir: "auto" }, words(value)), el("small", {}, count(number)));
+  return el("label", { class: here ? "" : "off", title: here ? "" : "No loaded hit has this value; search for more hits." }, input, el("span", { dir: "auto" }, words(value)), el("small", {}, count(number)));
 }

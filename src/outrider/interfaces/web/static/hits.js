@@ -1,4 +1,4 @@
-// A hit as a card: who found it, why it stands here, what of its text answers.
+// A hit as a card: its sources, the reason for its rank, and the sentences that answer.
 
 import { count, el, link, plural, words } from "./dom.js";
 import { radar } from "./radar.js";
@@ -8,7 +8,7 @@ const SHOWN_AUTHORS = 4;
 const SHOWN_TEXT = 420;
 const WHOLE_TEXT = 50_000;
 
-/** `compare(checked)` is told of the check box; a card of a work that is still on its way has none. */
+/** `compare(box)` is called when the check box changes; a card of a partial hit has none. */
 export function card(hit, compare) {
   const id = `hit-${hit.rank}`;
   return el(
@@ -17,24 +17,24 @@ export function card(hit, compare) {
     el(
       "article",
       { "aria-labelledby": id },
-      el("header", {}, el("span", { class: "rank" }, `${hit.rank}.`), el("h3", { id }, link(hit.url ?? place(hit), hit.title || hit.doc_id))),
+      el("header", {}, el("span", { class: "rank" }, `${hit.rank}.`), el("h3", { id }, link(hit.url ?? identifierAddress(hit), hit.title || hit.doc_id))),
       el("p", { class: "meta" }, meta(hit)),
       el("p", { class: "score" }, el("b", {}, Number(hit.score).toFixed(2)), ` by ${words(hit.scored_by)}`, hit.reason ? el("span", { dir: "auto" }, ` - ${hit.reason}`) : null),
-      compare ? whole(hit, compare) : el("p", { class: "chips" }, (hit.found_by ?? []).map((name) => el("span", { class: "chip" }, name))),
+      compare ? details(hit, compare) : el("p", { class: "chips" }, (hit.found_by ?? []).map((name) => el("span", { class: "chip" }, name))),
     ),
   );
 }
 
-function whole(hit, compare) {
+function details(hit, compare) {
   const check = el("input", { type: "checkbox", change: (event) => compare(event.target) });
   return [
-    hit.flags.length ? el("p", { class: "flag" }, `Its text speaks to a model instead of a reader: ${hit.flags.join(", ")}. That was ignored.`) : null,
-    el("div", { class: "body" }, el("div", {}, passages(hit), foundBy(hit), folded(hit), related(hit)), hit.radar.length ? radar([hit.radar], `Dimensions of ${hit.title}`) : null),
+    hit.flags.length ? el("p", { class: "flag" }, `Its text addresses a model instead of a reader: ${hit.flags.join(", ")}. That was ignored.`) : null,
+    el("div", { class: "body" }, el("div", {}, passages(hit), foundBy(hit), duplicateList(hit), related(hit)), hit.radar.length ? radar([hit.radar], `Dimensions of ${hit.title}`) : null),
     el("label", { class: "compare" }, check, " Compare", el("span", { class: "hidden" }, ` ${hit.title}`)),
   ];
 }
 
-function place({ identifiers }) {
+function identifierAddress({ identifiers }) {
   if (identifiers?.doi) return `https://doi.org/${identifiers.doi}`;
   if (identifiers?.pmid) return `https://pubmed.ncbi.nlm.nih.gov/${identifiers.pmid}/`;
   return identifiers?.arxiv ? `https://arxiv.org/abs/${identifiers.arxiv}` : "";
@@ -53,15 +53,15 @@ export function meta(hit) {
     .map((part) => el("span", { dir: "auto" }, String(part)));
 }
 
-/** The kept sentences where they stand; offsets count code points, which JavaScript's strings do not. */
+/** The selected sentences in their context. Offsets count code points; JavaScript's strings count UTF-16 units. */
 export function passages(hit) {
   const chars = Array.from(hit.original_text);
   if (!hit.spans.length) {
     const text = hit.content || hit.original_text;
     return text ? el("p", { class: "passage", dir: "auto" }, text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)} ...` : text) : null;
   }
-  const windows = joined(hit.spans.map(([start, end]) => [Math.max(0, start - AROUND), Math.min(chars.length, end + AROUND)]));
-  const shown = windows.map(([start, end]) => el("p", { class: "passage", dir: "auto" }, start ? "... " : null, marked(chars, hit.spans, start, end), end < chars.length ? " ..." : null));
+  const windows = joinSpans(hit.spans.map(([start, end]) => [Math.max(0, start - AROUND), Math.min(chars.length, end + AROUND)]));
+  const shown = windows.map(([start, end]) => el("p", { class: "passage", dir: "auto" }, start ? "... " : null, markSpans(chars, hit.spans, start, end), end < chars.length ? " ..." : null));
   const complete = windows.length === 1 && windows[0][0] === 0 && windows[0][1] === chars.length;
   return [...shown, complete ? null : wholeText(chars, hit.spans)];
 }
@@ -69,21 +69,21 @@ export function passages(hit) {
 function wholeText(chars, spans) {
   const text = el("p", { class: "passage", dir: "auto" });
   const end = Math.min(chars.length, WHOLE_TEXT);
-  const open = (event) => event.target.open && !text.hasChildNodes() && text.append(...marked(chars, spans, 0, end), end < chars.length ? " ..." : "");
+  const open = (event) => event.target.open && !text.hasChildNodes() && text.append(...markSpans(chars, spans, 0, end), end < chars.length ? " ..." : "");
   return el("details", { toggle: open }, el("summary", {}, `The whole text, ${plural(chars.length, "character")}`), text);
 }
 
-function joined(spans) {
-  const made = [];
+function joinSpans(spans) {
+  const joined = [];
   for (const [start, end] of spans) {
-    const last = made.at(-1);
+    const last = joined.at(-1);
     if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-    else made.push([start, end]);
+    else joined.push([start, end]);
   }
-  return made;
+  return joined;
 }
 
-function marked(chars, spans, start, end) {
+function markSpans(chars, spans, start, end) {
   const parts = [];
   let at = start;
   const cut = (from, to) => chars.slice(from, to).join("");
@@ -95,20 +95,20 @@ function marked(chars, spans, start, end) {
   return [...parts, cut(at, end)];
 }
 
-/** Each source and search once, with the best rank that it gave over all queries. */
+/** Each source and search once, with its best rank over all queries. */
 function foundBy(hit) {
   const places = new Map();
   for (const one of hit.found_by) {
     const name = `${words(one.source)} / ${words(one.strategy)}`;
-    const before = places.get(name) ?? { rank: Infinity, said: [] };
-    before.said.push([`rank ${one.rank} for "${one.query}"`, one.why].filter(Boolean).join(" - "));
-    places.set(name, { rank: Math.min(before.rank, one.rank), said: before.said });
+    const before = places.get(name) ?? { rank: Infinity, texts: [] };
+    before.texts.push([`rank ${one.rank} for "${one.query}"`, one.why].filter(Boolean).join(" - "));
+    places.set(name, { rank: Math.min(before.rank, one.rank), texts: before.texts });
   }
-  const chips = [...places].map(([name, { rank, said }]) => el("span", { class: "chip", title: said.join("\n") }, `${name}, rank ${rank}`));
+  const chips = [...places].map(([name, { rank, texts }]) => el("span", { class: "chip", title: texts.join("\n") }, `${name}, rank ${rank}`));
   return chips.length ? el("p", { class: "chips" }, el("span", { class: "chips-name" }, "Found by "), chips) : null;
 }
 
-function folded(hit) {
+function duplicateList(hit) {
   if (!hit.duplicates.length) return null;
   const rows = hit.duplicates.map((one) => el("li", {}, el("b", {}, one.source), ` ${one.doc_id}`, one.why ? ` - ${one.why}` : ""));
   return el("details", { class: "folded" }, el("summary", {}, `${plural(hit.duplicates.length, "duplicate")} folded into it`), el("ul", {}, rows));

@@ -1,18 +1,18 @@
-// Where a run is, what failed in it, and what it cost so far.
+// Progress of a run, its failures, and its cost so far.
 
 import { byId, count, el, fill, plural, table, words } from "./dom.js";
 
 const GOOD = new Set(["ok", "cached", "empty", "partial", "stale"]);
-const INSTEAD = { fine_scorer: "rule_ranker" };
+const REPLACEMENTS = { fine_scorer: "rule_ranker" };
 
-/** The strip of one run: each step waits, runs, is done, fell back, or was passed over. */
+/** The strip of one run: each step waits, runs, is done, failed, or was skipped. */
 export class Strip {
   constructor(steps) {
     this.steps = new Map();
     this.failed = new Map();
     fill(byId("strip"), steps.map((step) => this.#step(step)));
     fill(byId("failures"));
-    byId("cost").textContent = "No model was asked yet.";
+    byId("cost").textContent = "No model was called yet.";
     byId("source-rows").hidden = true;
   }
 
@@ -23,44 +23,44 @@ export class Strip {
     return node;
   }
 
-  #set(name, state, said) {
+  #set(name, state, text) {
     const step = this.steps.get(name);
     if (!step) return;
     step.node.dataset.state = state;
-    step.time.textContent = said;
+    step.time.textContent = text;
   }
 
-  started({ node }) {
+  markStarted({ node }) {
     this.#set(node, "runs", "runs");
   }
 
-  finished({ node, took_ms }) {
+  markFinished({ node, took_ms }) {
     const failed = this.failed.get(node);
     this.#set(node, failed ? "failed" : "done", failed ? `${failed}, ${duration(took_ms)}` : duration(took_ms));
   }
 
-  /** Steps that never ran, as the answer tells. */
-  ended(bypassed = []) {
+  /** Mark steps that never ran, with the reasons of the answer. */
+  markEnded(bypassed = []) {
     for (const [name, step] of this.steps) {
-      if (["waits", "runs"].includes(step.node.dataset.state)) this.#set(name, "passed", "passed over");
+      if (["waits", "runs"].includes(step.node.dataset.state)) this.#set(name, "passed", "skipped");
     }
     for (const { step, why } of bypassed) {
       const known = this.steps.get(step);
-      if (known) known.node.title = `${known.node.title} Passed over: ${why}`;
+      if (known) known.node.title = `${known.node.title} Skipped: ${why}`;
     }
   }
 
   failures(failures) {
-    for (const { node } of failures) this.#fell(node);
-    const said = failures.map((one) => el("li", {}, el("b", {}, words(one.node)), ` ${one.message}`));
-    fill(byId("failures"), said.length ? el("ul", { class: "alert" }, said) : null);
+    for (const { node } of failures) this.#markFailed(node);
+    const items = failures.map((one) => el("li", {}, el("b", {}, words(one.node)), ` ${one.message}`));
+    fill(byId("failures"), items.length ? el("ul", { class: "alert" }, items) : null);
   }
 
-  /** A node, or a part of one (`dedup.model`): the rest of it did its work. */
-  #fell(named) {
-    const node = named.split(".")[0];
+  /** A failed node, or a failed part of one (`dedup.model`). */
+  #markFailed(name) {
+    const node = name.split(".")[0];
     if (this.failed.has(node)) return;
-    this.failed.set(node, named !== node ? "partly failed" : INSTEAD[node] ? `failed, ${words(INSTEAD[node])} instead` : "failed");
+    this.failed.set(node, name !== node ? "partly failed" : REPLACEMENTS[node] ? `failed, ${words(REPLACEMENTS[node])} instead` : "failed");
     const step = this.steps.get(node);
     this.#set(node, "failed", [this.failed.get(node), step?.node.dataset.state === "done" ? step.time.textContent : ""].filter(Boolean).join(", "));
   }
@@ -70,17 +70,17 @@ export class Strip {
     const untold = untold_calls ? `, ${plural(untold_calls, "call")} without figures` : "";
     byId("cost").textContent = calls
       ? `Cost: ${price} for ${plural(calls, "model call")}, ${count(input_tokens + output_tokens)} tokens${untold}`
-      : `Cost: no model was paid${untold}`;
+      : `Cost: none, no model was called${untold}`;
   }
 
   sources(rows) {
     const bad = rows.filter((row) => !GOOD.has(row.status) && row.status !== "off");
     const names = [...new Set(bad.map((row) => row.source))];
-    const said = `Sources: ${plural(rows.length, "search", "searches")}, ${plural(rows.reduce((sum, row) => sum + row.returned, 0), "result")}`;
+    const summary = `Sources: ${plural(rows.length, "search", "searches")}, ${plural(rows.reduce((sum, row) => sum + row.returned, 0), "result")}`;
     byId("source-rows").hidden = false;
-    fill(byId("source-summary"), said, names.length ? el("span", { class: "failed" }, ` - failed: ${names.map(words).join(", ")}`) : null);
+    fill(byId("source-summary"), summary, names.length ? el("span", { class: "failed" }, ` - failed: ${names.map(words).join(", ")}`) : null);
     const cells = rows.map((row) => [row.source, words(row.strategy), el("span", { class: GOOD.has(row.status) ? "" : "failed" }, words(row.status)), count(row.returned), duration(row.took_ms), row.message]);
-    fill(byId("source-rows").querySelector("div"), table(["source", "search", "status", "results", "time", "says"], cells));
+    fill(byId("source-rows").querySelector("div"), table(["source", "search", "status", "results", "time", "message"], cells));
   }
 }
 

@@ -1,4 +1,4 @@
-// Six dimensions as a radar: each corner can be pointed at or tabbed to, and says its figure and why.
+// Six dimensions as a radar chart: each corner can be pointed at or tabbed to, and shows its figure and reason.
 
 import { el, svg, words } from "./dom.js";
 
@@ -9,25 +9,25 @@ const RADIUS = 78;
 /** `shapes`: one list of `{dimension, score, reason, missing}` for each work; the first names the corners. */
 export function radar(shapes, label) {
   const corners = shapes[0].map((one, at) => ({ ...one, angle: (2 * Math.PI * at) / shapes[0].length - Math.PI / 2 }));
-  const said = el("p", { class: "radar-said", role: "tooltip", hidden: true });
-  const hide = () => (said.hidden = true);
+  const tooltip = el("p", { class: "radar-said", role: "tooltip", hidden: true });
+  const hide = () => (tooltip.hidden = true);
   const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "radar", role: "group", "aria-label": label });
   for (const share of [0.25, 0.5, 0.75, 1]) chart.append(svg("polygon", { class: "ring", points: outline(corners.map(() => 10 * share), corners) }));
   for (const corner of corners) chart.append(svg("line", { class: "spoke", ...from(WIDTH / 2, HEIGHT / 2), ...to(...at(corner, 10)) }));
   shapes.forEach((shape, number) => {
     chart.append(svg("polygon", { class: `shape shape-${number}`, points: outline(shape.map((one) => one.score ?? 0), corners) }));
   });
-  for (const corner of corners) chart.append(cornerOf(corner, shapes, said));
-  return el("figure", { class: "radar-figure", pointerleave: hide, focusout: hide, keydown: (event) => event.key === "Escape" && hide() }, chart, said);
+  for (const corner of corners) chart.append(makeCorner(corner, shapes, tooltip));
+  return el("figure", { class: "radar-figure", pointerleave: hide, focusout: hide, keydown: (event) => event.key === "Escape" && hide() }, chart, tooltip);
 }
 
-function cornerOf(corner, shapes, said) {
+function makeCorner(corner, shapes, tooltip) {
   const [x, y] = at(corner, 10);
   const [labelX, labelY] = at(corner, 11.6);
-  const text = spoken(corner);
+  const text = describeDimension(corner);
   const show = () => {
-    said.textContent = text;
-    said.hidden = false;
+    tooltip.textContent = text;
+    tooltip.hidden = false;
   };
   const dots = shapes.map((shape, number) => {
     const score = shape.find((one) => one.dimension === corner.dimension)?.score;
@@ -43,7 +43,7 @@ function cornerOf(corner, shapes, said) {
   );
 }
 
-export function spoken({ dimension, score, reason, missing }) {
+export function describeDimension({ dimension, score, reason, missing }) {
   const figure = score === null || score === undefined ? "not known" : `${Number(score).toFixed(1)} of 10`;
   const lacking = (missing ?? []).length ? `not known: ${missing.map(words).join(", ")}` : "";
   return [`${words(dimension)}: ${figure}`, reason, lacking].filter(Boolean).join(". ");

@@ -1,42 +1,42 @@
-// How we score: drawn from what the server's own code says of itself.
+// The scoring tab: formulas, weights and prompts of the server.
 
 import { json } from "./api.js";
 import { byId, count, el, fill, svg, table, words } from "./dom.js";
 
-let drawn = false;
+let isDrawn = false;
 
 export async function begin() {
-  if (drawn) return;
-  drawn = true;
+  if (isDrawn) return;
+  isDrawn = true;
   try {
     fill(byId("scoring"), page(await json("api/scoring")));
   } catch (error) {
-    drawn = false;
+    isDrawn = false;
     fill(byId("scoring"), el("p", { class: "alert", role: "alert" }, error.message));
   }
 }
 
-function page(told) {
+function page(explanation) {
   return [
     el("p", { class: "lead" }, "Every formula and figure on this page is read from the code and settings that this server runs."),
     el("h2", {}, "Repositories: relevance and six dimensions"),
-    el("p", {}, `Model: ${told.model}`),
-    wide("Weights", weights([{ ...told.relevance, by: "model" }, ...told.dimensions])),
-    el("p", {}, "The score is ", formula(told.overall[0].text), ", where mean is the weighted mean of what is known, each dimension divided by 10. What nothing is known of is left out, and never guessed."),
-    told.dimensions.filter((one) => one.parts.length).map(dimension),
-    el("p", { class: "meta" }, Object.entries(told.constants).map(([name, value]) => `${name} = ${count(value)} `), "seconds; age_s is an age in seconds. A dimension is ten times the mean of its parts whose inputs are known."),
+    el("p", {}, `Model: ${explanation.model}`),
+    wide("Weights", weights([{ ...explanation.relevance, by: "model" }, ...explanation.dimensions])),
+    el("p", {}, "The score is ", formula(explanation.overall[0].text), ", where mean is the weighted mean of the known dimensions, each divided by 10. Unknown dimensions are omitted, never guessed."),
+    explanation.dimensions.filter((one) => one.parts.length).map(dimension),
+    el("p", { class: "meta" }, Object.entries(explanation.constants).map(([name, value]) => `${name} = ${count(value)} `), "seconds; age_s is an age in seconds. A dimension is ten times the mean of its parts whose inputs are known."),
     el("h2", {}, "Papers, pages and documents"),
-    el("p", {}, `A model reads them and gives a relevance from 0 to 1; below ${told.threshold} a work is dropped. It may call a work ${told.tags.join(", ")}.`),
-    told.prompts.map((one) => el("details", {}, el("summary", {}, `What the model is told: ${words(one.name)}`), el("pre", {}, one.text))),
+    el("p", {}, `A model reads them and gives a relevance from 0 to 1; below ${explanation.threshold} a work is dropped. It may call a work ${explanation.tags.join(", ")}.`),
+    explanation.prompts.map((one) => el("details", {}, el("summary", {}, `The prompt for the model: ${words(one.name)}`), el("pre", {}, one.text))),
     el("h2", {}, "Without a model: rules"),
     el("p", {}, "The weighted mean of four parts, each 0 to 1:"),
-    wide("Weights of the rules", weights(told.rules)),
-    told.rule_formulas.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.text))),
-    el("p", { class: "meta" }, Object.entries(told.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", ")),
+    wide("Weights of the rules", weights(explanation.rules)),
+    explanation.rule_formulas.map((one) => el("p", {}, `${words(one.name)} = `, formula(one.text))),
+    el("p", { class: "meta" }, Object.entries(explanation.rule_constants).map(([name, value]) => `${words(name)} = ${value}`).join(", ")),
     el("h2", {}, "The order"),
-    el("pre", {}, told.order),
-    el("h2", {}, "The code itself"),
-    told.sources.map((one) => el("details", {}, el("summary", {}, one.name), el("pre", { tabindex: "0" }, one.text))),
+    el("pre", {}, explanation.order),
+    el("h2", {}, "The code"),
+    explanation.sources.map((one) => el("details", {}, el("summary", {}, one.name), el("pre", { tabindex: "0" }, one.text))),
   ];
 }
 
@@ -62,8 +62,8 @@ function dimension(one) {
   );
 }
 
-function examples({ examples: given }) {
-  return el("small", {}, given.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · "));
+function examples({ examples: inputs }) {
+  return el("small", {}, inputs.map((one) => `${count(one.given)}${one.unit ? ` ${one.unit}` : ""}: ${one.value.toFixed(2)}`).join(" · "));
 }
 
 /** Over the examples, evenly spaced. */

@@ -1,9 +1,9 @@
 // The systematic tab: a query explained as it is typed, a run to its last hit, and its report.
 
 import { Problem, ask, json, lines } from "./api.js";
-import { byId, choices, chosen, count, el, fill, link, plural, save, table, words } from "./dom.js";
+import { byId, makeChoices, checkedValues, count, el, fill, link, plural, save, table, words } from "./dom.js";
 
-const PATIENCE_MS = 400;
+const TYPING_PAUSE_MS = 400;
 const ROWS = 100;
 const BUSY_TRIES = 10;
 const FILES = { ris: "RIS", bibtex: "BibTeX", csv: "CSV", jsonl: "JSON Lines" };
@@ -12,14 +12,14 @@ let explaining = null;
 let expected = null;
 let now = null;
 
-export function begin(told) {
-  about = told;
-  choices(byId("exact-sources"), "sources", about.exact_sources);
+export function begin(serverInfo) {
+  about = serverInfo;
+  makeChoices(byId("exact-sources"), "sources", about.exact_sources);
   const form = byId("systematic-form");
   let waiting = 0;
   form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => explained(request(form)), PATIENCE_MS);
+    waiting = setTimeout(() => explain(request(form)), TYPING_PAUSE_MS);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -30,45 +30,45 @@ export function begin(told) {
 }
 
 function request(form) {
-  const sources = chosen(form, "sources");
+  const sources = checkedValues(form, "sources");
   return { query: byId("boolean").value, syntax: form.elements.syntax.value, ...(sources.length && { sources }) };
 }
 
-const said = (text) => (byId("lint-status").textContent = text);
+const showStatus = (text) => (byId("lint-status").textContent = text);
 
-async function explained(asked) {
+async function explain(body) {
   explaining?.abort();
   expected = null;
-  if (!asked.query.trim()) {
+  if (!body.query.trim()) {
     fill(byId("lint"));
-    said("Remarks and hits a line appear here as you type.");
+    showStatus("Remarks and hits a line appear here as you type.");
     return;
   }
   const mine = (explaining = new AbortController());
   try {
-    const found = await json("api/systematic/explain", { method: "POST", body: asked, signal: mine.signal });
-    if (explaining === mine) linted(found);
+    const explanation = await json("api/systematic/explain", { method: "POST", body, signal: mine.signal });
+    if (explaining === mine) showExplanation(explanation);
   } catch (error) {
     if (error.name === "AbortError" || explaining !== mine) return;
-    said("This query cannot be read yet.");
+    showStatus("This query cannot be read yet.");
     fill(byId("lint"), el("pre", { class: "alert" }, error.message));
   }
 }
 
-function linted(found) {
-  const last = found.history.at(-1);
-  expected = found.sources.length ? null : last?.hits;
-  const remarks = found.findings.length ? `, ${plural(found.findings.length, "remark")}` : ", no remark";
+function showExplanation(explanation) {
+  const last = explanation.history.at(-1);
+  expected = explanation.sources.length ? null : last?.hits;
+  const remarks = explanation.findings.length ? `, ${plural(explanation.findings.length, "remark")}` : ", no remark";
   const hits = last && last.hits !== null ? `, ${plural(last.hits, "hit")} in the library` : "";
-  said(`Read as ${found.syntax === "ovid" ? "Ovid" : "PubMed"}${hits}${remarks}.`);
-  const history = found.history.map((row) => [String(row.line), el("code", {}, row.query), row.hits === null ? "-" : count(row.hits)]);
+  showStatus(`Read as ${explanation.syntax === "ovid" ? "Ovid" : "PubMed"}${hits}${remarks}.`);
+  const history = explanation.history.map((row) => [String(row.line), el("code", {}, row.query), row.hits === null ? "-" : count(row.hits)]);
   fill(
     byId("lint"),
-    found.findings.length ? el("ul", { class: "remarks" }, found.findings.map((one) => el("li", {}, el("b", {}, one.code), ` line ${one.line}, column ${one.column}: ${one.message}`))) : null,
+    explanation.findings.length ? el("ul", { class: "remarks" }, explanation.findings.map((one) => el("li", {}, el("b", {}, one.code), ` line ${one.line}, column ${one.column}: ${one.message}`))) : null,
     wide("Search history", table(["line", "query", "hits"], history, "Search history")),
-    found.why_not_counted ? el("p", { class: "meta" }, `Hits are not counted: ${found.why_not_counted}`) : null,
-    found.sources.map((one) => el("details", {}, el("summary", {}, `Asked of ${words(one.source)}`), el("pre", {}, one.refused ? `not asked: ${one.refused}` : one.query))),
-    el("details", {}, el("summary", {}, "As a tree"), el("pre", {}, found.outline)),
+    explanation.why_not_counted ? el("p", { class: "meta" }, `Hits are not counted: ${explanation.why_not_counted}`) : null,
+    explanation.sources.map((one) => el("details", {}, el("summary", {}, `Query for ${words(one.source)}`), el("pre", {}, one.refused ? `not asked: ${one.refused}` : one.query))),
+    el("details", {}, el("summary", {}, "As a tree"), el("pre", {}, explanation.outline)),
   );
 }
 
@@ -77,20 +77,20 @@ const wide = (label, ...children) => el("div", { class: "wide", tabindex: "0", r
 async function run(asked, before = null) {
   now?.controller.abort();
   const mine = (now = { controller: new AbortController(), run: before?.run ?? "", cursor: before?.cursor ?? "", hits: before?.hits ?? [], whole: before?.whole ?? 0, page: 0, ended: false });
-  begun();
+  showStart();
   try {
-    const response = await opened(asked, mine.controller.signal);
-    for await (const line of lines(response)) if (line) taken(mine, JSON.parse(line));
+    const response = await openRun(asked, mine.controller.signal);
+    for await (const line of lines(response)) if (line) handleLine(mine, JSON.parse(line));
     if (!mine.ended) throw new Problem(0, { detail: "the connection was lost" });
   } catch (error) {
-    brokenOff(mine, error);
+    showProblem(mine, error);
   } finally {
-    if (now === mine) await over(mine);
+    if (now === mine) await finish(mine);
   }
 }
 
-/** A run that was just stopped may be held a moment longer by who stops it. */
-async function opened(asked, signal) {
+/** A run that was just stopped may stay locked for a moment. */
+async function openRun(asked, signal) {
   for (let tries = asked.resume ? BUSY_TRIES : 0; ; tries--) {
     try {
       return await ask("api/systematic", { method: "POST", body: asked, signal });
@@ -101,7 +101,7 @@ async function opened(asked, signal) {
   }
 }
 
-function begun() {
+function showStart() {
   byId("exact-run").hidden = false;
   byId("halt-button").disabled = false;
   byId("resume-button").hidden = true;
@@ -109,54 +109,54 @@ function begun() {
   const bar = byId("exact-progress");
   bar.removeAttribute("value");
   if (expected) bar.max = expected;
-  progressed(now);
+  showProgress(now);
 }
 
-/** One line of the run. Of a hit only what the list shows is kept: there may be very many. */
-function taken(mine, { run: name, hit, cursor, end, problem }) {
+/** Handle one line of the run. Only the listed fields of a hit are kept: there may be very many hits. */
+function handleLine(mine, { run: name, hit, cursor, end, problem }) {
   if (name) mine.run = name;
   else if (hit) mine.hits.push({ rank: hit.rank, title: hit.title, url: hit.url, doc_id: hit.doc_id, year: hit.year, source: hit.found_by?.[0]?.source, reason: hit.reason });
   else if (cursor) {
     mine.cursor = cursor;
     mine.whole = mine.hits.length;
-    if (now === mine) progressed(mine);
+    if (now === mine) showProgress(mine);
   } else if (end) mine.ended = true;
   else if (problem) throw new Problem(problem.status, problem);
 }
 
-function progressed(mine) {
+function showProgress(mine) {
   byId("exact-status").textContent = `${plural(mine.hits.length, "hit")} so far ...`;
   if (expected) byId("exact-progress").value = mine.hits.length;
-  if (mine.hits.length && !byId("exact-hits").hasChildNodes()) listed(mine);
+  if (mine.hits.length && !byId("exact-hits").hasChildNodes()) listHits(mine);
 }
 
-function brokenOff(mine, error) {
+function showProblem(mine, error) {
   if (now !== mine) return;
   const stopped = error.name === "AbortError";
-  const kept = mine.run ? " What came is kept; go on from there." : "";
+  const kept = mine.run ? " The hits so far are saved; you can resume the run." : "";
   mine.problem = true;
-  mine.hits.length = mine.whole; // those behind the last cursor come again when the run goes on
+  mine.hits.length = mine.whole; // hits after the last cursor are sent again when the run is resumed
   fill(byId("exact-problem"), el("p", { class: "alert" }, `${stopped ? "Stopped." : error.message}${kept}`));
 }
 
-async function over(mine) {
+async function finish(mine) {
   byId("halt-button").disabled = true;
   byId("resume-button").hidden = !(mine.problem && mine.run);
   const bar = byId("exact-progress");
   bar.max = Math.max(1, mine.hits.length);
   bar.value = mine.hits.length;
   byId("exact-status").textContent = `${plural(mine.hits.length, "hit")}${mine.problem ? " so far; the run is not complete." : ", to the last one."}`;
-  if (mine.hits.length) listed(mine);
+  if (mine.hits.length) listHits(mine);
   if (!mine.run) return;
   try {
-    await reported(mine, await json(`api/systematic/${mine.run}`));
+    await showReport(mine, await json(`api/systematic/${mine.run}`));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     fill(byId("exact-report"), el("p", { class: "meta" }, `There is no report: ${error.message}`));
   }
 }
 
-async function reported(mine, report) {
+async function showReport(mine, report) {
   const drawing = await (await ask(`api/systematic/${mine.run}/prisma.svg`)).blob();
   if (now !== mine) return;
   const address = URL.createObjectURL(drawing);
@@ -166,7 +166,7 @@ async function reported(mine, report) {
   fill(
     byId("exact-report"),
     el("p", { class: report.complete ? "" : "alert" }, report.complete ? `Complete: ${plural(report.total, "hit")}, ${plural(report.unique, "different work")}.` : `Not complete: ${report.missing.join("; ")}`),
-    wide("What each source gave", table(["source", "hits", "it says there are", "complete", "remarks"], rows, "Sources")),
+    wide("Hits of each source", table(["source", "hits", "total reported", "complete", "remarks"], rows, "Sources")),
     el("figure", { class: "prisma" }, el("img", { src: address, alt: `PRISMA 2020 flow diagram. ${spoken}` }), el("figcaption", {}, spoken, " ", el("a", { href: address, download: "prisma-2020.svg" }, "Save the diagram"))),
     exports(mine),
     el("details", {}, el("summary", {}, "Proof"), el("pre", {}, `run ${report.run}\nprovenance ${report.provenance_hash}\nseal ${report.seal}\nfrom ${report.times.started_at} to ${report.times.finished_at}`)),
@@ -174,27 +174,27 @@ async function reported(mine, report) {
 }
 
 function exports(mine) {
-  const told = el("span", { role: "status" });
+  const status = el("span", { role: "status" });
   const buttons = about.run_formats.map((format) => el("button", {
     type: "button",
     class: "second",
     click: async () => {
       try {
         await save(await ask(`api/systematic/${mine.run}/export?format=${format}`), `outrider-run.${format}`);
-        told.textContent = `Saved as ${FILES[format] ?? format}.`;
+        status.textContent = `Saved as ${FILES[format] ?? format}.`;
       } catch (error) {
-        told.textContent = `Not saved: ${error.message}`;
+        status.textContent = `Not saved: ${error.message}`;
       }
     },
   }, FILES[format] ?? format));
-  return el("p", { class: "inline" }, "Save all hits: ", buttons, told);
+  return el("p", { class: "inline" }, "Save all hits: ", buttons, status);
 }
 
-function listed(mine) {
+function listHits(mine) {
   const pages = Math.max(1, Math.ceil(mine.hits.length / ROWS));
   const first = mine.page * ROWS;
   const rows = mine.hits.slice(first, first + ROWS).map((hit) => [count(hit.rank), link(hit.url, hit.title || hit.doc_id), hit.year ?? "", words(hit.source ?? ""), hit.reason ?? ""]);
-  const turn = (by, name) => el("button", { type: "button", class: "second", disabled: mine.page + by < 0 || mine.page + by >= pages, click: () => turned(mine, by) }, name);
+  const turn = (by, name) => el("button", { type: "button", class: "second", disabled: mine.page + by < 0 || mine.page + by >= pages, click: () => turnPage(mine, by) }, name);
   fill(
     byId("exact-hits"),
     wide("Hits", table(["", "title", "year", "source", "proof"], rows, "Hits, in the run's order")),
@@ -202,8 +202,8 @@ function listed(mine) {
   );
 }
 
-function turned(mine, by) {
+function turnPage(mine, by) {
   mine.page += by;
-  listed(mine);
+  listHits(mine);
   byId("exact-hits").querySelector(".wide").focus();
 }
