@@ -238,23 +238,23 @@ class Neighbour(NamedTuple):
 class Neighbours(Protocol):
     """A graph of records and entities, within the library or outside it. Raises `SearchError`."""
 
-    async def recognize_entities(self, text: str) -> tuple[str, ...]:
+    async def entities(self, text: str) -> tuple[str, ...]:
         """Entities, as `type:name`, that the text names, most specific first."""
         ...
 
-    async def find_entities(self, name: str) -> tuple[str, ...]:
+    async def named(self, name: str) -> tuple[str, ...]:
         """Entities of exactly this name, with or without a type, sorted."""
         ...
 
-    async def find_similar_names(self, name: str) -> tuple[str, ...]:
+    async def alike(self, name: str) -> tuple[str, ...]:
         """Some entities whose names begin alike, for mistyped names."""
         ...
 
-    async def find_neighbours(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
+    async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
         """One hop from anchors (records' ids, entities): records by the number of independent paths that lead there, best first."""
         ...
 
-    async def find_connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+    async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
         """Entities of a type that share records with `entity`, most shared first, each with the ids of those records."""
         ...
 

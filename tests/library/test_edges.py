@@ -124,7 +124,7 @@ async def test_a_library_without_a_graph_says_so_and_gets_one(library: Library) 
     await library._connection.drop_table(edges.NAME)
     reopened = await Library.open(library.uri)
     with pytest.raises(LibraryError, match="no graph yet; 'outrider library reindex'"):
-        await LibraryGraph(reopened).find_neighbours(["a"], 5)
+        await LibraryGraph(reopened).around(["a"], 5)
     assert any("2 records have no edges" in problem for problem in await reopened.check())
     done: list[tuple[int, int]] = []
     assert await reopened.mend_edges(lambda now, of: done.append((now, of))) == 2
@@ -210,10 +210,10 @@ async def test_the_same_edges_twice_are_no_problem(library: Library) -> None:
 
 async def test_an_empty_library_has_nothing_to_connect(library: Library) -> None:
     graph = LibraryGraph(library)
-    assert await graph.find_neighbours(["a", "mesh:x"], 5) == []
-    assert await graph.recognize_entities("aspirin") == ()
+    assert await graph.around(["a", "mesh:x"], 5) == []
+    assert await graph.entities("aspirin") == ()
     await library.upsert([Paper(doc_id="a", tags=("aspirin",))])
-    assert await graph.recognize_entities("aspirin") == ("keyword:aspirin",)
+    assert await graph.entities("aspirin") == ("keyword:aspirin",)
 
 
 async def test_maintenance_folds_new_edges_into_the_indexes(library: Library) -> None:

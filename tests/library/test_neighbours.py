@@ -46,7 +46,7 @@ async def graph(library: Library) -> Neighbours:
 
 
 async def paths(graph: Neighbours, *anchors: str) -> dict[str, set[tuple[str, str, str]]]:
-    found = await graph.find_neighbours(anchors, 100)
+    found = await graph.around(anchors, 100)
     return {place.doc_id: {(way.anchor, way.relation, way.through) for way in place.paths} for place in found}
 
 
@@ -76,19 +76,19 @@ async def test_an_entity_gives_its_records(graph: Neighbours) -> None:
 
 
 async def test_from_a_drug_by_its_papers_to_adverse_effects(graph: Neighbours) -> None:
-    assert await graph.find_connected("mesh:Aspirin", "adverse_effect", 5) == [
+    assert await graph.connected("mesh:Aspirin", "adverse_effect", 5) == [
         ("adverse_effect:hepatotoxicity", ("trial 1", "trial 2")),
         ("adverse_effect:bleeding", ("trial 3",)),
     ]
-    assert await graph.find_connected("mesh:aspirin", "Mesh", 1) == [("mesh:aspirin adverse effects", ("trial 1",))]
-    assert await graph.find_connected("mesh:nothing", "mesh", 5) == []
+    assert await graph.connected("mesh:aspirin", "Mesh", 1) == [("mesh:aspirin adverse effects", ("trial 1",))]
+    assert await graph.connected("mesh:nothing", "mesh", 5) == []
     with pytest.raises(BadRequest, match="'aspirin' is no entity; write it as type:name"):
-        await graph.find_connected("aspirin", "mesh", 5)
+        await graph.connected("aspirin", "mesh", 5)
 
 
 async def test_anchors_that_lead_to_each_other_are_neighbours(graph: Neighbours) -> None:
     """The more of them lead to one, the better its place."""
-    found = await graph.find_neighbours(["new", "mid"], 100)
+    found = await graph.around(["new", "mid"], 100)
     assert [place.doc_id for place in found] == ["old", "mid", "new", "peer"]
 
 
@@ -100,7 +100,7 @@ def test_the_order_of_anchors_does_not_matter(anchors: Sequence[str]) -> None:
             library = await Library.open(Path(folder) / "library", create=True)
             await library.upsert(RECORDS)
             graph = LibraryGraph(library)
-            both: list[object] = [await graph.find_neighbours(anchors, 50), await graph.find_neighbours(sorted(anchors), 50)]
+            both: list[object] = [await graph.around(anchors, 50), await graph.around(sorted(anchors), 50)]
             library.close()
         return both
 
@@ -124,7 +124,7 @@ def test_a_further_path_never_lowers_a_neighbour(ways: dict[str, Routes], lucky:
 async def test_a_rare_entity_weighs_more_than_a_frequent_one(library: Library) -> None:
     frequent = [Paper(doc_id=f"f{number}", tags=("frequent",)) for number in range(9)]
     await library.upsert([Paper(doc_id="a", tags=("rare", "frequent")), Paper(doc_id="r", tags=("rare",)), *frequent])
-    found = await LibraryGraph(library).find_neighbours(["a"], 3)
+    found = await LibraryGraph(library).around(["a"], 3)
     assert [place.doc_id for place in found] == ["r", "f0", "f1"]
     assert found[0].score == pytest.approx(1 / 1.584962500721156)  # log2(1 + 2)
 
@@ -140,7 +140,7 @@ async def test_hubs_are_not_followed_but_what_they_are_the_name_of_is(library: L
     for _ in range(2):  # before and after it is known which names are hubs
         assert await paths(graph, "m3") == {"known": {("m3", "cites", "")}}
         assert set(await paths(graph, "known")) == {"like"}
-    assert len(await graph.find_neighbours(["venue:nature"], 100)) == 20
+    assert len(await graph.around(["venue:nature"], 100)) == 20
     await library.remove([f"m{number}" for number in range(2, 20)])
     assert set(await paths(graph, "m0")) == {"known", "m1"}
 
@@ -148,7 +148,7 @@ async def test_hubs_are_not_followed_but_what_they_are_the_name_of_is(library: L
 async def test_a_frequent_entity_does_not_crowd_out_a_rare_one(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_RECORDS", 5)
     await library.upsert([*(Paper(doc_id=f"m{number}", tags=("many",)) for number in range(9)), Paper(doc_id="z", tags=("few",))])
-    found = await LibraryGraph(library).find_neighbours(["keyword:many", "keyword:few"], 100)
+    found = await LibraryGraph(library).around(["keyword:many", "keyword:few"], 100)
     assert len(found) == 6
     assert "z" in {place.doc_id for place in found}
 
@@ -183,27 +183,27 @@ ENTITIES = [
 )
 async def test_entities_that_a_text_names(library: Library, text: str, named: list[str]) -> None:
     await library.upsert(ENTITIES)
-    assert list(await LibraryGraph(library).recognize_entities(text)) == named
+    assert list(await LibraryGraph(library).entities(text)) == named
 
 
 async def test_entities_are_found_beside_very_frequent_ones(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "FIRST_ROWS", 4)
     await library.upsert([*(Paper(doc_id=f"m{number}", tags=("data base",)) for number in range(9)), *ENTITIES])
-    assert await LibraryGraph(library).recognize_entities("data base for operating systems") == (
+    assert await LibraryGraph(library).entities("data base for operating systems") == (
         "keyword:operating systems",
         "keyword:data base",
     )
 
 
 async def test_names_are_looked_up_and_mistyped_ones_compared(graph: Neighbours) -> None:
-    assert await graph.find_entities("aspirin") == ("mesh:aspirin",)
-    assert await graph.find_entities("Knuth, D. E.") == ("author:knuth, d",)
-    assert await graph.find_entities("10.1/OLD") == ("doi:10.1/old",)
-    assert await graph.find_entities("mesh:aspirin") == ("mesh:aspirin",)
-    assert await graph.find_entities("keyword:aspirin") == ()
-    assert await graph.find_entities("") == ()
-    assert "mesh:aspirin" in await graph.find_similar_names("asprin")
-    assert await graph.find_similar_names("?") == ()
+    assert await graph.named("aspirin") == ("mesh:aspirin",)
+    assert await graph.named("Knuth, D. E.") == ("author:knuth, d",)
+    assert await graph.named("10.1/OLD") == ("doi:10.1/old",)
+    assert await graph.named("mesh:aspirin") == ("mesh:aspirin",)
+    assert await graph.named("keyword:aspirin") == ()
+    assert await graph.named("") == ()
+    assert "mesh:aspirin" in await graph.alike("asprin")
+    assert await graph.alike("?") == ()
 
 
 @pytest.mark.parametrize(
@@ -231,5 +231,5 @@ def test_only_the_first_reasons_are_named() -> None:
 async def test_duplicates_by_identifier_are_neighbours(library: Library) -> None:
     same = Identifiers(doi="10.1/x")
     await library.upsert([Paper(doc_id="a", identifiers=same), Paper(doc_id="b", identifiers=same)])
-    (found,) = await LibraryGraph(library).find_neighbours(["a"], 5)
+    (found,) = await LibraryGraph(library).around(["a"], 5)
     assert (found.doc_id, found.score, explain_paths(found.paths, of="")) == ("b", DIRECT, "is doi:10.1/x like it")

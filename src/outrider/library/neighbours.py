@@ -147,7 +147,7 @@ class LibraryGraph:
         self._lookup = EdgeLookup(library)
         self._hubs: tuple[int, set[str]] = (-1, set())
 
-    async def recognize_entities(self, text: str) -> tuple[str, ...]:
+    async def entities(self, text: str) -> tuple[str, ...]:
         """See `list_phrases`. Most specific first: most words, then fewest records."""
         kinds = list_phrases(text)
         if not kinds:
@@ -156,20 +156,20 @@ class LibraryGraph:
         nodes = [node for node in counts if kind_fits(kinds[node.name], node.kind)]
         return tuple(str(node) for node in sorted(nodes, key=lambda node: (-len(node.name.split()), counts[node], node)))
 
-    async def find_entities(self, name: str) -> tuple[str, ...]:
+    async def named(self, name: str) -> tuple[str, ...]:
         """A name without a type is looked up in the spelling of every type."""
         node = parse_entity(name)
         identifiers = [found.name for kind in IDENTIFIERS if (found := make_entity(kind, name))]
         counts = await self._lookup.count_by_name({node.name} if node else {normal_name(name), normal_author(name), *identifiers})
         return tuple(str(other) for other in sorted(counts) if other == (node or make_entity(other.kind, name)))
 
-    async def find_similar_names(self, name: str) -> tuple[str, ...]:
+    async def alike(self, name: str) -> tuple[str, ...]:
         """Of the entities that share the first `BEGINNING` letters, a bounded number."""
         node = parse_entity(name)
         entities = await self._lookup.find_by_beginning(node.name if node else normal_name(name))
         return tuple(map(str, sorted(entity for entity in entities if entity.kind != RECORD)))
 
-    async def find_neighbours(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
+    async def around(self, anchors: Sequence[str], limit: int) -> list[Neighbour]:
         """Best first, ties by doc_id. An anchor is among them where another anchor leads to it.
 
         Of entity anchors that very many records name, `MOST_RECORDS` records are read.
@@ -193,7 +193,7 @@ class LibraryGraph:
                 _add_routes(start, ends[start[2:]], weights[start[2:]], routes)
         return _rank_neighbours(routes, limit)
 
-    async def find_connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+    async def connected(self, entity: str, kind: str, limit: int) -> list[tuple[str, tuple[str, ...]]]:
         """Most shared first, ties by name. Of an entity that very many records name, `MOST_RECORDS` are read."""
         start = parse_entity(entity)
         if start is None:

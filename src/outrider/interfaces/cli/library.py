@@ -232,8 +232,8 @@ def neighbours(
         if await engine.library.content_hashes([name]):
             if kind is not None:
                 nodes = (RECORD_NODE + name,)
-        elif not (nodes := await engine.graph.find_entities(name)):
-            known = [entity.partition(":")[2] for entity in await engine.graph.find_similar_names(name)]
+        elif not (nodes := await engine.graph.named(name)):
+            known = [entity.partition(":")[2] for entity in await engine.graph.alike(name)]
             wrong = name.partition(":")[2] or name
             raise BadRequest(f"the library has no record and no entity {shorten(name)}{did_you_mean(wrong.casefold(), known)}")
         return await _find_records(engine, nodes, limit) if kind is None else await _find_entities(engine, nodes, kind, limit)
@@ -258,7 +258,7 @@ def neighbours(
 async def _find_records(engine: Engine, nodes: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
     from outrider.library.neighbours import explain_paths
 
-    places = await engine.graph.find_neighbours(nodes, limit)
+    places = await engine.graph.around(nodes, limit)
     records = {record.doc_id: record for record in await engine.library.fetch([place.doc_id for place in places])}
     return [
         {
@@ -277,7 +277,7 @@ async def _find_entities(engine: Engine, nodes: tuple[str, ...], kind: str, limi
     """Those with most shared records first, ties by name."""
     shared: defaultdict[str, set[str]] = defaultdict(set)
     for node in nodes:
-        for entity, doc_ids in await engine.graph.find_connected(node, kind, limit):
+        for entity, doc_ids in await engine.graph.connected(node, kind, limit):
             shared[entity].update(doc_ids)
     ranked = sorted(shared.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:limit]
     return [{"entity": entity, "records": sorted(doc_ids)} for entity, doc_ids in ranked]
