@@ -120,7 +120,7 @@ class Harvest:
     """Ids of the last page's records that our evaluator rejected."""
 
 
-class WorldSource(Protocol):
+class RemoteSource(Protocol):
     """A service that can be read to the last hit. Raises `SourceError`; pages that came stay."""
 
     @property

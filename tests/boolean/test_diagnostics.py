@@ -1,4 +1,4 @@
-"""A query that cannot be read: one clear error that points at the place, whatever it was."""
+"""Syntax errors of Boolean queries: one clear message with the place of the error."""
 
 from __future__ import annotations
 

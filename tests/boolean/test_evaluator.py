@@ -1,4 +1,4 @@
-"""What each leaf of a tree means on a record, and patterns inside patterns against every choice of places."""
+"""Meaning of each leaf on a record, and nested patterns against all combinations of places."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_words_are_cut_once_for_several_trees_and_only_where_they_are_asked_for(
 words = st.sampled_from("abc").map(lambda word: Words((word,))) | st.just(Words(("a", "b"))) | st.just(Words(("b*",)))
 
 
-def _nested(parts: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
+def _nest(parts: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
     either = st.lists(parts, min_size=2, max_size=3).map(lambda every: Either(tuple(every)))
     return either | st.builds(
         lambda every, most, order: Near(tuple(every), most, order),
@@ -131,7 +131,7 @@ def _nested(parts: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
     )
 
 
-patterns = st.recursive(words, _nested, max_leaves=5)
+patterns = st.recursive(words, _nest, max_leaves=5)
 
 
 @settings(max_examples=500, deadline=None)

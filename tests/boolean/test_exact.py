@@ -1,4 +1,4 @@
-"""The evaluator against an oracle that was written apart from it: the same records for every query, none more, none less."""
+"""The evaluator against an independent oracle: the same records for every query."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.boolean.printer import format_tree
 from outrider.text.tokens import tokens
-from support.boolean_oracle import cut, truth
-from support.boolean_queries import WORDS, plain_of, query_of, record_of, text_of, written
+from support.boolean_oracle import find_matches, split_words
+from support.boolean_queries import WORDS, make_query, make_record, make_text, to_plain, write_query
 
 pytestmark = pytest.mark.slow
 
@@ -26,12 +26,12 @@ SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))
 @pytest.fixture(scope="module")
 def records() -> list[Document]:
     chance = random.Random(SEED)
-    return [Document(record_of(chance, number)) for number in range(DOCUMENTS)]
+    return [Document(make_record(chance, number)) for number in range(DOCUMENTS)]
 
 
 @pytest.fixture(scope="module")
 def documents(records: list[Document]) -> list[dict[str, list[str]]]:
-    return [plain_of(one.record) for one in records]
+    return [to_plain(one.record) for one in records]
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -39,12 +39,12 @@ def test_every_match_and_nothing_else(share: int, records: list[Document], docum
     """Random trees over random records, from the text of the query on; and the printed query finds the same."""
     for number in range(share, QUERIES, SHARES):
         chance = random.Random(f"{SEED}/{number}")
-        query = query_of(chance)
-        said = written(query, chance)
+        query = make_query(chance)
+        said = write_query(query, chance)
         tree = parse(said, "pubmed").tree
         evaluator = Evaluator(tree)
         found = {place for place, record in enumerate(records) if evaluator.matches(record)}
-        wanted = truth(query, documents, {})
+        wanted = find_matches(query, documents, {})
         assert found == wanted, (said, sorted(found - wanted)[:3], sorted(wanted - found)[:3])
         assert parse(format_tree(tree), "pubmed").tree == tree, said
 
@@ -53,8 +53,8 @@ def test_the_random_queries_are_worth_their_while(documents: list[dict[str, list
     """Most of them match some records and not others; every kind of leaf decides something somewhere."""
     shares, kinds = [], set()
     for number in range(240):
-        query = query_of(random.Random(f"{SEED}/{number}"), depth=2)
-        share = len(truth(query, documents[:200], {})) / min(200, len(documents))
+        query = make_query(random.Random(f"{SEED}/{number}"), depth=2)
+        share = len(find_matches(query, documents[:200], {})) / min(200, len(documents))
         shares.append(share)
         if 0 < share < 1:
             kinds |= _kinds(query)
@@ -71,6 +71,6 @@ def test_the_oracle_cuts_words_alike() -> None:
     """Over the words that the random records are made of."""
     chance = random.Random(SEED)
     for _ in range(500):
-        text = text_of(chance, 20)
-        assert cut(text) == tokens(text)
-    assert all(cut(word) == tokens(word) for word in WORDS)
+        text = make_text(chance, 20)
+        assert split_words(text) == tokens(text)
+    assert all(split_words(word) == tokens(word) for word in WORDS)

@@ -1,4 +1,4 @@
-"""Remarks: what they are about, where they point, and that a clean query has none."""
+"""Warnings: their subjects and places; a clean query has none."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_what_is_remarked(query: str, codes: list[str]) -> None:
     assert [remark.code for remark in parse(query, "pubmed").warnings] == codes
 
 
-def test_a_remark_says_where_it_holds_first_and_how_often() -> None:
+def test_a_warning_has_its_first_place_and_its_count() -> None:
     remarks = parse("aspirin[ti]\nAND Liver[mh] AND Kidney[mh] AND COVID-19[ti]").warnings
     assert [(remark.code, remark.line, remark.column, remark.times) for remark in remarks] == [("explosion", 2, 5, 2), ("hyphen", 2, 34, 1)]
     assert str(remarks[0]).startswith("line 2, column 5: ")
     assert str(remarks[0]).endswith("(2 times)")
 
 
-def test_terms_without_hits_are_told_once_hits_are_counted() -> None:
+def test_terms_without_hits_are_reported_if_hits_are_counted() -> None:
     query = "aspirin[ti] OR aspirine[ti] OR unknown[ti]"
     tree = parse(query).tree
     counts = dict(zip(iter_leaves(tree), [12, 0, None], strict=True))

@@ -1,4 +1,4 @@
-"""Ovid's syntax: lines, references, fields behind terms, adj, truncation, headings, limits."""
+"""Ovid's syntax: lines, references, fields after terms, adj, truncation, headings, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PubMed's syntax: what each way of writing is read as. The table of what PubMed leaves open: docs/reference/boolean.md."""
+"""PubMed's syntax: the tree of each notation.
+
+docs/reference/boolean.md has the table of cases that PubMed leaves open.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ def test_terms(query: str, tree: object) -> None:
         ('heart failure" OR "b"[ti]', Or((And((term("heart"), term("failure"))), B))),
     ],
 )
-def test_an_unbalanced_quotation_is_mended_in_what_it_means_and_told(query: str, tree: object) -> None:
+def test_an_unbalanced_quotation_is_repaired_and_reported(query: str, tree: object) -> None:
     read = parse(query)
     assert read.tree == tree
     assert [remark.code for remark in read.warnings if remark.code == "quotes"] == ["quotes"]

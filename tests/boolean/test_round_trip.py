@@ -1,4 +1,4 @@
-"""A printed tree reads back to itself, whatever the tree."""
+"""Every printed tree parses to the same tree."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ leaves = (
 )
 
 
-def _joined(parts: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+def _join(parts: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     several = st.lists(parts, min_size=2, max_size=4).map(tuple)
     return several.map(And) | several.map(Or) | parts.map(Not)
 
 
-trees = st.recursive(leaves, _joined, max_leaves=12)
+trees = st.recursive(leaves, _join, max_leaves=12)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

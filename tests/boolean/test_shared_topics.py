@@ -1,4 +1,4 @@
-"""Queries that librarians ran: all of PubMed's are read and print back; Ovid's, and the forms of CISI by a converter."""
+"""Queries of librarians: PubMed's, Ovid's, and those of CISI by a converter, are parsed and printed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ovid_topics_are_read_or_refused_with_the_reason() -> None:
 @pytest.mark.skipif(not CISI.exists(), reason=f"{CISI} is not here; set OUTRIDER_DATA")
 def test_the_boolean_queries_of_cisi_find_what_plain_text_finds() -> None:
     """Eighteen nested queries over 1,460 documents, against a look into the plain texts."""
-    queries = [nested(query["boolean"]) for query in lines(CISI / "boolean.jsonl.gz")]
+    queries = [nest(query["boolean"]) for query in lines(CISI / "boolean.jsonl.gz")]
     papers = [
         Paper(doc_id=document["id"], title=document["title"], abstract=document["text"]) for document in lines(CISI / "corpus.jsonl.gz")
     ]
@@ -87,7 +87,7 @@ def test_the_boolean_queries_of_cisi_find_what_plain_text_finds() -> None:
         assert any(found)
 
 
-def nested(said: str) -> Any:
+def nest(said: str) -> Any:
     """`#and ('a', #or ('b', 'c'))` as `("and", ["a", ("or", ["b", "c"])])`."""
     parts = re.findall(r"#(?:and|or)|\(|\)|'[^']*'", said)
 

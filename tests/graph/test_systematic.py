@@ -17,7 +17,7 @@ from outrider.services import Services
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.response import SearchResponse
 from support.fakes import Shelf
-from support.systematic_runs import Shelves, World, exact_services, papers
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 ASKED = {"query": "aspirin[ti] NOT zebra", "mode": "systematic"}
 
@@ -34,7 +34,7 @@ class CountingChat:
 
 
 def test_invoke_returns_where_the_hits_lie(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(40)))
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
     chat = CountingChat()
     made.chat = chat  # type: ignore[assignment]
     answer = SearchResponse.model_validate(build(made).invoke(ASKED))
@@ -43,7 +43,7 @@ def test_invoke_returns_where_the_hits_lie(tmp_path: Path) -> None:
     assert (found.total, found.complete, found.cursor) == (26, True, None)
     assert answer.hits == ()
     assert answer.total_found == 26
-    assert [hit.doc_id for hit in outrider.iter_hits(found)] == [one.doc_id for one in papers(40) if one.title.startswith("aspirin")]
+    assert [hit.doc_id for hit in outrider.iter_hits(found)] == [one.doc_id for one in make_papers(40) if one.title.startswith("aspirin")]
     assert AS_WRITTEN in answer.bypassed
     assert {"vectors", "reranker", "distiller"} <= {one.step for one in answer.bypassed}
     assert [(row.source, row.strategy, row.status, row.returned) for row in answer.sources] == [("library", "systematic", "ok", 26)]
@@ -55,7 +55,7 @@ def test_invoke_returns_where_the_hits_lie(tmp_path: Path) -> None:
 
 async def test_progress_is_streamed_and_hits_never_enter_state_or_checkpoint(tmp_path: Path) -> None:
     saver = InMemorySaver()
-    graph = build(exact_services(tmp_path, Shelves(papers(40))), saver)
+    graph = build(make_exact_services(tmp_path, LibraryVersions(make_papers(40))), saver)
     config: Any = {"configurable": {"thread_id": "t"}}
     events, state = [], {}
     async for kind, part in graph.astream(ASKED, config, stream_mode=["custom", "values"]):
@@ -72,8 +72,8 @@ async def test_progress_is_streamed_and_hits_never_enter_state_or_checkpoint(tmp
 
 
 async def test_a_run_that_breaks_says_how_far_it_came_and_goes_on(tmp_path: Path) -> None:
-    shelves = Shelves(papers(40), breaks_after=2)
-    made = exact_services(tmp_path, shelves)
+    shelves = LibraryVersions(make_papers(40), breaks_after=2)
+    made = make_exact_services(tmp_path, shelves)
     answer = SearchResponse.model_validate(await build(made).ainvoke(ASKED))
     found = answer.result_set
     assert found is not None
@@ -87,8 +87,8 @@ async def test_a_run_that_breaks_says_how_far_it_came_and_goes_on(tmp_path: Path
 
 
 async def test_a_search_of_a_thread_that_is_gone_on_with_goes_on_with_its_run(tmp_path: Path) -> None:
-    shelves = Shelves(papers(40), breaks_after=2)
-    made = exact_services(tmp_path, shelves)
+    shelves = LibraryVersions(make_papers(40), breaks_after=2)
+    made = make_exact_services(tmp_path, shelves)
     config: Any = {"configurable": {JOURNAL_KEY: Journal("of-the-thread", None)}}  # type: ignore[arg-type] # no model is asked
     first = SearchResponse.model_validate(await build(made).ainvoke(ASKED, config))
     shelves.breaks_after = None
@@ -102,7 +102,7 @@ async def test_a_search_of_a_thread_that_is_gone_on_with_goes_on_with_its_run(tm
 
 
 def test_services_that_are_named_are_asked_and_a_short_one_is_partial(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(4)), {"pubmed": World("pubmed", list(papers(9)), lost=2)})
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(4)), {"pubmed": MemorySource("pubmed", list(make_papers(9)), lost=2)})
     answer = SearchResponse.model_validate(build(made).invoke({**ASKED, "sources": ["library", "pubmed"]}))
     assert [(row.source, row.status, row.returned, row.total) for row in answer.sources] == [
         ("library", "ok", 2, None),
@@ -116,7 +116,7 @@ def test_no_library_is_a_failure_and_no_empty_answer(tmp_path: Path) -> None:
     async def missing(snapshot: object) -> Any:
         raise LibraryError("there is no library at x")
 
-    made = exact_services(tmp_path, Shelves([]))
+    made = make_exact_services(tmp_path, LibraryVersions([]))
     made.pin = missing
     answer = SearchResponse.model_validate(build(made).invoke(ASKED))
     assert answer.result_set is None
@@ -138,13 +138,13 @@ def test_no_library_is_a_failure_and_no_empty_answer(tmp_path: Path) -> None:
 )
 def test_what_the_mode_cannot_honour_is_refused_at_the_door(tmp_path: Path, asked: dict[str, object], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
-        build(exact_services(tmp_path, Shelves([]))).invoke({**ASKED, **asked})
+        build(make_exact_services(tmp_path, LibraryVersions([]))).invoke({**ASKED, **asked})
     assert not (tmp_path / "runs").exists()
 
 
 def test_grey_literature_adds_what_is_near_and_not_matched(tmp_path: Path) -> None:
-    plain = exact_services(tmp_path, Shelves(papers(6)))
-    shelf = Shelf(list(papers(6)), strategies=("lance_dense",))
+    plain = make_exact_services(tmp_path, LibraryVersions(make_papers(6)))
+    shelf = Shelf(list(make_papers(6)), strategies=("lance_dense",))
     made = Services(plain.settings, clock=plain.clock, shelf=shelf, sources=(shelf,), reranker=plain.reranker, pin=plain.pin)
     answer = SearchResponse.model_validate(
         build(made).invoke({"query": "aspirin[ti] AND liver[ti]", "mode": "systematic", "grey_literature": True})

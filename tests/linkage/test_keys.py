@@ -1,4 +1,4 @@
-"""Every field has one form, whatever dress it comes in; what says nothing is unknown."""
+"""Every field has one normal form; text without information is unknown."""
 
 from __future__ import annotations
 

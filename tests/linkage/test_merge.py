@@ -1,4 +1,4 @@
-"""Merging of records of one work: values from web pages are marked and give way to those of services."""
+"""Merging of records of one work; values of services replace values from web pages."""
 
 from __future__ import annotations
 

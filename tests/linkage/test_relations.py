@@ -1,4 +1,4 @@
-"""What belongs together and is not one work is linked, with the kind of the link and its direction."""
+"""Links between related works: kind and direction."""
 
 from __future__ import annotations
 

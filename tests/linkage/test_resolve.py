@@ -1,4 +1,4 @@
-"""One work, one record: whatever order records come in, whatever they lack, and whatever nonsense they hold."""
+"""Deduplication in any order of records, with missing fields and with nonsense."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_ann(doc_id: str = "a", title: str = TITLE, **fields: object) -> Paper:
     return paper(doc_id, title, **(said | fields))
 
 
-def named(records: Sequence[Record], resolution: Resolution) -> set[frozenset[str]]:
+def group_ids(records: Sequence[Record], resolution: Resolution) -> set[frozenset[str]]:
     return {frozenset(records[at].doc_id for at in members) for members in resolution.groups}
 
 
@@ -37,7 +37,7 @@ def test_copies_in_different_dress_are_one_work() -> None:
         by_ann("else", OTHER, identifiers=doi("10.1000/j.2"), pages="7-9"),
     ]
     found = resolve(records)
-    assert named(records, found) == {frozenset({"crossref", "pubmed", "ris"}), frozenset({"else"})}
+    assert group_ids(records, found) == {frozenset({"crossref", "pubmed", "ris"}), frozenset({"else"})}
     assert [len(why) for why in found.reasons] == [2, 0]
     assert all("title equal" in line for line in found.reasons[0])
 
@@ -48,9 +48,9 @@ def test_no_chain_through_a_record_that_says_little() -> None:
     third = by_ann("c", identifiers=doi("10.1000/2"), volume="9", issue="2", pages="200-210", year=2023)
     between = by_ann("b", year=None, venue=None)
     for order in ([first, between, third], [third, between, first], [between, third, first]):
-        groups = named(order, resolve(order))
+        groups = group_ids(order, resolve(order))
         assert not any({"a", "c"} <= group for group in groups)
-        assert groups == named([first, between, third], resolve([first, between, third]))
+        assert groups == group_ids([first, between, third], resolve([first, between, third]))
 
 
 def test_supplements_share_a_doi_and_are_several_works() -> None:
@@ -142,7 +142,7 @@ MANY = st.lists(RECORDS, max_size=9).map(lambda records: [one.model_copy(update=
 def test_the_order_of_input_changes_nothing(records: list[Record], random: object) -> None:
     shuffled = list(records)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert named(records, resolve(records)) == named(shuffled, resolve(shuffled))
+    assert group_ids(records, resolve(records)) == group_ids(shuffled, resolve(shuffled))
 
 
 @given(MANY)

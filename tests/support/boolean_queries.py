@@ -1,4 +1,4 @@
-"""Queries and records by chance, small enough to meet: a few words in many dresses, every operator, every kind of leaf."""
+"""Random queries and records: few words in many spellings, every operator and leaf."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ LANGUAGES = {"en": ["english", "eng", "en"], "de": ["german", "ger"], "fr": ["Fr
 YEARS = range(1990, 2025)
 
 
-def text_of(chance: random.Random, most: int) -> str:
+def make_text(chance: random.Random, most: int) -> str:
     words = [chance.choice(WORDS) for _ in range(chance.randint(0, most))]
     return "".join(word + chance.choice(GAPS) for word in words).strip()
 
 
-def record_of(chance: random.Random, number: int) -> Record:
+def make_record(chance: random.Random, number: int) -> Record:
     common: dict[str, Any] = {
         "doc_id": f"d{number}",
-        "title": text_of(chance, 5),
-        "abstract": text_of(chance, 9) if chance.random() < 0.8 else "",
-        "description": text_of(chance, 5) if chance.random() < 0.2 else "",
-        "text": text_of(chance, 6) if chance.random() < 0.3 else "",
+        "title": make_text(chance, 5),
+        "abstract": make_text(chance, 9) if chance.random() < 0.8 else "",
+        "description": make_text(chance, 5) if chance.random() < 0.2 else "",
+        "text": make_text(chance, 6) if chance.random() < 0.3 else "",
         "tags": tuple(chance.sample(KEYWORDS, chance.randint(0, 3))),
         "year": chance.choice(YEARS) if chance.random() < 0.9 else None,
         "venue": chance.choice(JOURNALS) if chance.random() < 0.7 else None,
@@ -66,7 +66,7 @@ def record_of(chance: random.Random, number: int) -> Record:
     return Document(**common)
 
 
-def plain_of(record: Record) -> dict[str, list[str]]:
+def to_plain(record: Record) -> dict[str, list[str]]:
     """The record as the oracle reads it."""
     kinds = record.metadata["publication_types"]
     assert isinstance(kinds, list)
@@ -78,18 +78,18 @@ def plain_of(record: Record) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def query_of(chance: random.Random, depth: int = 5) -> Query:
+def make_query(chance: random.Random, depth: int = 5) -> Query:
     """`("chain", ((None, operand), ("OR", operand), ...))`, `("not", operand)` or a leaf."""
     if depth == 0 or chance.random() < 0.55:
-        return leaf_of(chance)
+        return make_leaf(chance)
     if chance.random() < 0.1:
-        return ("not", query_of(chance, depth - 1))
+        return ("not", make_query(chance, depth - 1))
     operators = chance.choice([["AND"], ["OR"], ["OR", "AND", "NOT"], ["AND", "NOT"]])
-    operands = tuple((chance.choice(operators), query_of(chance, depth - 1)) for _ in range(chance.choice([2, 2, 3, 4])))
+    operands = tuple((chance.choice(operators), make_query(chance, depth - 1)) for _ in range(chance.choice([2, 2, 3, 4])))
     return ("chain", operands)
 
 
-def leaf_of(chance: random.Random) -> Query:
+def make_leaf(chance: random.Random) -> Query:
     tag = chance.choice(list(TAGS))
     match chance.choices(["term", "phrase", "near", "adj", "years", "whole", "everything"], [40, 20, 10, 12, 8, 10, 1])[0]:
         case "term":
@@ -115,14 +115,14 @@ def leaf_of(chance: random.Random) -> Query:
 
 
 WHOLE_TAGS = {"mesh": ["MeSH", "mh", "MeSH Terms", "mh:noexp"], "journal": ["ta", "jour", "Journal"], "type": ["pt", "Publication Type"]}
-SPELT = {
+SPELLINGS = {
     "ti": ["ti", "Title", "TI"], "ab": ["ab", "Abstract"], "tiab": ["tiab", "Title/Abstract"], "tw": ["tw", "Text Word"],
     "ot": ["ot", "Other Term"],
     "body": ["Body"], "all": ["all", "All Fields"], "ti, ab": ["ti,ab", "Title, Abstract"],
 }  # fmt: skip
 
 
-def written(query: Query, chance: random.Random) -> str:
+def write_query(query: Query, chance: random.Random) -> str:
     """The query as PubMed's users write it: tags in any spelling, quotes straight or curly or left out,
     needless parentheses."""
     match query:
@@ -135,13 +135,13 @@ def written(query: Query, chance: random.Random) -> str:
         case ("not", part):
             return f"NOT {_operand(part, chance)}"
         case ("term", term, tag):
-            return f"{_quoted(term, chance)}[{chance.choice(SPELT[tag])}]"
+            return f"{_quote(term, chance)}[{chance.choice(SPELLINGS[tag])}]"
         case ("near", terms, between, tag):
-            return f'"{" ".join(terms)}"[{chance.choice(SPELT[tag])}:~{between}]'
+            return f'"{" ".join(terms)}"[{chance.choice(SPELLINGS[tag])}:~{between}]'
         case ("adj", groups, between, ordered, tag):
             operator = "ADJ" if ordered else f"ADJ{between + 1}"
             sides = [" OR ".join(f'"{term}"' for term in group) for group in groups]
-            return f"(({sides[0]}) {operator} ({sides[1]}))[{chance.choice(SPELT[tag])}]"
+            return f"(({sides[0]}) {operator} ({sides[1]}))[{chance.choice(SPELLINGS[tag])}]"
         case ("years", first, last):
             return chance.choice([f"{first}:{last}[dp]", f'"{first}/01/01"[Date - Publication] : "{last}/12/31"[Date - Publication]'])
         case ("whole", field, value):
@@ -150,11 +150,11 @@ def written(query: Query, chance: random.Random) -> str:
 
 
 def _operand(query: Query, chance: random.Random) -> str:
-    said = written(query, chance)
+    said = write_query(query, chance)
     return f"({said})" if query[0] in ("chain", "not") or chance.random() < 0.1 else said
 
 
-def _quoted(term: str, chance: random.Random) -> str:
+def _quote(term: str, chance: random.Random) -> str:
     if chance.random() < 0.2 and not {"and", "not"} & set(term.lower().split()):
         return term
     opening, closing = chance.choice(['""', "“”", "““", '”"'])

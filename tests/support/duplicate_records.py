@@ -1,4 +1,4 @@
-"""Records that are often one work or nearly so, and what people decided of them: for tests by hypothesis."""
+"""Records that are often one work or nearly so, and decisions on them, for hypothesis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def by_ann(doc_id: str, title: str = LIVER, **fields: object) -> Paper:
     return paper(doc_id, title, **(said | fields))
 
 
-def decided(*log: tuple[str, ...]) -> Decisions:
+def make_decisions(*log: tuple[str, ...]) -> Decisions:
     return Decisions.from_log(Decision.model_validate({"what": what, "ids": ids, "by": "ann", "at": "2026-01-02"}) for what, *ids in log)
 
 

@@ -1,4 +1,6 @@
-"""Runs that are killed for real, for `review/test_killed.py`: started once, it forks for each case, since imports take seconds.
+"""Runs that are killed for real, for `systematic_search/test_killed.py`.
+
+The process starts once and forks for each case, since imports take seconds.
 
 Reads cases from standard input, one JSON a line (`folder`, `syncs`, `torn`), and answers each with the signal that ended the fork.
 """
@@ -13,21 +15,21 @@ from pathlib import Path
 
 import outrider
 from outrider.services import Services
-from support.systematic_runs import Shelves, World, exact_services, papers
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 QUERY = "aspirin[ti]"
 SOURCES = ["library", "pubmed", "openalex"]
 
 
-def services(folder: Path) -> Services:
+def make_services(folder: Path) -> Services:
     """The same library and services in every process."""
-    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in papers(17)]
-    world = {"pubmed": World("pubmed", list(abroad)), "openalex": World("openalex", list(papers(9, first=40)))}
-    return exact_services(folder, Shelves(papers(31)), world)
+    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(17)]
+    world = {"pubmed": MemorySource("pubmed", list(abroad)), "openalex": MemorySource("openalex", list(make_papers(9, first=40)))}
+    return make_exact_services(folder, LibraryVersions(make_papers(31)), world)
 
 
-def killed(folder: Path, syncs: int, torn: bool) -> None:
-    """Dies at the ledger's sync of this number; `torn` while the line before it is being written."""
+def run_and_die(folder: Path, syncs: int, torn: bool) -> None:
+    """Die at the ledger's sync of this number; `torn` cuts the line before it short."""
     import outrider.systematic_search.ledger as ledger
 
     left = syncs
@@ -46,7 +48,7 @@ def killed(folder: Path, syncs: int, torn: bool) -> None:
             os.fsync(handle)
 
     ledger.os = Dying()  # type: ignore[assignment]
-    list(outrider.systematic(QUERY, services=services(folder), sources=SOURCES, folder=folder / "run"))
+    list(outrider.systematic(QUERY, services=make_services(folder), sources=SOURCES, folder=folder / "run"))
 
 
 def main() -> None:
@@ -54,7 +56,7 @@ def main() -> None:
         case = json.loads(line)
         child = os.fork()
         if child == 0:
-            killed(Path(case["folder"]), case["syncs"], case["torn"])
+            run_and_die(Path(case["folder"]), case["syncs"], case["torn"])
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(json.dumps(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0) + "\n")

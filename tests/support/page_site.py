@@ -23,7 +23,7 @@ from support.fake_services import settings as world_settings
 from support.fake_services import world
 from support.fakes import doi, no_reranker, paper
 from support.http_server import Answer, Asked, refusal
-from support.systematic_runs import Shelves, papers
+from support.systematic_runs import LibraryVersions, make_papers
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -107,7 +107,7 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
     return Services(
         given.model_copy(update=own),
         reranker=no_reranker,
-        pin=Shelves(papers(EXACT), gate=lambda tree: _gate("library", format_tree(tree))),
+        pin=LibraryVersions(make_papers(EXACT), gate=lambda tree: _gate("library", format_tree(tree))),
         world={},
     )
 

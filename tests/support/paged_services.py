@@ -1,6 +1,7 @@
-"""Counterparts of PubMed, OpenAlex, Semantic Scholar, Crossref and GitHub on loopback, with as many matches as one wants.
+"""Fakes of PubMed, OpenAlex, Semantic Scholar, Crossref and GitHub on loopback.
 
-Their caps are the real ones. Records are made when they are asked for. On demand a total changes, a record comes twice, a service fails.
+They have as many matches as a test wants, with the real limits; records are made on request. Options let a total change, a record come
+twice, a service fail.
 """
 
 from __future__ import annotations

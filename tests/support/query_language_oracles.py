@@ -1,7 +1,7 @@
-"""What each service's query language says, worked out a second time: small readers of their own, over documents of plain texts.
+"""Independent readers of each service's query language, over documents of plain texts.
 
-They cut texts as the services' documentation, or Lucene's standard analysis, has it: `O'Brien` is one word there, two at ours. Nothing of
-the package is used, but the tests' own oracle (`boolean_oracle.cut`, which knows the letters of the tests' words).
+They split texts as the services' documentation or Lucene's standard analysis does: `O'Brien` is one word there and two in Outrider. Of the
+package they use nothing, only the tests' own oracle (`boolean_oracle.split_words`, which knows the letters of the tests' words).
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from support.boolean_oracle import cut
+from support.boolean_oracle import split_words
 
 Plain = Mapping[str, Sequence[str]]
 Node = tuple[Any, ...]
-STOPPED = {"the", "of", "and", "not", "a", "is", "in"}
+STOP_WORDS = {"the", "of", "and", "not", "a", "is", "in"}
 
 
-def words_of(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """An apostrophe inside a word does not part it."""
     found: list[str] = []
     for part in re.split(r"(?<![A-Za-z])['’]|['’](?![A-Za-z])|(?!['’])[\W_]", text):
-        found += ["'".join("".join(cut(piece)) for piece in re.split("['’]", part))] if re.search("['’]", part) else cut(part)
+        found += (
+            ["'".join("".join(split_words(piece)) for piece in re.split("['’]", part))] if re.search("['’]", part) else split_words(part)
+        )
     return found
 
 
-def stemmed(word: str) -> str:
+def stem(word: str) -> str:
     """Endings off, as a stemmer does it: `failure` and `failures` are the same, and neither begins with `failu` any more."""
     for ending in ("ures", "ure", "ities", "ity", "ies", "es", "s", "ed", "ing"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -116,7 +118,7 @@ def _openalex_filter(name: str, value: str, document: Plain) -> bool:
         case "language" | "doi" | "pmid":
             return any(said == one for said in document[name] for one in value.split("|"))
         case "title_and_abstract.search.exact":
-            texts = [words_of(text) for text in (*document["title"], *document["abstract"]) if text]
+            texts = [tokenize(text) for text in (*document["title"], *document["abstract"]) if text]
             return holds(OPENALEX.read(value), lambda term: any(_openalex_term(term, words) for words in texts))
     raise AssertionError(name)
 
@@ -146,14 +148,14 @@ def semantic_scholar(query: str, year: str, document: Plain) -> bool:
         own = int(document["year"][0]) if document["year"] else None
         if own is None or own < int(low or 0) or own > int((high or 9999) if dash else low):
             return False
-    texts = [[stemmed(word) for word in words_of(text)] for text in (*document["title"], *document["abstract"]) if text]
+    texts = [[stem(word) for word in tokenize(text)] for text in (*document["title"], *document["abstract"]) if text]
     return holds(SEMANTIC_SCHOLAR.read(query), lambda term: any(_semantic_term(term, words) for words in texts))
 
 
 def _semantic_term(term: str, words: Sequence[str]) -> bool:
     if term.startswith('"'):
         phrase, _, slop = term[1:].rpartition('"')
-        asked = [None if word in STOPPED else same(stemmed(word)) for word in phrase.split()]
+        asked = [None if word in STOP_WORDS else same(stem(word)) for word in phrase.split()]
         return any(asked) and in_order(asked, words, int(slop[1:] or 0))
     assert re.fullmatch(r"[a-z0-9]+\*", term), term
     return any(word.startswith(term[:-1]) for word in words)
@@ -169,7 +171,7 @@ def github(query: str, document: Plain) -> bool:
     assert sum(term in ("AND", "OR", "NOT") for term in terms) <= 5
     words = [term for term in terms if ":" not in term]
     alternatives = "OR" in words
-    texts = [words_of(text) for name in ("name", "description", "topics") for text in document[name] if text]
+    texts = [tokenize(text) for name in ("name", "description", "topics") for text in document[name] if text]
     found = [
         any(in_order([same(word) for word in term.strip('"').split()], text) for text in texts)
         for term in words
@@ -182,7 +184,7 @@ def github(query: str, document: Plain) -> bool:
 
 
 def crossref(title: str, filters: str, document: Plain) -> bool:
-    if title and title not in [word for text in document["title"] for word in words_of(text)]:
+    if title and title not in [word for text in document["title"] for word in tokenize(text)]:
         return False
     dois = [one.partition(":")[2] for one in filters.split(",") if one.startswith("doi:")]
     if dois and not set(dois) & set(document["doi"]):
@@ -220,17 +222,17 @@ def _pubmed_term(term: str, document: Plain) -> bool:
         return any(int(first[:4]) <= int(year) <= int((last or first)[:4]) for year in document["year"])
     text = said.strip('"')
     if tag in WHOLE:
-        return any(cut(value) == cut(text) for value in document[WHOLE[tag]])
+        return any(split_words(value) == split_words(text) for value in document[WHOLE[tag]])
     name, _, near = tag.partition(":~")
-    texts = [cut(value) for field in FIELDS[name] for value in document[field] if value]
+    texts = [split_words(value) for field in FIELDS[name] for value in document[field] if value]
     if near:
         assert "*" not in text
         assert name in ("ti", "tiab")
-        return any(_within(cut(text), words, int(near)) for words in texts)
+        return any(_within(split_words(text), words, int(near)) for words in texts)
     wild = text.endswith("*")
     assert "*" not in text[:-1]
     assert "{" not in text
-    asked = cut(text.rstrip("*"))
+    asked = split_words(text.rstrip("*"))
     assert not wild or len(asked[-1]) >= 4
     tests = [same(word) for word in asked]
     if wild:

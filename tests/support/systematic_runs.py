@@ -23,8 +23,8 @@ from support.fakes import NOON, no_reranker
 TOKENIZER = f"test words 1, Unicode {unicodedata.unidata_version}"
 
 
-def papers(count: int, word: str = "aspirin", first: int = 0) -> list[Paper]:
-    """Every third does not speak of the word."""
+def make_papers(count: int, word: str = "aspirin", first: int = 0) -> list[Paper]:
+    """Every third paper lacks the word."""
     return [
         Paper(
             doc_id=f"p{number:05}",
@@ -47,15 +47,15 @@ def no_gate(_: Node) -> None:
 
 
 @dataclass
-class Pinned:
-    """`PinnedLibrary` over a list; breaks off behind `breaks_after` pages."""
+class PinnedList:
+    """`PinnedLibrary` over a list; fails after `breaks_after` pages."""
 
     held: list[Record]
     snapshot: Snapshot
     breaks_after: int | None = None
     opened: list[str] = field(default_factory=list)
     blind: frozenset[str] = frozenset()
-    """Ids that no query finds, as if their words were cut otherwise."""
+    """Ids that no query finds, as if a tokenizer split their words differently."""
     gate: Gate = no_gate
 
     async def pages(self, tree: Node, after: str = "", size: int = PAGE) -> AsyncIterator[MatchedPage]:
@@ -82,14 +82,14 @@ class Pinned:
 
 
 @dataclass
-class Shelves:
-    """What opens a library: each version that was ever pinned stays."""
+class LibraryVersions:
+    """Opens a library; each version that was ever pinned stays available."""
 
     held: list[Record]
     tokenizer: str = TOKENIZER
     breaks_after: int | None = None
     versions: dict[int, list[Record]] = field(default_factory=dict)
-    last: Pinned | None = None
+    last: PinnedList | None = None
     blind: frozenset[str] = frozenset()
     gate: Gate = no_gate
 
@@ -99,7 +99,7 @@ class Shelves:
         said = "".join(one.doc_id + one.content_hash() for one in self.held)
         return int(hashlib.sha256(said.encode()).hexdigest()[:6], 16)
 
-    async def __call__(self, snapshot: Snapshot | None) -> Pinned:
+    async def __call__(self, snapshot: Snapshot | None) -> PinnedList:
         version = self.version if snapshot is None else snapshot.version
         if snapshot is None:
             self.versions[version] = list(self.held)
@@ -108,13 +108,13 @@ class Shelves:
         if version not in self.versions:
             raise LibraryError(f"version {version} was not kept")
         made = Snapshot(library="memory", version=version, tag=f"systematic-{version}", tokenizer=self.tokenizer, indexes={"title": "all"})
-        self.last = Pinned(self.versions[version], made, self.breaks_after, blind=self.blind, gate=self.gate)
+        self.last = PinnedList(self.versions[version], made, self.breaks_after, blind=self.blind, gate=self.gate)
         return self.last
 
 
 @dataclass
-class World:
-    """`WorldSource` over a list, in slices of years; `lost` records never come, `fails_after` pages it breaks off."""
+class MemorySource:
+    """`RemoteSource` over a list, in slices of years; `lost` records never come, after `fails_after` pages it fails."""
 
     name: str
     held: list[Record]
@@ -123,7 +123,7 @@ class World:
     refuses: str = ""
     size: int = 4
     seen_before: set[str] = field(default_factory=set)
-    """What the last harvest was told that came before it."""
+    """Ids that the last harvest got as already seen."""
 
     def translate(self, tree: Node, text: str) -> SentQuery:
         sent = SentQuery(self.name, format_tree(tree), (("db", self.name),), widened=("a widened part",), native=True)
@@ -151,7 +151,9 @@ class World:
             into.remarks.append(f"{into.fetched} of {into.total} came")
 
 
-def exact_services(tmp_path: Path, pin: Shelves, world: Mapping[str, World] | None = None, page: int = 5, **systematic: object) -> Services:
+def make_exact_services(
+    tmp_path: Path, pin: LibraryVersions, world: Mapping[str, MemorySource] | None = None, page: int = 5, **systematic: object
+) -> Services:
     said = SystematicSettings.model_validate({"folder": str(tmp_path / "runs"), "page": page, **systematic})
     settings = Settings(systematic=said)
     return Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=pin, world=dict(world or {}))

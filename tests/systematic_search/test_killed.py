@@ -1,4 +1,4 @@
-"""kill -9 at any page, and in the middle of a line: gone on with, the run leaves what an undisturbed one leaves, but for its times."""
+"""kill -9 at any page, and in the middle of a line: the resumed run leaves the same files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import outrider
 from outrider.systematic_search import manifest
 from outrider.systematic_search.ledger import NoSuchRun
-from support.kill_systematic_run import QUERY, SOURCES, services
+from support.kill_systematic_run import QUERY, SOURCES, make_services
 
 EVERY = bool(os.environ.get("OUTRIDER_EVERY_PAGE"))
 """Whether a run is killed at each of its pages, and not at some: minutes."""
@@ -34,7 +34,7 @@ def killer() -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    list(outrider.systematic(QUERY, services=services(folder), sources=SOURCES, folder=folder / "run"))
+    list(outrider.systematic(QUERY, services=make_services(folder), sources=SOURCES, folder=folder / "run"))
     return folder / "run"
 
 
@@ -47,19 +47,19 @@ def test_a_run_that_is_killed_at_any_page_leaves_the_same_manifest(
     some = [(1, True), (2, False), (4, True), (6, False), (9, True), (12, True), (last, True)]
     for case, (sync, torn) in enumerate(every if EVERY else some):
         folder = tmp_path / str(case)
-        assert _killed(killer, folder, sync, torn=torn) == 9, (sync, torn)
+        assert _run_killed(killer, folder, sync, torn=torn) == 9, (sync, torn)
         if (sync, torn) == (1, True):
             with pytest.raises(NoSuchRun, match="no run that began"):
-                list(outrider.systematic(services=services(folder), resume=folder / "run"))
+                list(outrider.systematic(services=make_services(folder), resume=folder / "run"))
             continue
-        found = [hit.doc_id for hit in outrider.systematic(services=services(folder), resume=folder / "run")]
+        found = [hit.doc_id for hit in outrider.systematic(services=make_services(folder), resume=folder / "run")]
         assert len(found) == whole.total
-        assert _timeless(manifest.read(folder / "run" / manifest.NAME)) == _timeless(whole), (sync, torn)
+        assert _without_times(manifest.read(folder / "run" / manifest.NAME)) == _without_times(whole), (sync, torn)
         assert (folder / "run" / "ledger.jsonl").read_bytes() == (undisturbed / "ledger.jsonl").read_bytes()
         assert outrider.verify(folder / "run" / manifest.NAME).sound
 
 
-def _killed(killer: subprocess.Popen[str], folder: Path, syncs: int, *, torn: bool) -> int:
+def _run_killed(killer: subprocess.Popen[str], folder: Path, syncs: int, *, torn: bool) -> int:
     assert killer.stdin is not None
     assert killer.stdout is not None
     killer.stdin.write(json.dumps({"folder": str(folder), "syncs": syncs, "torn": torn}) + "\n")
@@ -67,5 +67,5 @@ def _killed(killer: subprocess.Popen[str], folder: Path, syncs: int, *, torn: bo
     return int(killer.stdout.readline())
 
 
-def _timeless(told: manifest.Manifest) -> dict[str, object]:
-    return told.model_dump(mode="json", exclude={"times", "seal"})
+def _without_times(run: manifest.Manifest) -> dict[str, object]:
+    return run.model_dump(mode="json", exclude={"times", "seal"})

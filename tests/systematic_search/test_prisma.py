@@ -1,4 +1,4 @@
-"""Reports say what the manifest says, and no more; what came from outside is text in each of them."""
+"""Reports agree with the manifest; text from outside stays text in each of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from outrider.state.errors import BadRequest
 from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.systematic_search.manifest import Manifest
 from outrider.systematic_search.prisma_reports import write_reports
-from support.systematic_runs import Shelves, World, exact_services, papers
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 SVG = "{http://www.w3.org/2000/svg}text"
 
 
 def _run(tmp_path: Path, query: str, lost: int = 0) -> Manifest:
-    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in papers(12)]
-    made = exact_services(tmp_path, Shelves(papers(6)), {"pubmed": World("pubmed", list(abroad), lost=lost)})
+    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(12)]
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(6)), {"pubmed": MemorySource("pubmed", list(abroad), lost=lost)})
     hits = outrider.systematic(query, services=made, sources=["library", "pubmed"])
     try:
         list(hits)

@@ -1,4 +1,4 @@
-"""Runs over a library and services in memory: every hit once, in order; what broke off goes on; a short run never looks complete."""
+"""Runs over a library and services in memory: order, interruption, completeness."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from outrider.systematic_search import manifest
 from outrider.systematic_search.ledger import RunBusy, Tampered
 from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.systematic_search.run import OtherRun
-from support.systematic_runs import Shelves, World, exact_services, papers
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 QUERY = "aspirin[ti]"
 
 
 def test_every_hit_comes_once_in_the_stated_order(tmp_path: Path) -> None:
-    shelves = Shelves(papers(40))
-    hits = outrider.systematic(QUERY, services=exact_services(tmp_path, shelves))
+    shelves = LibraryVersions(make_papers(40))
+    hits = outrider.systematic(QUERY, services=make_exact_services(tmp_path, shelves))
     found = list(hits)
     assert [hit.doc_id for hit in found] == [one.doc_id for one in shelves.held if one.title.startswith("aspirin")]
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
@@ -33,14 +33,14 @@ def test_every_hit_comes_once_in_the_stated_order(tmp_path: Path) -> None:
 
 
 def test_nothing_found_is_complete_and_says_so(tmp_path: Path) -> None:
-    hits = outrider.systematic("zebra[ti]", services=exact_services(tmp_path, Shelves(papers(5))))
+    hits = outrider.systematic("zebra[ti]", services=make_exact_services(tmp_path, LibraryVersions(make_papers(5))))
     assert list(hits) == []
     assert hits.manifest.complete
     assert list(outrider.iter_hits(hits.result_set)) == []
 
 
 async def test_the_asynchronous_generator_gives_the_same_pages(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(40)))
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
     hits = outrider.asystematic({"title": "aspirin"}, services=made)
     pages = [page async for page in hits.pages()]
     assert [len(page.hits) for page in pages] == [5, 5, 5, 5, 5, 1]
@@ -48,8 +48,8 @@ async def test_the_asynchronous_generator_gives_the_same_pages(tmp_path: Path) -
     assert [hit.doc_id for page in pages for hit in page.hits] == again
 
 
-def test_a_run_whose_reader_stops_goes_on_behind_the_cursor(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(40)))
+def test_a_run_whose_reader_stops_resumes_after_the_cursor(tmp_path: Path) -> None:
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
     whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, folder=tmp_path / "whole")]
     with outrider.systematic(QUERY, services=made, folder=tmp_path / "run") as hits:
         first = [hit.doc_id for hit in itertools.islice(hits, 12)]
@@ -58,13 +58,13 @@ def test_a_run_whose_reader_stops_goes_on_behind_the_cursor(tmp_path: Path) -> N
         list(outrider.iter_hits(hits.result_set))
     rest = outrider.systematic(services=made, resume=tmp_path / "run", after=hits.cursor)
     assert first[:10] + [hit.doc_id for hit in rest] == whole
-    assert _timeless(tmp_path / "run") == _timeless(tmp_path / "whole")
+    assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("pages", range(5))
-def test_a_library_that_breaks_off_leaves_what_came(tmp_path: Path, pages: int) -> None:
-    shelves = Shelves(papers(40))
-    made = exact_services(tmp_path, shelves)
+def test_a_library_that_fails_leaves_the_hits_so_far(tmp_path: Path, pages: int) -> None:
+    shelves = LibraryVersions(make_papers(40))
+    made = make_exact_services(tmp_path, shelves)
     whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, folder=tmp_path / "whole")]
     shelves.breaks_after = pages
     with pytest.raises(LibraryError, match="cannot be read"):
@@ -73,24 +73,24 @@ def test_a_library_that_breaks_off_leaves_what_came(tmp_path: Path, pages: int) 
     assert (broken.total, broken.complete) == (pages * 5, False)
     shelves.breaks_after = None
     assert [hit.doc_id for hit in outrider.systematic(services=made, resume=tmp_path / "run")] == whole
-    assert _timeless(tmp_path / "run") == _timeless(tmp_path / "whole")
+    assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
 def test_a_run_reads_its_snapshot_while_others_write(tmp_path: Path) -> None:
-    shelves = Shelves(papers(40))
-    made = exact_services(tmp_path, shelves)
+    shelves = LibraryVersions(make_papers(40))
+    made = make_exact_services(tmp_path, shelves)
     before = [one.doc_id for one in shelves.held if one.title.startswith("aspirin")]
     hits = outrider.systematic(QUERY, services=made)
     found = [next(hits).doc_id]
-    shelves.held += papers(10, first=100)
+    shelves.held += make_papers(10, first=100)
     found += [hit.doc_id for hit in hits]
     assert found == before
 
 
 def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) -> None:
-    own = papers(12)
-    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}", "source": "pubmed"}) for one in papers(30)]
-    made = exact_services(tmp_path, Shelves(list(own)), {"pubmed": World("pubmed", list(abroad))})
+    own = make_papers(12)
+    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}", "source": "pubmed"}) for one in make_papers(30)]
+    made = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))})
     hits = outrider.systematic(QUERY, services=made, sources=["library", "pubmed"])
     found = list(hits)
     told = hits.manifest
@@ -101,7 +101,7 @@ def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) 
     assert told.duplicates == 8
     assert told.unique == 20
     assert "identifiers, titles" in told.deduplicated_by
-    few = exact_services(tmp_path, Shelves(list(own)), {"pubmed": World("pubmed", list(abroad))}, identity_most=3)
+    few = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))}, identity_most=3)
     by_identifiers = outrider.systematic(QUERY, services=few, sources=["library", "pubmed"])
     list(by_identifiers)
     assert by_identifiers.manifest.duplicates == 8
@@ -109,7 +109,7 @@ def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) 
 
 
 def test_a_short_harvest_never_looks_complete(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves([]), {"pubmed": World("pubmed", list(papers(30)), lost=3)})
+    made = make_exact_services(tmp_path, LibraryVersions([]), {"pubmed": MemorySource("pubmed", list(make_papers(30)), lost=3)})
     hits = outrider.systematic(QUERY, services=made, sources=["pubmed"])
     with pytest.raises(IncompleteRun, match="pubmed: 27 of 30 fetched"):
         list(hits)
@@ -119,19 +119,21 @@ def test_a_short_harvest_never_looks_complete(tmp_path: Path) -> None:
         list(outrider.iter_hits(hits.result_set))
 
 
-def test_a_service_that_refuses_is_not_asked_and_is_named(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(4)), {"pubmed": World("pubmed", list(papers(3)), refuses="it knows no proximity")})
+def test_a_service_that_refuses_gets_no_query_and_is_named(tmp_path: Path) -> None:
+    made = make_exact_services(
+        tmp_path, LibraryVersions(make_papers(4)), {"pubmed": MemorySource("pubmed", list(make_papers(3)), refuses="it knows no proximity")}
+    )
     with pytest.raises(IncompleteRun, match="pubmed: 0 fetched: it knows no proximity"):
         list(outrider.systematic(QUERY, services=made, sources=["library", "pubmed"]))
 
 
-def test_a_service_that_fails_costs_the_rest_of_its_hits_and_is_asked_again(tmp_path: Path) -> None:
-    """The others are read nevertheless; gone on with, the ledger is that of a run in which nothing failed."""
-    world = {"a": World("a", list(papers(30))), "b": World("b", list(papers(9, first=100)))}
-    made = exact_services(tmp_path, Shelves([]), world)
+def test_a_service_that_fails_costs_the_rest_of_its_hits_and_is_read_again_on_resume(tmp_path: Path) -> None:
+    """The others are read nevertheless; after a resume the ledger equals that of a run without a failure."""
+    world = {"a": MemorySource("a", list(make_papers(30))), "b": MemorySource("b", list(make_papers(9, first=100)))}
+    made = make_exact_services(tmp_path, LibraryVersions([]), world)
     whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, sources=["a", "b"], folder=tmp_path / "whole")]
     world["a"].fails_after = 3
-    made = exact_services(tmp_path, Shelves([]), world)
+    made = make_exact_services(tmp_path, LibraryVersions([]), world)
     hits = outrider.systematic(QUERY, services=made, sources=["a", "b"], folder=tmp_path / "run")
     with pytest.raises(IncompleteRun, match="a: 12 of 30 fetched: a answered 503"):
         list(hits)
@@ -139,11 +141,11 @@ def test_a_service_that_fails_costs_the_rest_of_its_hits_and_is_asked_again(tmp_
     world["a"].fails_after = None
     assert [hit.doc_id for hit in outrider.systematic(services=made, resume=hits.result_set)] == whole
     assert world["a"].seen_before == {f"p{number:05}" for number in range(12)}, "also those that do not match"
-    assert _timeless(tmp_path / "run") == _timeless(tmp_path / "whole")
+    assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
 def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(40)))
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
     hits = outrider.systematic(QUERY, services=made, folder=tmp_path / "run")
     next(hits)
     with pytest.raises(RunBusy, match="another process"):
@@ -151,15 +153,15 @@ def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
     hits.close()
 
 
-def test_what_cannot_be_gone_on_with_says_why(tmp_path: Path) -> None:
-    shelves = Shelves(papers(40))
-    made = exact_services(tmp_path, shelves)
+def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:
+    shelves = LibraryVersions(make_papers(40))
+    made = make_exact_services(tmp_path, shelves)
     with outrider.systematic(QUERY, services=made, folder=tmp_path / "run") as hits:
         next(hits)
     shelves.tokenizer = "test words 2"
     with pytest.raises(OtherRun, match=r"split words by test words 1.*test words 2"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
-    shelves.held, shelves.versions = papers(3), {}
+    shelves.held, shelves.versions = make_papers(3), {}
     with pytest.raises(OtherRun, match="is not available"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
 
@@ -177,19 +179,19 @@ def test_what_cannot_be_gone_on_with_says_why(tmp_path: Path) -> None:
 )
 def test_bad_input_is_refused_before_anything_is_written(tmp_path: Path, given: dict[str, object], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
-        list(outrider.systematic(**given, services=exact_services(tmp_path, Shelves(papers(3)))))  # type: ignore[arg-type]
+        list(outrider.systematic(**given, services=make_exact_services(tmp_path, LibraryVersions(make_papers(3)))))  # type: ignore[arg-type]
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(3)))
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(3)))
     list(outrider.systematic(QUERY, services=made, folder=tmp_path / "run"))
     with pytest.raises(BadRequest, match="holds a run already"):
         list(outrider.systematic(QUERY, services=made, folder=tmp_path / "run"))
 
 
 def test_a_cursor_of_another_run_is_refused(tmp_path: Path) -> None:
-    made = exact_services(tmp_path, Shelves(papers(30)))
+    made = make_exact_services(tmp_path, LibraryVersions(make_papers(30)))
     hits = outrider.systematic(QUERY, services=made)
     list(hits)
     with pytest.raises(BadRequest, match="cursor"):
@@ -197,7 +199,7 @@ def test_a_cursor_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_changed_ledger_stops_the_reader_at_the_place(tmp_path: Path) -> None:
-    hits = outrider.systematic(QUERY, services=exact_services(tmp_path, Shelves(papers(30))))
+    hits = outrider.systematic(QUERY, services=make_exact_services(tmp_path, LibraryVersions(make_papers(30))))
     list(hits)
     path = Path(hits.result_set.path)
     path.write_bytes(path.read_bytes().replace(b"part 4", b"part 5", 1))
@@ -205,5 +207,5 @@ def test_a_changed_ledger_stops_the_reader_at_the_place(tmp_path: Path) -> None:
         list(outrider.iter_hits(hits.result_set))
 
 
-def _timeless(folder: Path) -> dict[str, object]:
+def _without_times(folder: Path) -> dict[str, object]:
     return manifest.read(folder / manifest.NAME).model_dump(mode="json", exclude={"times", "seal"})

@@ -1,4 +1,4 @@
-"""Whatever is changed in what a run wrote or delivered is found, with its place."""
+"""Verification finds every change of a run's files, with its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.systematic_search.ledger import GENESIS, chain_line
 from outrider.systematic_search.ledger_reader import export_hits
 from outrider.systematic_search.verify import Fault
 from outrider.usecases.systematic import RUN_FORMATS
-from support.systematic_runs import Shelves, World, exact_services, papers
+from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A signed run over a library and a service, with a file in every format."""
     folder = tmp_path_factory.mktemp("verify")
     key = _key(folder)
-    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in papers(4)]
-    made = exact_services(folder, Shelves(papers(6)), {"pubmed": World("pubmed", list(abroad))}, signing_key=str(key))
+    abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(4)]
+    made = make_exact_services(
+        folder, LibraryVersions(make_papers(6)), {"pubmed": MemorySource("pubmed", list(abroad))}, signing_key=str(key)
+    )
     list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
     for suffix, form in RUN_FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:

@@ -45,6 +45,8 @@ STRIDE = 2**40
 BETWEEN = " \0 "
 """Separator of the texts of a column: no part of a word."""
 
+STAND_INS = "\U00010330\U00010331\U00010332\U00010333\U00010334\U00010335\U00010336\U00010337"
+"""Gothic letters: the tokenizer does not change them, so one can stand for a wildcard."""
 Interval = tuple[int, int]
 Occurrence = tuple[Interval, ...]
 """The words of an occurrence: ordered, disjoint intervals of positions, both ends included."""
@@ -107,28 +109,20 @@ def make_matchers(word: str) -> tuple[Matcher, ...]:
 
     A wildcard that stands alone after splitting is ignored.
     """
-    signs = WILD.findall(word)
-    stand_ins = dict(zip((letter for letter in STAND_INS if letter not in word), signs, strict=False))
+    stand_ins = dict(zip((letter for letter in STAND_INS if letter not in word), WILD.findall(word), strict=False))
     letters = iter(stand_ins)
-    words = tokens(WILD.sub(lambda _: next(letters), word))
-    return tuple(_make_matcher(token, stand_ins) for token in words if token.strip("".join(stand_ins)))
-
-
-STAND_INS = "\U00010330\U00010331\U00010332\U00010333\U00010334\U00010335\U00010336\U00010337"
-"""Gothic letters: the tokenizer does not change them, so one can stand for a wildcard."""
-
-
-def _make_matcher(token: str, stand_ins: dict[str, str]) -> Matcher:
-    if not any(letter in token for letter in stand_ins):
-        return token
-    parts = []
-    for char in token:
-        sign = stand_ins.get(char, "")
-        if sign.startswith("{*"):
-            parts.append(f"{ANY}{{0,{int(sign[2:-1])}}}")
-        else:
-            parts.append({"*": f"{ANY}*", "{?}": f"{ANY}?", "{#}": ANY, "": re.escape(char)}[sign])
-    return re.compile("".join(parts))
+    matchers: list[Matcher] = []
+    for token in tokens(WILD.sub(lambda _: next(letters), word)):
+        parts = []
+        for char in token:
+            sign = stand_ins.get(char, "")
+            if sign.startswith("{*"):
+                parts.append(f"{ANY}{{0,{int(sign[2:-1])}}}")
+            else:
+                parts.append({"*": f"{ANY}*", "{?}": f"{ANY}?", "{#}": ANY, "": re.escape(char)}[sign])
+        if token.strip("".join(stand_ins)):
+            matchers.append(token if stand_ins.keys().isdisjoint(token) else re.compile("".join(parts)))
+    return tuple(matchers)
 
 
 _EXPRESSION = re.compile(re.escape(ANY) + r"(?:\*|\?|\{0,\d+\})?")

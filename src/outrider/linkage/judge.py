@@ -147,22 +147,16 @@ def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:
     differing_title = not DIFFERING_TITLE.isdisjoint(fields)
     same_place = fields.get("address") == "equal" or (fields.get("venue") == "alike" and "year" in fields)
     same_issue = fields["title"] == "equal" and same_place and fields.get("year", "equal") == "equal" and "authors" not in fields
-    confirmed = (
-        numbered
-        or in_print
-        or (not _may_be_column(fields) and (same_issue or (not differing_title and fields.get("authors", "none") != "none")))
-    )
+    # two parts of a column have a generic title, or a short title by one author in two years
+    years_apart = "apart" in fields.get("year", "")
+    one_author = fields.get("authors") == "the only one"
+    may_be_column = fields["title"] == "equal, generic" or (fields["title"].endswith("short") and one_author and years_apart)
+    same_team = not differing_title and fields.get("authors", "none") != "none"
+    confirmed = numbered or in_print or (not may_be_column and (same_issue or same_team))
     other_place = (fields.get("venue") == "other" and not numbered) or (fields.get("abstract", "equal") != "equal" and not titles_equal)
     two_places = fields.get("pages") == "differ" and other_place
-    two_places |= fields.get("venue's kind") in OTHER_VENUE_KIND and "apart" in fields.get("year", "") and not (numbered or in_print)
+    two_places |= fields.get("venue's kind") in OTHER_VENUE_KIND and years_apart and not (numbered or in_print)
     return "same" if score >= SAME and confirmed and not two_places else "unsure"
-
-
-def _may_be_column(fields: Mapping[str, str]) -> bool:
-    """Whether the records may be two parts of a column: a generic title, or a short title by one author in two years."""
-    return fields["title"] == "equal, generic" or (
-        fields["title"].endswith("short") and fields.get("authors") == "the only one" and "apart" in fields.get("year", "")
-    )
 
 
 def score_levels(levels: tuple[FieldLevel, ...], weights: Weights = WEIGHTS) -> float:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from outrider.state.embedding import EmbeddingSpace
     from outrider.state.ports import Neighbours, Reranker, RerankerProvider
     from outrider.state.reranking import Verdict
-    from outrider.state.systematic import WorldSource
+    from outrider.state.systematic import RemoteSource
     from outrider.systematic_search.run import OpenLibrary
 
 
@@ -69,7 +69,7 @@ class Services:
         pages: PageReader | None = None,
         keeper: ResultStore | None = None,
         pin: OpenLibrary | None = None,
-        world: Mapping[str, WorldSource] | None = None,
+        world: Mapping[str, RemoteSource] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock

@@ -28,7 +28,7 @@ from outrider.sources.pubmed.search import Pubmed
 from outrider.sources.semantic_scholar import SemanticScholar
 from outrider.state.errors import BadRequest, LibraryError, LibraryReadOnly, did_you_mean, shorten
 from outrider.state.records import LIBRARY
-from outrider.state.systematic import PinnedLibrary, Snapshot, WorldSource
+from outrider.state.systematic import PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import audit_log, ledger, manifest
 from outrider.systematic_search.audit_log import FileAudit
 from outrider.systematic_search.ledger import NoSuchRun
@@ -64,7 +64,7 @@ Say = Callable[[str], None]
 log = logging.getLogger(__name__)
 
 
-def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[str, WorldSource]:
+def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[str, RemoteSource]:
     """Services by name, in the order in which a run reads them; empty if offline. `say` receives messages about long waits.
 
     They share the rate limits of this process's searches, but no cache: a run's answers must be current.
@@ -77,7 +77,7 @@ def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[s
     def client(service: Service) -> ServiceClient:
         return ServiceClient(caller, replace(service, timeout_s=max(MIN_TIMEOUT_S, service.timeout_s)), say)
 
-    adapters: tuple[tuple[bool, Callable[[], WorldSource]], ...] = (
+    adapters: tuple[tuple[bool, Callable[[], RemoteSource]], ...] = (
         (sources.pubmed.enabled, lambda: PubmedSource(client(Pubmed.of(sources.pubmed, caller).service))),
         (sources.openalex.enabled, lambda: OpenalexSource(client(Openalex.of(sources.openalex, caller).service))),
         (
@@ -87,17 +87,17 @@ def make_remote_sources(settings: Settings, say: Say = log.warning) -> Mapping[s
         (sources.crossref.enabled, lambda: CrossrefSource(client(Crossref.of(sources.crossref, caller).service))),
         (sources.github.enabled, lambda: GithubSource(client(Github.of(sources.github, caller).service))),
     )
-    remote: list[WorldSource] = [make() for enabled, make in adapters if enabled]
+    remote: list[RemoteSource] = [make() for enabled, make in adapters if enabled]
     remote += [RefusedSource(name) for name in (*REFUSED, *UNSUPPORTED) if getattr(sources, name).enabled]
     return {source.name: source for source in remote}
 
 
-def find_remote_sources(services: Services, say: Say = log.warning) -> Mapping[str, WorldSource]:
+def find_remote_sources(services: Services, say: Say = log.warning) -> Mapping[str, RemoteSource]:
     """The services that can be read to the last hit, by name; empty if offline."""
     return make_remote_sources(services.settings, say) if services.world is None else services.world
 
 
-def select_sources(names: Sequence[str] | None, remote: Mapping[str, WorldSource]) -> tuple[str, ...]:
+def select_sources(names: Sequence[str] | None, remote: Mapping[str, RemoteSource]) -> tuple[str, ...]:
     """The named sources in their order, or the library alone. Raises `BadRequest` for one that no systematic run can read."""
     known = (LIBRARY, *remote)
     off = "" if remote else "; services are switched off (sources.offline)"

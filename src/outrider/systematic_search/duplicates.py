@@ -18,6 +18,8 @@ BY_IDENTIFIERS = "identifiers alone, for there are too many hits to compare all 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
+    """A hit whose work an earlier hit describes, and the reason."""
+
     hit: int
     of: int
     """The earlier hit; both count from 1."""

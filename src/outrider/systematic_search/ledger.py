@@ -58,6 +58,8 @@ class LedgerUnwritable(SearchError):
 
 
 class Line(NamedTuple):
+    """A checked line of a ledger."""
+
     number: int
     """From 1."""
     kind: str
@@ -102,6 +104,7 @@ def compute_digest(value: object) -> str:
 
 
 def file_digest(path: Path) -> str:
+    """Sha-256 (hex) of a file; raises `OSError`."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -250,6 +253,7 @@ class Ledger:
         return lines
 
     def append_end(self, source: str, fields: Mapping[str, Any]) -> None:
+        """Write that a source was read to its end, or failed."""
         self._write([{"end": source, **fields}])
 
     def append_done(self, duplicates: Sequence[Mapping[str, Any]], total: int, method: str) -> None:
@@ -292,6 +296,7 @@ class Ledger:
             raise LedgerUnwritable(f"{self._folder} cannot be written: {error.strerror or error}") from error
 
     def close(self) -> None:
+        """Close the file and release the lock."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None

@@ -27,6 +27,8 @@ class IncompleteRun(SearchError):
 
 
 class RunHit(NamedTuple):
+    """A hit as the ledger stores it."""
+
     number: int
     """From 1."""
     record: Record
@@ -73,6 +75,7 @@ def read_pages(path: Path, after: str = "", end: int | None = None) -> Iterator[
 
 
 def make_run_hit(line: Line) -> RunHit:
+    """The hit of a `hit` line; raises pydantic's `ValidationError` for a record that does not validate."""
     fields = line.fields
     return RunHit(fields["hit"], RECORD.validate_python(fields["record"]), fields["source"], fields["proof"], fields["content"])
 

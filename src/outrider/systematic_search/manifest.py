@@ -84,12 +84,16 @@ class Times(Model):
 
 
 class Signature(Model):
+    """A signature over the seal, with the public key of its signer."""
+
     algorithm: Literal["ed25519"] = "ed25519"
     public_key: str = Field(pattern=r"^[0-9a-f]{64}$")
     value: str = Field(pattern=r"^[0-9a-f]{128}$", description="Over the seal.")
 
 
 class Manifest(Model):
+    """The content of `manifest.json`."""
+
     format: Literal["outrider.manifest/1"] = "outrider.manifest/1"
     asked: RunRequest
     sources: tuple[SourceResult, ...]
@@ -111,6 +115,7 @@ class Manifest(Model):
 
     @property
     def unique(self) -> int:
+        """Hits without duplicates."""
         return self.total - self.duplicates
 
 
@@ -204,6 +209,7 @@ def compute_provenance(manifest: Manifest) -> str:
 
 
 def compute_seal(manifest: Manifest) -> str:
+    """Digest of the whole manifest without seal and signature."""
     return compute_digest(manifest.model_dump(mode="json", exclude={"seal", "signature"}))
 
 

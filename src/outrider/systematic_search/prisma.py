@@ -49,6 +49,7 @@ class Flow:
 
 
 def make_flow(manifest: Manifest) -> Flow:
+    """The counts of a run's manifest."""
     identified = tuple((source.source, source.fetched) for source in manifest.sources)
     outside = sum(source.fetched - source.hits for source in manifest.sources)
     return Flow(

@@ -45,11 +45,13 @@ def write_reports(manifest: Manifest, folder: Path) -> tuple[Path, ...]:
 
 
 def flow_json(flow: Flow) -> str:
+    """The counts as JSON, None for counts of the reviewers."""
     counts = {name: getattr(flow, name) for name in flow.__slots__}
     return json.dumps({**counts, "identified": dict(flow.identified), "total": flow.total}, indent=2, ensure_ascii=False) + "\n"
 
 
 def flow_markdown(flow: Flow) -> str:
+    """The counts as a Markdown table."""
     method = f" ({_escape_cell(flow.deduplicated_by)})" if flow.deduplicated_by else ""
     rows = [f"| Records identified from {_escape_cell(name)} | {count:,} |" for name, count in flow.identified]
     rows += [
@@ -64,6 +66,7 @@ def flow_markdown(flow: Flow) -> str:
 
 
 def log_markdown(manifest: Manifest) -> str:
+    """The search log as Markdown, one section an item."""
     lines = ["# PRISMA-S search log", ""]
     for name, item in make_search_log(manifest).items():
         lines += [f"## {name[0].upper()}{name[1:]}", "", *_format_list(item), ""]

@@ -32,6 +32,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
+    """The comparison of a run with its replay."""
+
     before: int
     """Hits of the first run."""
     now: int

@@ -24,7 +24,7 @@ from outrider.state.errors import BadRequest, LibraryError, SourceError
 from outrider.state.ports import Clock
 from outrider.state.records import LIBRARY
 from outrider.state.response import ResultSet
-from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, PinnedLibrary, Snapshot, WorldSource
+from outrider.state.systematic import LIBRARY_ORDER, PAGE, Harvest, Matched, PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import manifest as manifests
 from outrider.systematic_search.audit_log import AuditLog, format_time
 from outrider.systematic_search.duplicates import Duplicate, find_duplicates
@@ -47,8 +47,10 @@ class OtherRun(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class RunDependencies:
+    """Library, services, audit log and clock of a run."""
+
     library: OpenLibrary
-    remote_sources: Mapping[str, WorldSource]
+    remote_sources: Mapping[str, RemoteSource]
     audit: AuditLog
     version: str
     """The version of Outrider."""
@@ -59,6 +61,7 @@ class RunDependencies:
 
     @property
     def tool(self) -> dict[str, str]:
+        """Versions that must be equal when a run is resumed."""
         return {"outrider": self.version, "unicode": unicodedata.unidata_version}
 
 

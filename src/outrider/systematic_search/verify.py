@@ -28,6 +28,8 @@ Export = Callable[[TextIO], RecordWriter]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
+    """A deviation from what the run wrote."""
+
     file: str
     place: str
     """`line 12`, `line 12, column 3`, or the name of a field; empty for the file as a whole."""
@@ -39,6 +41,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The result of a verification."""
+
     faults: tuple[Fault, ...]
     checked: tuple[str, ...]
     """The parts that were checked, with or without faults."""

@@ -19,7 +19,7 @@ from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 from support.fakes import paper
 from support.http_app import ASPIRIN, STATINS, asking, services
-from support.systematic_runs import Shelves, papers
+from support.systematic_runs import LibraryVersions, make_papers
 
 LATER = {"Prefer": "respond-async"}
 
@@ -116,7 +116,7 @@ async def test_a_search_of_somebody_else_is_not_exported() -> None:
 def exact(folder: Path) -> Services:
     made = services()
     settings = made.settings.model_copy(update={"systematic": SystematicSettings(folder=str(folder))})
-    return Services(settings, clock=made.clock, shelf=made.shelf, sources=(), pin=Shelves(papers(30)), world={})
+    return Services(settings, clock=made.clock, shelf=made.shelf, sources=(), pin=LibraryVersions(make_papers(30)), world={})
 
 
 async def test_a_run_has_a_report_a_diagram_and_files(tmp_path: Path) -> None:

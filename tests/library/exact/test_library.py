@@ -19,8 +19,8 @@ from outrider.library.library import Library
 from outrider.library.schema import OTHER, TAGS, to_row
 from outrider.state.errors import BadRequest, LibraryError
 from outrider.state.records import Paper, Record
-from support.boolean_oracle import truth
-from support.boolean_queries import plain_of, query_of, record_of, written
+from support.boolean_oracle import find_matches
+from support.boolean_queries import make_query, make_record, to_plain, write_query
 
 QUERIES, DOCUMENTS = (int(number) for number in os.environ.get("OUTRIDER_EXACT_LIBRARY", "12x240").split("x"))
 SEED = int(os.environ.get("OUTRIDER_EXACT_SEED", "7"))
@@ -29,7 +29,7 @@ ODD = ["ไทยheart2", "heart\u0301 failure", "हिन्दी heart"]
 
 def make_records(count: int) -> list[Record]:
     chance = random.Random(SEED)
-    made = [record_of(chance, number) for number in range(count)]
+    made = [make_record(chance, number) for number in range(count)]
     return [
         one.model_copy(update={"title": f"{one.title} {ODD[place % 3]}"}) if place % 50 == 49 else one for place, one in enumerate(made)
     ]
@@ -58,13 +58,13 @@ async def test_every_match_and_nothing_else(library: Library) -> None:
     await library.remove([one.doc_id for one in records[20:30]])
     await library.upsert(records[:20])
     remaining = [*records[:20], *records[30:]]
-    plain = [plain_of(one) for one in remaining]
+    plain = [to_plain(one) for one in remaining]
     pinned = await library.pin("run")
     for number in range(QUERIES):
         chance = random.Random(f"library/{SEED}/{number}")
-        query = query_of(chance)
-        text = written(query, chance)
-        wanted = sorted(remaining[place].doc_id for place in truth(query, plain, {}))
+        query = make_query(chance)
+        text = write_query(query, chance)
+        wanted = sorted(remaining[place].doc_id for place in find_matches(query, plain, {}))
         assert await ids(pinned, text) == wanted, text
         tree = parse(text, "pubmed").tree
         if number % 4 == 0:
@@ -160,7 +160,7 @@ def test_what_lies_in_a_row_says_the_same_as_the_record() -> None:
     rows = [to_row(one, "") for one in records]
     for number in range(60):
         chance = random.Random(f"stored/{number}")
-        evaluator = Evaluator(parse(written(query_of(chance), chance), "pubmed").tree)
+        evaluator = Evaluator(parse(write_query(make_query(chance), chance), "pubmed").tree)
         stored = [evaluator.matches(Document(StoredRecord(str(row["record"]), row["text"] and str(row["text"])))) for row in rows]
         assert stored == [evaluator.matches(one) for one in records]
 

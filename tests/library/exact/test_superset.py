@@ -15,7 +15,7 @@ from outrider.boolean.relax import AllOf, AnyOf
 from outrider.library.exact.plan import Match, Phrase, Plan, Where, Wild, make_plan, names_language
 from outrider.library.schema import to_row
 from outrider.text.tokens import tokens
-from support.boolean_queries import query_of, record_of, written
+from support.boolean_queries import make_query, make_record, write_query
 
 LANGUAGES = ("de", "en", "fr")
 
@@ -56,9 +56,9 @@ def holds(sql: str, row: dict[str, object]) -> bool:
 @given(st.integers(0, 2**32))
 def test_whatever_matches_is_a_candidate(seed: int) -> None:
     chance = random.Random(seed)
-    tree = parse(written(query_of(chance), chance), "pubmed").tree
+    tree = parse(write_query(make_query(chance), chance), "pubmed").tree
     plan, evaluator = make_plan(tree, LANGUAGES if names_language(tree) else ()), Evaluator(tree)
     for number in range(15):
-        record = record_of(chance, number)
+        record = make_record(chance, number)
         if evaluator.matches(record):
             assert lets_through(plan, to_row(record, "")), (tree, plan, record)

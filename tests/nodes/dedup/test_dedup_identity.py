@@ -22,7 +22,7 @@ from outrider.nodes.organizer import to_hit
 from outrider.state.decisions import Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
-from support.duplicate_records import LIVER, LOGS, MANY, by_ann, candidates, decided
+from support.duplicate_records import LIVER, LOGS, MANY, by_ann, candidates, make_decisions
 from support.fakes import candidate, doi, paper
 
 BIORXIV = doi("10.1101/2020.01.02.123456")
@@ -165,13 +165,13 @@ def test_where_a_work_was_seen() -> None:
 def test_what_was_split_stays_apart_and_what_was_merged_together() -> None:
     copy = FIRST.model_copy(update={"doc_id": "copy"})
     far = by_ann("far", "Statins and kidneys of children", authors=["Roe, R."])
-    assert groups(works(FIRST, copy, decisions=decided(("split", "copy")))) == {frozenset({"one"}), frozenset({"copy"})}
-    assert len(works(FIRST, copy, decisions=decided(("split", "copy"), ("forget", "copy")))) == 1
-    (work,) = works(FIRST, far, decisions=decided(("merge", "one", "far")))
+    assert groups(works(FIRST, copy, decisions=make_decisions(("split", "copy")))) == {frozenset({"one"}), frozenset({"copy"})}
+    assert len(works(FIRST, copy, decisions=make_decisions(("split", "copy"), ("forget", "copy")))) == 1
+    (work,) = works(FIRST, far, decisions=make_decisions(("merge", "one", "far")))
     assert work.duplicates[0].why == "merged by ann on 2026-01-02"
-    assert len(works(FIRST, far, decisions=decided(("merge", "one", "far"), ("split", "one", "far")))) == 2
-    assert len(works(PREPRINT, FIRST, decisions=decided(("split", "pre", "one")))) == 2
-    assert groups(works(FIRST, copy, far, decisions=decided(("split", "one"), ("merge", "one", "far")))) == {
+    assert len(works(FIRST, far, decisions=make_decisions(("merge", "one", "far"), ("split", "one", "far")))) == 2
+    assert len(works(PREPRINT, FIRST, decisions=make_decisions(("split", "pre", "one")))) == 2
+    assert groups(works(FIRST, copy, far, decisions=make_decisions(("split", "one"), ("merge", "one", "far")))) == {
         frozenset({"one", "far"}),
         frozenset({"copy"}),
     }
@@ -187,13 +187,13 @@ def test_what_was_split_stays_apart_and_what_was_merged_together() -> None:
     ],
 )
 def test_later_decisions_go_before_earlier_ones(log: list[tuple[str, ...]]) -> None:
-    stands = decided(*log)
+    stands = make_decisions(*log)
     assert (stands.same, stands.different) == ({}, {})
 
 
 def test_a_merge_that_goes_against_a_split_is_told() -> None:
-    assert decided(("split", "a", "c"), ("merge", "a", "b"), ("merge", "b", "c")).conflicts()
-    assert not decided(("split", "a", "c"), ("merge", "a", "b"), ("merge", "a", "c")).conflicts()  # it takes the split back
+    assert make_decisions(("split", "a", "c"), ("merge", "a", "b"), ("merge", "b", "c")).conflicts()
+    assert not make_decisions(("split", "a", "c"), ("merge", "a", "b"), ("merge", "a", "c")).conflicts()  # it takes the split back
 
 
 # properties
@@ -204,7 +204,7 @@ def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again
     page = Page(doc_id="d0", title=LIVER, source="web", url=address, identifiers=Identifiers(doi="10.1000/one"))
     mirror = Page(doc_id="d1", title=LIVER, source="web", url=address, identifiers=Identifiers(arxiv="2001.00001"))
     erratum = paper("d2", f"Erratum to: {LIVER}", identifiers=Identifiers(doi="10.1000/one"))
-    stands = decided(("merge", "d0", "d1"))
+    stands = make_decisions(("merge", "d0", "d1"))
     once = deduplicate(candidates([page, mirror, erratum]), stands)
     assert groups(once) == groups(deduplicate(once, stands)) == {frozenset({"d0", "d1"}), frozenset({"d2"})}
 
@@ -214,7 +214,7 @@ def test_a_page_that_is_with_a_work_by_hand_joins_no_other_when_it_is_done_again
 def test_order_changes_nothing_twice_is_once_and_undoing_restores(
     many: list[Record], log: list[tuple[str, ...]], fold: bool, random: Random
 ) -> None:
-    given_, stands = candidates(many), decided(*log)
+    given_, stands = candidates(many), make_decisions(*log)
     once = deduplicate(given_, stands, fold_versions=fold)
     shuffled = list(given_)
     random.shuffle(shuffled)
@@ -229,7 +229,7 @@ def test_order_changes_nothing_twice_is_once_and_undoing_restores(
 @given(MANY, LOGS)
 @settings(max_examples=60, deadline=None)
 def test_no_work_holds_a_contradiction_without_a_stated_reason(many: list[Record], log: list[tuple[str, ...]]) -> None:
-    stands = decided(*log)
+    stands = make_decisions(*log)
     for work in works(*many, decisions=stands):
         assert len(work.duplicates) == len(list_records(work)) - 1
         assert all(one.why for one in work.duplicates)

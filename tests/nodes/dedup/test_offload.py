@@ -14,7 +14,7 @@ from outrider.nodes.dedup.cluster import WORKER_MODULES, Clusters, cluster_candi
 from outrider.state.decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Record
-from support.duplicate_records import LOGS, MANY, candidates, decided
+from support.duplicate_records import LOGS, MANY, candidates, make_decisions
 from support.fakes import paper
 from support.worker_tasks import Counted, ready
 
@@ -35,7 +35,7 @@ def there(given_: Sequence[Candidate], stands: Decisions, *, fold: bool) -> Clus
 @given(MANY, LOGS, st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_what_comes_back_is_what_is_found_here(many: list[Record], log: list[tuple[str, ...]], fold: bool) -> None:
-    given_, stands = candidates(many), decided(*log)
+    given_, stands = candidates(many), make_decisions(*log)
     here, found = cluster_candidates(given_, stands, fold_versions=fold), there(given_, stands, fold=fold)
     assert (found.works, found.ambiguous_pairs) == (here.works, here.ambiguous_pairs)
     assert there(here.works, stands, fold=fold).works == here.works

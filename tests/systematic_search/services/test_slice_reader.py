@@ -1,4 +1,4 @@
-"""Services read to the last hit, over their real caps: every record once, and every count that does not add up told."""
+"""Services read to the last hit over their real limits: each record once, all counts checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrider.boolean.parser import parse
 from outrider.services.systematic import make_remote_sources
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
-from outrider.state.systematic import Harvest, MatchedPage, SentQuery, WorldSource
+from outrider.state.systematic import Harvest, MatchedPage, RemoteSource, SentQuery
 from outrider.systematic_search.services.client import ServiceClient
 from support import paged_services
 from support.fake_services import SERVICES, settings
@@ -29,7 +29,7 @@ LIMITS = count(5)
 Answers = Callable[[Asked], Answer]
 
 
-def source(name: str, base_url: str, **fields: Any) -> WorldSource:
+def source(name: str, base_url: str, **fields: Any) -> RemoteSource:
     """One service of that server; no other test shares its limit."""
     made = make_remote_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
     for field, value in fields.items():
@@ -40,11 +40,11 @@ def source(name: str, base_url: str, **fields: Any) -> WorldSource:
 waits: list[str] = []
 
 
-async def read(made: WorldSource, into: Harvest, query: str = QUERY, after: str = "") -> list[MatchedPage]:
-    return [page async for page in made.harvest(*asked(made, query), into, after)]
+async def read(made: RemoteSource, into: Harvest, query: str = QUERY, after: str = "") -> list[MatchedPage]:
+    return [page async for page in made.harvest(*query_arguments(made, query), into, after)]
 
 
-def asked(made: WorldSource, query: str = QUERY) -> tuple[Any, SentQuery]:
+def query_arguments(made: RemoteSource, query: str = QUERY) -> tuple[Any, SentQuery]:
     tree = parse(query).tree
     return tree, made.translate(tree, query)
 
@@ -68,7 +68,7 @@ async def test_pubmed_beyond_its_cap_is_sliced_by_the_date_of_entry() -> None:
     assert {hit.proof for page in pages for hit in page.hits} == {"verified"}
 
 
-async def test_a_day_with_more_than_the_cap_is_told() -> None:
+async def test_a_day_with_more_than_the_cap_is_reported() -> None:
     service, into = paged_services.Pubmed(140, a_day=100_000, first=date(2020, 5, 5), cap=99), Harvest()
     with serving(service) as server:
         pages = await read(source("pubmed", server.base_url, **SMALL), into)
@@ -118,7 +118,7 @@ async def test_a_search_that_github_cut_short_is_not_complete() -> None:
 
 
 @pytest.mark.parametrize("name", CURSORS)
-async def test_a_total_that_changes_between_pages_is_told(name: str) -> None:
+async def test_a_total_that_changes_between_pages_is_reported(name: str) -> None:
     into = Harvest()
     with serving(CURSORS[name](2_500, grows_at=3)) as server:
         found = ids(await read(source(name, server.base_url), into))
@@ -127,7 +127,7 @@ async def test_a_total_that_changes_between_pages_is_told(name: str) -> None:
     assert into.remarks == ["all: its total changed from 2,500 to 2,501 meanwhile"]
 
 
-async def test_slices_that_do_not_add_up_are_told() -> None:
+async def test_slices_that_do_not_add_up_are_reported() -> None:
     into = Harvest()
     with serving(paged_services.Pubmed(240, grows_at=3, cap=99)) as server:
         await read(source("pubmed", server.base_url, **SMALL), into)
@@ -147,11 +147,11 @@ async def test_a_record_that_comes_twice_counts_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", CURSORS)
 async def test_a_record_that_comes_again_behind_a_break_counts_once(name: str) -> None:
-    """As long as whoever goes on says what was seen before."""
+    """As long as the caller passes the ids that were seen before."""
     into, rest = Harvest(), Harvest()
     with serving(CURSORS[name](1_300, again=7)) as server:
         made = source(name, server.base_url)
-        async with aclosing(made.harvest(*asked(made), into)) as pages:
+        async with aclosing(made.harvest(*query_arguments(made), into)) as pages:
             first = await anext(pages)
         rest.seen = set(into.seen)
         found = ids(await read(made, rest, after=first.cursor))
@@ -160,7 +160,7 @@ async def test_a_record_that_comes_again_behind_a_break_counts_once(name: str) -
     assert any("came twice" in remark for remark in rest.remarks)
 
 
-async def test_numbers_without_an_article_are_told() -> None:
+async def test_numbers_without_an_article_are_reported() -> None:
     into = Harvest()
     with serving(paged_services.Pubmed(50, lost=frozenset({3, 49}))) as server:
         found = ids(await read(source("pubmed", server.base_url, **SMALL), into))
@@ -169,7 +169,7 @@ async def test_numbers_without_an_article_are_told() -> None:
     assert into.remarks[0] == "all: 1 of 20 numbers have no record: 3"
 
 
-async def test_what_pubmed_says_of_the_query_is_noted_and_speaks_against_nothing() -> None:
+async def test_pubmeds_warning_is_a_note_and_the_harvest_stays_complete() -> None:
     into = Harvest()
     with serving(paged_services.Pubmed(240, warns=True, cap=99)) as server:
         await read(source("pubmed", server.base_url, **SMALL), into)
@@ -177,10 +177,10 @@ async def test_what_pubmed_says_of_the_query_is_noted_and_speaks_against_nothing
     assert into.complete
 
 
-async def broken_off(made: WorldSource, into: Harvest) -> tuple[list[MatchedPage], SourceError]:
+async def read_until_error(made: RemoteSource, into: Harvest) -> tuple[list[MatchedPage], SourceError]:
     pages: list[MatchedPage] = []
     try:
-        async for page in made.harvest(*asked(made), into):
+        async for page in made.harvest(*query_arguments(made), into):
             pages.append(page)  # noqa: PERF401 - it fails midway
     except SourceError as error:
         return pages, error
@@ -188,15 +188,15 @@ async def broken_off(made: WorldSource, into: Harvest) -> tuple[list[MatchedPage
 
 
 @pytest.mark.parametrize("name", ["pubmed", *CURSORS])
-async def test_a_service_that_fails_midway_leaves_what_came_and_is_gone_on_with(name: str) -> None:
-    """What both parts gave together is what an undisturbed run gives: the same pages, the same account."""
+async def test_a_service_that_fails_midway_keeps_its_records_and_can_be_resumed(name: str) -> None:
+    """Both parts together give the pages and counts of an undisturbed run."""
     made = partial(paged_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
     matches, small = (240, SMALL) if name == "pubmed" else (4_500, {})
     undisturbed, into = Harvest(), Harvest()
     with serving(made(matches)) as server:
         whole = await read(source(name, server.base_url, **small), undisturbed)
     with serving(made(matches, fails_at=4)) as server:
-        first, error = await broken_off(source(name, server.base_url, **small), into)
+        first, error = await read_until_error(source(name, server.base_url, **small), into)
     assert isinstance(error, SourceUnavailable)
     assert f"{into.fetched:,} of {matches:,} records had come" in str(error)
     assert 0 < into.fetched == len(ids(first)) < matches
@@ -224,8 +224,8 @@ async def test_what_is_no_cursor_is_refused(cursor: str) -> None:
         await read(source("pubmed", server.base_url), Harvest(), after=cursor)
 
 
-async def test_a_wait_that_the_service_wants_is_waited_and_told() -> None:
-    """Of one minute, say; what is longer than anybody's patience ends the run, which is gone on with later."""
+async def test_a_requested_wait_is_honoured_and_reported() -> None:
+    """A wait longer than the client's patience ends the run, which can be resumed later."""
     now, told, slept = 1_000.0, list[str](), list[float]()
     refusals = [RateLimited("busy", now + 90), RateLimited("pool"), RateLimited("busy", now + 3_600)]
 
@@ -245,20 +245,20 @@ async def test_a_wait_that_the_service_wants_is_waited_and_told() -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [(401, Unauthorized), (404, SourceUnavailable)])
 @pytest.mark.parametrize("name", ["pubmed", "github", *CURSORS])
-async def test_a_refusal_is_an_error_of_ours(name: str, status: int, kind: type[SourceError]) -> None:
+async def test_a_refusal_raises_our_error(name: str, status: int, kind: type[SourceError]) -> None:
     into = Harvest()
     with serving(lambda asked: refusal(status)) as server, pytest.raises(kind, match="0 records had come"):
         await read(source(name, server.base_url), into)
     assert not into.complete
 
 
-async def test_services_that_vary_are_named_and_not_asked() -> None:
+async def test_services_that_vary_are_named_and_get_no_query() -> None:
     with serving(lambda asked: refusal(500)) as server:
         every = make_remote_sources(settings(server.base_url, Path("unused")))
         assert [*every] == ["pubmed", "openalex", "semantic_scholar", "crossref", "github", "serpapi_scholar", "serpapi_google", "arxiv"]
         assert {*SERVICES} <= {*every}
         for name in ("serpapi_scholar", "serpapi_google", "arxiv"):
-            sent = asked(every[name])[1]
+            sent = query_arguments(every[name])[1]
             assert sent.refused
             assert sent.reproducible == (name == "arxiv")
             into = Harvest()
@@ -268,11 +268,11 @@ async def test_services_that_vary_are_named_and_not_asked() -> None:
         assert server.requests == []
 
 
-def test_nobody_is_asked_offline(tmp_path: Path) -> None:
+def test_no_service_is_available_offline(tmp_path: Path) -> None:
     made = settings("http://127.0.0.1:9", tmp_path)
     assert make_remote_sources(made.model_copy(update={"sources": made.sources.model_copy(update={"offline": True})})) == {}
 
 
-def test_a_source_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
+def test_a_disabled_source_is_missing(tmp_path: Path) -> None:
     made = settings("http://127.0.0.1:9", tmp_path, enabled=False)
     assert make_remote_sources(made) == {}

@@ -1,4 +1,4 @@
-"""A translated query finds at its service at least what the tree means there: random trees, random records, readers of our own."""
+"""A translated query finds at least the matches of the tree: random trees and records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outrider.systematic_search.services import openalex as of_openalex
 from outrider.systematic_search.services import pubmed as of_pubmed
 from outrider.systematic_search.services import semantic_scholar as of_semantic_scholar
 from outrider.systematic_search.services.verify_hits import HitVerifier, ViewRecord
-from support.boolean_queries import plain_of, query_of, record_of, written
+from support.boolean_queries import make_query, make_record, to_plain, write_query
 from support.query_language_oracles import crossref, github, openalex, pubmed, semantic_scholar
 
 TREES = int(os.environ.get("OUTRIDER_SUPERSET_TREES", "60"))
@@ -32,23 +32,23 @@ Finds = Callable[[SentQuery, Plain], bool]
 
 
 def paper(chance: random.Random, number: int, **lacking: Any) -> Record:
-    made = record_of(chance, number)
+    made = make_record(chance, number)
     return Paper(**{**made.model_dump(exclude={"kind"}), "text": "", "description": "", **lacking})
 
 
-def of_service(chance: random.Random, number: int) -> Record:
+def work_record(chance: random.Random, number: int) -> Record:
     """As a service without headings and types tells of a work."""
     return paper(chance, number, mesh=(), metadata={"publication_types": []}, tags=())
 
 
 def repository(chance: random.Random, number: int) -> Record:
-    made = record_of(chance, number)
+    made = make_record(chance, number)
     name = f"owner{number}/{'-'.join(made.title.split()[:2]) or 'x'}"
     return Repository(doc_id=made.doc_id, title=name, description=made.abstract, tags=made.tags, metadata={"publication_types": []})
 
 
 def without_language(chance: random.Random, number: int) -> Record:
-    return of_service(chance, number).model_copy(update={"language": None})
+    return work_record(chance, number).model_copy(update={"language": None})
 
 
 def plain_repository(record: Record) -> dict[str, list[str]]:
@@ -56,17 +56,17 @@ def plain_repository(record: Record) -> dict[str, list[str]]:
 
 
 SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Record], Plain], ViewRecord, Finds]] = {
-    "pubmed": (paper, plain_of, of_pubmed.view_record, lambda sent, document: pubmed(sent.query, document)),
-    "openalex": (of_service, plain_of, of_openalex.view_record, lambda sent, document: openalex(sent.query, document)),
+    "pubmed": (paper, to_plain, of_pubmed.view_record, lambda sent, document: pubmed(sent.query, document)),
+    "openalex": (work_record, to_plain, of_openalex.view_record, lambda sent, document: openalex(sent.query, document)),
     "semantic_scholar": (
         without_language,
-        plain_of,
+        to_plain,
         of_semantic_scholar.view_record,
         lambda sent, document: semantic_scholar(sent.query, dict(sent.parameters).get("year", ""), document),
     ),
     "crossref": (
         without_language,
-        plain_of,
+        to_plain,
         of_crossref.view_record,
         lambda sent, document: crossref(sent.query, dict(sent.parameters).get("filter", ""), document),
     ),
@@ -85,17 +85,19 @@ def test_nothing_that_the_tree_means_is_lost(name: str) -> None:
     said = found = 0
     trees = TREES * 5 if name == "crossref" else TREES  # of which it can be asked for few
     for _ in range(trees):
-        tree = parse(written(query_of(chance, chance.choice([1, 2, 3, 5])), chance)).tree
+        tree = parse(write_query(make_query(chance, chance.choice([1, 2, 3, 5])), chance)).tree
         sent = WORLD[name].translate(tree, "a text that is none of PubMed's (")
         if sent.refused:
             continue
         said += 1
-        found += meant(tree, sent, records, documents, look, finds)
+        found += count_matches(tree, sent, records, documents, look, finds)
     assert said >= trees * {"crossref": 0.03, "github": 0.2}.get(name, 0.25), said
     assert found >= said / 2, found
 
 
-def meant(tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: ViewRecord, finds: Finds) -> int:
+def count_matches(
+    tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: ViewRecord, finds: Finds
+) -> int:
     """How many records match; each of them must be found and let pass, and verified where nothing of it is unknown."""
     verifier, evaluator, count = HitVerifier(tree, look), Evaluator(tree), 0
     for record, document in zip(records, documents, strict=True):

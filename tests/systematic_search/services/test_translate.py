@@ -1,4 +1,4 @@
-"""What each service is sent: operators, filters, what is left out and why, and what is refused."""
+"""The query of each service: operators, filters, parts that are left out, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGSHIP = '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND ("Hepatot
 OF_2019 = "from_publication_date:2019-01-01,to_publication_date:2019-12-31"
 
 
-def sent(name: str, query: str) -> SentQuery:
+def translate(name: str, query: str) -> SentQuery:
     parsed = parse(query)
     return WORLD[name].translate(parsed.tree, parsed.text)
 
@@ -49,14 +49,14 @@ def sent(name: str, query: str) -> SentQuery:
     ],
 )  # fmt: skip
 def test_what_is_sent(name: str, query: str, said: str) -> None:
-    assert sent(name, query).query == said
+    assert translate(name, query).query == said
 
 
 @pytest.mark.parametrize("text", [
     "liver[tiab] AND (heart failure OR Liver[mh:noexp]) NOT letter[pt]", '"hip pain"[tiab:~2] AND 2019/06:2020[dp]', "“liver cancer”[ti]",
 ])  # fmt: skip
 def test_pubmeds_own_language_goes_as_it_was_written(text: str) -> None:
-    found = sent("pubmed", text)
+    found = translate("pubmed", text)
     assert found.native
     assert found.query == text.replace("“", '"').replace("”", '"')
     assert not found.widened
@@ -66,37 +66,37 @@ def test_pubmeds_own_language_goes_as_it_was_written(text: str) -> None:
     "text", ["(a OR b)[ti]", "a[ti,ab]", '("a" ADJ3 "b")[ti]', "a[ab]", '"open[ti] AND b[ti]', "liver.ti,ab.", "a[Body] OR b[ti]"]
 )
 def test_what_pubmed_does_not_read_is_translated(text: str) -> None:
-    found = sent("pubmed", text)
+    found = translate("pubmed", text)
     assert not found.native
     assert found.query
 
 
 @pytest.mark.parametrize("name", ["openalex", "semantic_scholar"])
-def test_alternatives_that_cannot_be_said_are_refused_not_lost(name: str) -> None:
+def test_alternatives_that_cannot_be_expressed_are_refused_not_lost(name: str) -> None:
     """An author may have found what the words do not; a heading that no record has finds nothing, and is left out by name."""
-    refused = sent(name, "liver[ti] OR smith j[au]")
+    refused = translate(name, "liver[ti] OR smith j[au]")
     assert not refused.query
     assert "cannot be asked for author" in refused.refused
-    without = sent(name, "liver[ti] OR Liver[mh]")
+    without = translate(name, "liver[ti] OR Liver[mh]")
     assert without.query
     assert without.lacking == (f'"Liver"[MeSH Terms]: {name} has no headings that can be asked for',)
-    assert "nothing that narrows it" in sent(name, "NOT liver[ti]").refused
+    assert "nothing that narrows it" in translate(name, "NOT liver[ti]").refused
 
 
 @pytest.mark.parametrize("name", ["openalex", "semantic_scholar", "github"])
 def test_what_not_takes_away_is_taken_away_here(name: str) -> None:
-    found = sent(name, "liver[ti] NOT heart[ti]")
+    found = translate(name, "liver[ti] NOT heart[ti]")
     assert "heart" not in found.query
     assert any("what NOT takes away is taken away here" in note for note in found.widened)
 
 
 def test_a_query_that_is_too_long_loses_its_longest_part_or_is_refused() -> None:
     many = " OR ".join(f"hepatotoxicity{number}[ti]" for number in range(300))
-    found = sent("openalex", f"({many}) AND liver[ti]")
+    found = translate("openalex", f"({many}) AND liver[ti]")
     assert found.query == "title_and_abstract.search.exact:liver"
     assert "longer than openalex takes" in found.widened[-1]
-    assert "longer than" in sent("openalex", many).refused
-    assert len(sent("github", f"({many}) AND liver[ti]").query) <= 256
+    assert "longer than" in translate("openalex", many).refused
+    assert len(translate("github", f"({many}) AND liver[ti]").query) <= 256
 
 
 @pytest.mark.skipif(not TOPICS.exists(), reason=f"no topics at {TOPICS}; set OUTRIDER_DATA")

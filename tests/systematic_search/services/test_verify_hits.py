@@ -1,4 +1,4 @@
-"""What our evaluator says of what a service gave: verified, as the source says, or dropped."""
+"""Verification of a service's records: verified, as the source says, or dropped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPOSITORY = Repository(doc_id="github:heart/liver", title="heart/liver", descri
         (github.view_record, "liver[ti] AND 2020[dp]", REPOSITORY, "as the source says"),
     ],
 )  # fmt: skip
-def test_a_record_is_verified_only_by_what_it_says(look: ViewRecord, query: str, record: Record, proof: str | None) -> None:
+def test_a_record_is_verified_only_by_its_own_text(look: ViewRecord, query: str, record: Record, proof: str | None) -> None:
     assert HitVerifier(parse(query).tree, look).find_proof(record) == proof
 
 

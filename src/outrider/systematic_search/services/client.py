@@ -38,11 +38,13 @@ class ServiceClient:
     clock: Callable[[], float] = time.time
 
     async def get(self, path: str, params: Params, headers: Mapping[str, str] | None = None, accept: frozenset[int] = OK) -> Reply:
+        """The answer to a GET request; statuses in `accept` are no error."""
         return await self._wait_and_retry(
             lambda: self.caller.get(self.service, path, params, within_s=WITHIN_S, headers=headers, accept=accept, fresh_s=0.0)
         )
 
     async def post_form(self, path: str, fields: Params, accept: frozenset[int] = OK) -> Reply:
+        """The answer to a POST request with form fields; statuses in `accept` are no error."""
         return await self._wait_and_retry(
             lambda: self.caller.post_form(self.service, path, fields, within_s=WITHIN_S, accept=accept, fresh_s=0.0)
         )

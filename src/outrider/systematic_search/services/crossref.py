@@ -43,7 +43,7 @@ SYNTAX = PhraseSyntax(NAME, frozenset({Field.TITLE}), NOT_THERE, phrase, lambda 
 
 @dataclass(frozen=True, slots=True)
 class CrossrefSource:
-    """A `WorldSource`."""
+    """A `RemoteSource`."""
 
     client: ServiceClient
     name: str = NAME
@@ -82,6 +82,7 @@ def _find_required_word(condition: Condition) -> str:
 
 
 def make_filters(node: Node) -> Filters | None:
+    """Crossref's filters for dates and DOIs; None for another node."""
     years = read_years(node)
     if years is not None:
         ends = zip(("from-pub-date", "until-pub-date"), years, strict=True)

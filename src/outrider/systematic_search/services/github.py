@@ -52,7 +52,7 @@ NOT_JOINED = Wider(f"{NAME} joins neither alternatives with other words nor more
 
 @dataclass(frozen=True, slots=True)
 class GithubSource:
-    """A `WorldSource`."""
+    """A `RemoteSource`."""
 
     client: ServiceClient
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -93,23 +93,21 @@ def _list_words(condition: Condition) -> tuple[str, ...]:
 
 
 def _join_alternatives(translation: Translation) -> str:
-    """The part with the fewest alternatives, of those that can be expressed; the others are left out."""
-    queries = [(part, query) for part in translation.parts if (query := _render_alternatives(part[1].condition))]
+    """The part with the fewest alternatives, one word of each joined by OR; the other parts are left out. Empty if no part is possible."""
+    queries: list[tuple[Conjunct, str]] = []
+    for part in translation.parts:
+        condition = part[1].condition
+        words = [_list_words(alternative) for alternative in condition.parts] if isinstance(condition, AnyOf) else []
+        if all(words) and 0 < len(words) <= MOST_OPERATORS + 1:
+            query = " OR ".join(max(alternative, key=lambda word: (len(word), word)) for alternative in words)
+            if _fits(query):
+                queries.append((part, query))
     if not queries:
         _leave_out(translation, translation.parts)
         return ""
     chosen, query = min(queries, key=lambda pair: (pair[1].count(" OR "), len(pair[1])))
     _leave_out(translation, [part for part in translation.parts if part is not chosen])
     return query
-
-
-def _render_alternatives(condition: Condition) -> str:
-    """One word of each alternative, joined by OR; empty if that is not possible."""
-    if not isinstance(condition, AnyOf) or len(condition.parts) > MOST_OPERATORS + 1:
-        return ""
-    words = [_list_words(part) for part in condition.parts]
-    query = " OR ".join(max(part, key=lambda word: (len(word), word)) for part in words) if all(words) else ""
-    return query if query and _fits(query) else ""
 
 
 def _fits(query: str) -> bool:

@@ -62,7 +62,7 @@ SYNTAX = PhraseSyntax(NAME, frozenset({Field.TITLE, Field.ABSTRACT}), NOT_THERE,
 
 @dataclass(frozen=True, slots=True)
 class OpenalexSource:
-    """A `WorldSource`."""
+    """A `RemoteSource`."""
 
     client: ServiceClient
     name: str = NAME
@@ -85,6 +85,7 @@ class OpenalexSource:
 
 
 def make_filters(node: Node) -> Filters | None:
+    """OpenAlex's filters for dates, languages and identifiers; None for another node."""
     years = read_years(node)
     if years is not None:
         ends = zip(("from_publication_date", "to_publication_date"), years, ("01-01", "12-31"), strict=True)

@@ -124,24 +124,22 @@ class PhraseSyntax:
     near: Callable[[tuple[str, ...], int], Condition | None] = lambda words, distance: None
 
     def translate_leaf(self, leaf: Leaf) -> RelaxedPart:
+        """The leaf in the service's syntax; `Wider` or `Nothing` if the service cannot express it."""
         match leaf:
             case Text(pattern, fields):
-                return self._translate_text(pattern, fields)
+                unsearched = [field for field in fields if field not in self.searched and field not in self.lacking]
+                if unsearched:
+                    labels = ", ".join(LABELS.get(field, field.value.replace("_", " ")) for field in unsearched)
+                    return self._refuse(labels)
+                if self.searched.isdisjoint(fields):
+                    return RelaxedPart(Nothing(f"{self.name} has no such field"))
+                return self._translate_pattern(pattern)
             case Heading():
                 return RelaxedPart(Nothing(f"{self.name} has no headings that can be asked for"))
             case Dates():
                 whole = f"{self.name} can be asked for dates of the whole query only"
                 return RelaxedPart(Wider(whole) if self.dated else Nothing(f"{self.name} has no dates of publication"))
         return RelaxedPart(Wider("it asks for every record"))
-
-    def _translate_text(self, pattern: Pattern, fields: tuple[Field, ...]) -> RelaxedPart:
-        unsearched = [field for field in fields if field not in self.searched and field not in self.lacking]
-        if unsearched:
-            labels = ", ".join(LABELS.get(field, field.value.replace("_", " ")) for field in unsearched)
-            return RelaxedPart(Wider(f"{self.name} cannot be asked for {labels}"))
-        if self.searched.isdisjoint(fields):
-            return RelaxedPart(Nothing(f"{self.name} has no such field"))
-        return self._translate_pattern(pattern)
 
     def _translate_pattern(self, pattern: Pattern) -> RelaxedPart:
         match pattern:

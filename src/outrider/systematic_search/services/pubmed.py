@@ -38,7 +38,7 @@ ACCEPTED = frozenset({200, 400})
 
 @dataclass(frozen=True, slots=True)
 class PubmedSource:
-    """A `WorldSource`."""
+    """A `RemoteSource`."""
 
     client: ServiceClient
     today: Callable[[], date] = date.today

@@ -79,6 +79,7 @@ def _is_plain(pattern: Pattern) -> bool:
 
 
 def translate_leaf(node: Leaf) -> RelaxedPart:
+    """The leaf in PubMed's syntax; `Wider` or `Nothing` if PubMed cannot express it."""
     match node:
         case Text(pattern, fields):
             return _translate_text(pattern, fields)

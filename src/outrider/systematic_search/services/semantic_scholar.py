@@ -45,6 +45,7 @@ def phrase(words: str) -> Condition | None:
 
 
 def wild(piece: str) -> Condition | None:
+    """The beginning of a word with wildcards, and shorter words with the same stem; None if it is too short."""
     beginning = stem(piece)
     if not (len(beginning) >= SHORTEST and beginning.isascii() and beginning.isalnum()):
         return None
@@ -62,7 +63,7 @@ SYNTAX = PhraseSyntax(NAME, frozenset({Field.TITLE, Field.ABSTRACT}), NOT_THERE,
 
 @dataclass(frozen=True, slots=True)
 class SemanticScholarSource:
-    """A `WorldSource`."""
+    """A `RemoteSource`."""
 
     client: ServiceClient
     name: str = NAME
@@ -82,6 +83,7 @@ class SemanticScholarSource:
 
 
 def make_filters(node: Node) -> Filters | None:
+    """First and last year of dates; None for another node."""
     years = read_years(node)
     return None if years is None else (("from", str(years[0] or "")), ("to", str(years[1] or "")))
 

@@ -81,6 +81,7 @@ class ReadingPosition:
 
     @classmethod
     def from_cursor(cls, cursor: str) -> ReadingPosition:
+        """The position of a cursor; the beginning for an empty one. Raises `BadRequest`."""
         if not cursor:
             return cls()
         try:

@@ -72,6 +72,7 @@ Conjunct = tuple[Node, RelaxedPart]
 
 
 def relax_query(node: Node, translate_leaf: TranslateLeaf) -> RelaxedPart:
+    """The weakest query that the service can express and that loses no hit."""
     return relax(node, _ServiceRelaxation(translate_leaf))
 
 
@@ -124,6 +125,7 @@ class _ServiceRelaxation:
 
 
 def is_exact(condition: Condition) -> bool:
+    """Whether a condition matches the same records as the part it stands for."""
     match condition:
         case Term(_, exact):
             return exact
@@ -158,6 +160,7 @@ class Translation:
     widened: list[str] = field(default_factory=list)
 
     def make_query(self, query: str, parameters: Filters = ()) -> SentQuery:
+        """The query with its notes."""
         notes = [note for _, part in self.parts for note in part.widened]
         return SentQuery(
             self.source,
@@ -250,7 +253,7 @@ UNSUPPORTED = {"arxiv": "its query language is not written by Outrider; search P
 
 @dataclass(frozen=True, slots=True)
 class RefusedSource:
-    """A `WorldSource` that never gets a query, and gives the reason: otherwise users could believe that it was searched."""
+    """A `RemoteSource` that never gets a query, and gives the reason: otherwise users could believe that it was searched."""
 
     name: str
 
