@@ -79,7 +79,7 @@ class Guard:
         missing.
         """
 
-        async def guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
+        async def run_guarded(state: PipelineState, runtime: Runtime[RunContext]) -> Update:
             clean = _reset_run(state, self.clock()) if first else {}
             if first:
                 # Strategies of the caller, and of the earlier run on the same thread with the rounds before it.
@@ -97,7 +97,7 @@ class Guard:
                 raise KeyError(f"node {name!r} wrote unknown keys: {', '.join(unknown)}")
             return cast("Update", update)
 
-        return Guarded(name, guarded)
+        return Guarded(name, run_guarded)
 
     async def _run(
         self, name: str, node: Node, state: PipelineState, runtime: Runtime[RunContext], fallback: Fallback | None, *, timed: bool

@@ -1,4 +1,4 @@
-"""The node that ranks works without a model: BM25+ over the first candidates, fused rank, recency and citations.
+"""The node that ranks works without a model: BM25+, fused rank, recency and citations.
 
 BM25+ (Lv and Zhai 2011), not BM25: among a few dozen candidates a term in half of them must not count as nothing.
 """

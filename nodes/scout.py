@@ -1,4 +1,4 @@
-"""The node that searches every source with every strategy at once; a failing source costs only its own results."""
+"""The node that searches every source with every strategy at once."""
 
 from __future__ import annotations
 

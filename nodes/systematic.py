@@ -1,4 +1,4 @@
-"""The node that runs a systematic search: every match of a Boolean query goes to a ledger on disk.
+"""The node that runs a systematic search, whose matches go to a ledger on disk.
 
 The state carries only the ledger's location.
 """

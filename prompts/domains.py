@@ -1,4 +1,4 @@
-"""Texts that prompts add for a field of knowledge: built-in ones, or a user's own Markdown file.
+"""Texts that prompts add for a field of knowledge.
 
 A heading `Planning` or `Judging` begins a section for that step only; the text before both goes to both.
 """

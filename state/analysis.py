@@ -149,10 +149,10 @@ class Depending(Protocol):
         ...
 
 
-def check_analysis_request(asked: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
+def check_analysis_request(request: Mapping[str, Any] | AnalyzeRequest) -> AnalyzeRequest:
     """Validate a request; `BadRequest` names the wrong field."""
     try:
-        return AnalyzeRequest.model_validate(asked)
+        return AnalyzeRequest.model_validate(request)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise BadRequest(f"{wrong['loc'][0] if wrong['loc'] else 'target'}: {wrong['msg'].removeprefix('Value error, ')}") from error

@@ -73,7 +73,7 @@ class Decisions:
                 alone[one.ids[0]] = one.describe()
             else:
                 alone.pop(one.ids[0], None)
-        return cls(same, different, alone, _united(same))
+        return cls(same, different, alone, _smallest_ids(same))
 
     def __bool__(self) -> bool:
         return bool(self.same or self.different or self.alone)
@@ -124,7 +124,7 @@ def _pairs(decision: Decision) -> list[Pair]:
     return [] if decision.what == "forget" else [make_pair(first, other) for other in others if other != first]
 
 
-def _united(same: Mapping[Pair, str]) -> dict[str, str]:
+def _smallest_ids(same: Mapping[Pair, str]) -> dict[str, str]:
     """By id the smallest one that it is connected with."""
     found: dict[str, str] = {}
     members: dict[str, list[str]] = {}

@@ -200,9 +200,9 @@ CUTOFF = 0.6
 """Share of letters in common from which two names are alike (difflib's own default)."""
 
 
-def find_nearest(wrong: object, known: Iterable[str], cutoff: float = CUTOFF) -> str | None:
+def find_nearest(wrong: object, names: Iterable[str], cutoff: float = CUTOFF) -> str | None:
     """The known name most similar to the wrong one; None if none is similar."""
-    return next(iter(difflib.get_close_matches(str(wrong), list(known), n=1, cutoff=cutoff)), None)
+    return next(iter(difflib.get_close_matches(str(wrong), list(names), n=1, cutoff=cutoff)), None)
 
 
 def did_you_mean(wrong: object, names: Iterable[str]) -> str:

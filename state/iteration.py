@@ -1,4 +1,4 @@
-"""Earlier rounds of a search, passed in by a caller or a thread; the next round runs other queries.
+"""Earlier rounds of a search; the next round runs other queries.
 
 A strategy contains the rounds before it, so that the last answer's strategy is enough to pass in all of them.
 """

@@ -17,8 +17,8 @@ class Model(BaseModel):
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def fast_dataclass(made: type[T]) -> type[T]:
+def fast_dataclass(cls: type[T]) -> type[T]:
     """A dataclass that is frozen only for the type checker, for objects that a search creates by the hundred: freezing at run time makes
     creation three times as slow.
     """
-    return dataclass(slots=True, unsafe_hash=True)(made)
+    return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -1,4 +1,4 @@
-"""Protocols of everything that nodes need from outside; `services` provides the implementations."""
+"""Protocols of everything that nodes need from outside."""
 
 from __future__ import annotations
 

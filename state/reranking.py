@@ -54,7 +54,7 @@ def make_reranker_text(record: Record, chars: int = READ_CHARS) -> str:
 
 def blend_scores(before: Sequence[float], after: Sequence[float], weight: float) -> list[float]:
     """`weight * after + (1 - weight) * before`, each scaled to [0, 1] over the list (min-max); all-equal scores count as 0."""
-    return [weight * new + (1 - weight) * old for new, old in zip(_scaled(after), _scaled(before), strict=True)]
+    return [weight * new + (1 - weight) * old for new, old in zip(_scale(after), _scale(before), strict=True)]
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:
@@ -62,6 +62,6 @@ def order_by_score(scores: Sequence[float]) -> list[int]:
     return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
 
 
-def _scaled(values: Sequence[float]) -> list[float]:
+def _scale(values: Sequence[float]) -> list[float]:
     low, high = min(values, default=0.0), max(values, default=0.0)
     return [(value - low) / (high - low) if high > low else 0.0 for value in values]

@@ -1,4 +1,4 @@
-"""The work under analysis: lookup by identifier, facts, full text, cached analyses, and sentences that answer."""
+"""Subject of an analysis: lookup, facts, full text, cached analyses, and evidence."""
 
 from __future__ import annotations
 

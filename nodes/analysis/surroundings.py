@@ -1,4 +1,4 @@
-"""Works around the subject: alternatives to a repository; references, citations and code of a paper."""
+"""Works around the subject: alternatives, references, citations, and related code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Works among candidates: grouped by evidence and decisions, versions folded, related works linked.
+"""Clustering of candidates into works, in a worker process or a thread.
 
 `offload_clustering` keeps the event loop free: it runs in a worker process while a server answers several searches, else in a thread.
 The worker's answer refers by position to what it was sent, so only new objects travel back, and unmerged candidates return as the same

@@ -1,4 +1,4 @@
-"""The node that merges candidates which are the same work, by evidence, decisions and a model's proposals.
+"""The node that merges candidates of the same work, by evidence, decisions and a model.
 
 A preprint and its publication become one hit and stay linked; a work that is only related is linked. Nothing is lost: a candidate keeps
 the records that it was merged from (`list_records`).
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from outrider.nodes.dedup.cluster import Clusters, merge_pairs, offload_clustering
 from outrider.nodes.dedup.group import make_blocks
-from outrider.nodes.dedup.model_proposals import MAX_BLOCK, Pair, propose_pairs
+from outrider.nodes.dedup.model_proposals import MAX_BLOCK, propose_pairs
 from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
 from outrider.prompts import Prompt
 from outrider.runtime.workers import Workers
@@ -20,7 +20,6 @@ from outrider.settings.model import IdentitySettings, LlmSettings, RunSettings
 from outrider.state.chat import Chat
 from outrider.state.decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
 from outrider.state.errors import KeyRejected, SearchError
-from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock
 from outrider.state.response import Failure
@@ -56,7 +55,11 @@ class Dedup:
             failures = (Failure(node="dedup", error=type(error).__name__, message=message),)
         clusters = await offload_clustering(self.workers, state.candidates, decisions, fold_versions=self.identity.fold_versions)
         update: Update = {"candidates": clusters.works, "total_candidates": len(clusters.works)}
-        pairs = [pair for pair in clusters.ambiguous_pairs if _may_show_titles(clusters.works, pair)] if self.chat else []
+        pairs = clusters.ambiguous_pairs if self.chat else ()
+        # A model sees no title of a repository, and none with instructions to a model.
+        records = {at: clusters.works[at].record for pair in pairs for at in pair}
+        hidden = {at for at, record in records.items() if record.kind == "repository" or suspicious(record.title)}
+        pairs = tuple(pair for pair in pairs if hidden.isdisjoint(pair))
         if self.chat and (blocks := make_blocks(pairs, MAX_BLOCK)):
             update |= await self._merge_by_model(self.chat, state, runtime, clusters, blocks)
         return {**update, "failures": (*update.get("failures", state.failures), *failures)} if failures else update
@@ -79,8 +82,3 @@ class Dedup:
             "failures": state.failures + proposal.failures,
             "bypassed": state.bypassed + proposal.bypassed,
         }
-
-
-def _may_show_titles(works: Sequence[Candidate], pair: Pair) -> bool:
-    """Whether a model may see both titles: neither belongs to a repository or contains instructions to a model."""
-    return not any(works[at].record.kind == "repository" or suspicious(works[at].record.title) for at in pair)

@@ -1,4 +1,4 @@
-"""Groups of candidates that are the same work, by evidence, decisions and shared page identifiers; merges nothing."""
+"""Groups of candidates that are the same work, by evidence, decisions and pages."""
 
 from __future__ import annotations
 

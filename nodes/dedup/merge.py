@@ -1,4 +1,4 @@
-"""Merging the records of one work: the leader, filled fields, reasons for duplicates, links to related works.
+"""Merging the records of one work, and linking related works.
 
 A related work is another work that belongs to this one (a correction, a retraction, a part, its code) or another version of it. The link
 is stored on both sides.

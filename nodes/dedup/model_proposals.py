@@ -1,4 +1,4 @@
-"""Pairs of works that a model proposes to merge by their titles; evidence may refuse each pair."""
+"""Pairs of works that a model proposes to merge by their titles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ID_CHARS = 12
 Id = Annotated[str, Field(max_length=ID_CHARS)]
 
 
-def _keep_ids(value: object) -> object:
+def keep_ids(value: object) -> object:
     """The entries that may be ids, so that one endless string does not cost the others; the value itself if there are none."""
     if not isinstance(value, list | tuple):
         return value
@@ -54,7 +54,7 @@ class DuplicateGroups(Model):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(_keep_ids), Field(max_length=MAX_TITLES)]
+    groups: Annotated[tuple[tuple[Id, ...], ...], BeforeValidator(keep_ids), Field(max_length=MAX_TITLES)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The node that fetches missing abstracts, pages and repository details, and saves abstracts and texts in the library.
+"""The node that fetches missing abstracts, pages and repository details, and saves them.
 
 All parts run at once, each within budgets: works looked up by identifier, pages fetched, seconds, seconds without news. The rows in the
 response's `sources` report what each budget left out.

@@ -1,4 +1,4 @@
-"""Lookup of a work by its identifiers: sources are asked in turn until one returns the work with an abstract."""
+"""Lookup of a work by its identifiers at one source after another."""
 
 from __future__ import annotations
 

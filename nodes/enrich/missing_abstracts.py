@@ -1,4 +1,4 @@
-"""Works without an abstract: lookups at services that know an identifier, and visits of the pages behind their links.
+"""Lookups and page visits for works that lack an abstract.
 
 Nothing is taken over without a check: a service's or page's values only where the titles agree, or where the link is the page of that
 identifier; an identifier that a page declares, only where a service confirms it. A link that holds a DOI is never fetched: the work is
@@ -224,7 +224,7 @@ class MissingAbstracts:
                 self.visits.why["a PDF, which is not read"] += 1
             elif page.kind == "doi":
                 self.visits.why["with a DOI behind the link"] += 1
-            elif not _is_page_of(page, record):
+            elif not _shows_work(page, record):
                 self.visits.why["with another title"] += 1
                 page = None
             else:
@@ -255,7 +255,7 @@ class MissingAbstracts:
             self.records[work.at] = record.model_copy(update={"metadata": metadata})
 
 
-def _is_page_of(page: ReadPage, record: Record) -> bool:
+def _shows_work(page: ReadPage, record: Record) -> bool:
     """Whether a page is the expected one, not a login, a consent form or a domain for sale. A plain text has no title to compare."""
     if record.kind != "page":
         return matches_work_title(page.page.title, record.title)

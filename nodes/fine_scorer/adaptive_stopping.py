@@ -1,4 +1,4 @@
-"""Estimate of how many candidates a model must read, in rule order, until the top k can change only with a stated risk.
+"""Estimate of how many candidates a model must read until the top k are settled.
 
 A score counts as the nearest anchor of the rubric, its grade: smaller differences are mostly noise of the judge, and their exact order
 would need nearly all calls. The top k change if an unread work gets a relevant grade better than that of the k-th best relevant work, or

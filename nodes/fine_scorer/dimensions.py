@@ -88,22 +88,19 @@ def _half_life(days: float) -> Part:
     return Part(f"exp2(-age_s({{name}}) / ({days} * DAY_S))", value)
 
 
-def _years_of_five(facts: Facts, name: str) -> float | None:
-    return None if (age_s := facts.age_s(name)) is None else min(1.0, age_s / (5 * YEAR_S))
-
-
-def _response_in_a_week(facts: Facts, name: str) -> float | None:
-    return None if (days := facts.count(name)) is None else 7 / (7 + days)
-
-
 def _share_closed(facts: Facts, name: str) -> float | None:
     closed, still_open = facts.count(name), facts.count("open_issues")
     return None if closed is None or still_open is None or not closed + still_open else closed / (closed + still_open)
 
 
+FIVE_YEARS = Part(
+    "min(1.0, age_s({name}) / (5 * YEAR_S))",
+    lambda facts, name: None if (age_s := facts.age_s(name)) is None else min(1.0, age_s / (5 * YEAR_S)),
+)
+RESPONSE_TIME = Part("7 / (7 + {name})", lambda facts, name: None if (days := facts.count(name)) is None else 7 / (7 + days))
 PARTS: Mapping[str, Mapping[str, Part]] = {
     "maturity": {
-        "created_at": Part("min(1.0, age_s({name}) / (5 * YEAR_S))", _years_of_five),
+        "created_at": FIVE_YEARS,
         "stars": _log_scale(10_000),
         "releases": _log_scale(20),
     },
@@ -112,7 +109,7 @@ PARTS: Mapping[str, Mapping[str, Part]] = {
     "maintenance": {
         "updated_at": _half_life(365),
         "last_release_at": _half_life(365),
-        "issue_response_days": Part("7 / (7 + {name})", _response_in_a_week),
+        "issue_response_days": RESPONSE_TIME,
         "closed_issues": Part("{name} / ({name} + open_issues)", _share_closed),
     },
 }

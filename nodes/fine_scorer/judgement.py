@@ -1,4 +1,4 @@
-"""The question that a model judges works against, and its answers checked: numbers clamped, texts cut."""
+"""The question that a model judges works against, and checks of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Papers, pages and documents scored by a model, ten a call, each with the beginning of its text.
+"""Scoring of papers, pages and documents by a model, ten a call.
 
 A call knows its works as p1, p2, ... So an id costs few tokens, and no text can refer to a work of another call.
 """
@@ -31,12 +31,12 @@ TAGS = ("survey", "method", "theory", "dataset", "benchmark", "baseline", "libra
 MAX_TAGS = 2
 
 
-def _keep_known_tags(value: object) -> tuple[str, ...]:
+def keep_known_tags(value: object) -> tuple[str, ...]:
     tags = [tag.strip().lower() for tag in value if isinstance(tag, str)] if isinstance(value, list | tuple) else []
     return tuple(dict.fromkeys(tag for tag in tags if tag in TAGS))[:MAX_TAGS]
 
 
-def _keep_named_entries(value: object) -> object:
+def keep_named_entries(value: object) -> object:
     """The entries that name a work; an invalid one must not cost the others."""
     if not isinstance(value, list | tuple):
         return value
@@ -45,7 +45,7 @@ def _keep_named_entries(value: object) -> object:
 
 Tags = Annotated[
     tuple[str, ...],
-    BeforeValidator(_keep_known_tags),
+    BeforeValidator(keep_known_tags),
     WithJsonSchema({"type": "array", "maxItems": MAX_TAGS, "items": {"type": "string", "enum": list(TAGS)}}),
 ]
 
@@ -64,7 +64,7 @@ class PaperScores(Model):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    results: Annotated[tuple[PaperScore, ...], BeforeValidator(_keep_named_entries)]
+    results: Annotated[tuple[PaperScore, ...], BeforeValidator(keep_named_entries)]
 
 
 @dataclass(frozen=True, slots=True)

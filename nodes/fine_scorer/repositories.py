@@ -1,4 +1,4 @@
-"""Repositories scored by a model, one a call, and combined with the dimensions from metadata (`dimensions`)."""
+"""Scoring of repositories by a model, one a call, combined with their dimensions."""
 
 from __future__ import annotations
 

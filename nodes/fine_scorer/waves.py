@@ -1,4 +1,4 @@
-"""Model calls in waves: the calls of a wave run at once, and a failed call costs only its own works.
+"""Model calls in waves; a failed call costs only its own works.
 
 Repositories and all other works are two queues, each read in rule order until its own first works are settled. In one queue, works that
 several services returned, papers above all, would come before all repositories, and be settled before a repository is read. Waves of both

@@ -1,4 +1,4 @@
-"""Boolean queries that any source understands: words, "phrases", AND, OR, NOT, parentheses; no field names."""
+"""Boolean queries that any source understands: words, phrases, AND, OR, NOT."""
 
 from __future__ import annotations
 

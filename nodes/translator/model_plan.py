@@ -31,12 +31,12 @@ MOST_QUERIES = 8
 NUMBER = re.compile(r"\d{1,9}")
 
 
-def _to_line(value: object) -> object:
+def to_line(value: object) -> object:
     """Small models write null for what they leave out, and continue where they should stop."""
     return _encodable(str(value)[:500]) if isinstance(value, str | int | float) else ""
 
 
-def _to_terms(value: object) -> object:
+def to_terms(value: object) -> object:
     if isinstance(value, str):
         value = re.split(r"[,;\n]", value)
     return [_encodable(term[:100]) for term in value if isinstance(term, str)][:MOST_TERMS] if isinstance(value, list | tuple) else []
@@ -47,7 +47,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "ignore").decode("utf-8")
 
 
-def _to_number(value: object) -> object:
+def to_number(value: object) -> object:
     """A whole number of up to nine digits, also in quotes; else None."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if isinstance(value, float) and value.is_integer():
@@ -56,16 +56,16 @@ def _to_number(value: object) -> object:
     return int(text) if NUMBER.fullmatch(text) else None
 
 
-def _to_queries(value: object) -> object:
+def to_queries(value: object) -> object:
     """A plain text is a query, too."""
     if not isinstance(value, list | tuple):
         return value
     return [{"text": item} if isinstance(item, str) else item for item in value if isinstance(item, str | Mapping | Model)][:MOST_QUERIES]
 
 
-Line = Annotated[str, BeforeValidator(_to_line), Field(max_length=500)]
-Terms = Annotated[tuple[str, ...], BeforeValidator(_to_terms), Field(max_length=MOST_TERMS)]
-Number = Annotated[int | None, BeforeValidator(_to_number)]
+Line = Annotated[str, BeforeValidator(to_line), Field(max_length=500)]
+Terms = Annotated[tuple[str, ...], BeforeValidator(to_terms), Field(max_length=MOST_TERMS)]
+Number = Annotated[int | None, BeforeValidator(to_number)]
 
 
 class DraftQuery(Model):
@@ -85,7 +85,7 @@ class Draft(Model):
     topic: Line = ""
     concepts: Terms = ()
     intent_type: Line = ""
-    queries: Annotated[tuple[DraftQuery, ...], BeforeValidator(_to_queries), Field(max_length=MOST_QUERIES)]
+    queries: Annotated[tuple[DraftQuery, ...], BeforeValidator(to_queries), Field(max_length=MOST_QUERIES)]
     expanded_keywords: Terms = ()
     year_from: Number = None
     year_to: Number = None

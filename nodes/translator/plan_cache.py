@@ -1,4 +1,4 @@
-"""Cache of the model's plans: the same question is not sent again within some minutes. Plans made by rules are not cached."""
+"""Cache of the model's plans, so that the same question is not sent again at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan of a search by rules: intent, key phrases, constraints, and variations of queries that an earlier round ran.
+"""Plan of a search by rules: intent, key phrases, and variations of repeated queries.
 
 No model is involved, so the same words always give the same plan. Key phrases by RAKE (Rose, Engel, Cramer and Cowley 2010, "Automatic
 keyword extraction from individual documents").

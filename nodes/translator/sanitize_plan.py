@@ -1,4 +1,4 @@
-"""Sanitizing a model's draft: cut, cleaned, completed, and never against the words of the request."""
+"""Sanitizing a model's draft of a plan: cut, cleaned and completed."""
 
 from __future__ import annotations
 

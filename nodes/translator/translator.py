@@ -1,4 +1,4 @@
-"""The node that turns a request into an intent and a search strategy, by a model or by rules."""
+"""The node that turns a request into an intent and a search strategy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Which run something belongs to, and spans around its nodes and calls. Nothing happens here until `services.tracing` installs a tracer.
+"""The run that work belongs to, and spans around nodes and calls.
 
-Here because the graph, the models and the sources all have spans and may not import each other.
+Nothing is recorded until `services.tracing` installs a tracer. The module is here because the graph, the models and the sources all have
+spans and may not import each other.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _installed: list[Tracer] = []
 
 
 def install(tracer: Tracer | None) -> None:
-    """For this process; None for no tracer."""
+    """Set the tracer of this process; None removes it."""
     _installed[:] = [tracer] if tracer else []
 
 
 @contextmanager
 def run_named(name: str = "") -> Iterator[str]:
-    """Whatever is done meanwhile, in this context, belongs to that run; a run within a run keeps its name."""
+    """Work inside, in this context, belongs to the run of this name; a run inside a run keeps the outer name."""
     before = RUN.set(RUN.get() or name or uuid.uuid4().hex[:12])
     try:
         yield RUN.get()
@@ -40,7 +41,7 @@ def run_named(name: str = "") -> Iterator[str]:
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[None]:
-    """Costs next to nothing where no tracer is installed."""
+    """Almost free without a tracer."""
     if not _installed:
         yield
         return

@@ -1,4 +1,4 @@
-"""Settings from environment variables: `OUTRIDER_*`, and those that providers and services name.
+"""Settings from environment variables: `OUTRIDER_*`, and those of providers and services.
 
 Variables of others, such as OPENAI_API_KEY and GITHUB_TOKEN, fill only settings that flags, our variables and files leave empty.
 A key goes only to the address that it belongs to. A server under `llm.base_url` never receives the key of a provider, and a service does

@@ -1,7 +1,8 @@
-"""Settings from five layers, strongest first: flags, environment, the working folder's file, the user's file, defaults.
+"""Settings merged from five layers: flags, environment, two files, and defaults.
 
-Both files are named `search_config.yaml`; OUTRIDER_CONFIG or `--config` names another one instead of that in the working folder. Variables
-such as OPENAI_API_KEY fill settings that all layers leave empty (`environment`). Each value keeps its location, which errors name.
+The strongest first: flags, environment, the file of the working folder, the user's file, defaults. Both files are named
+`search_config.yaml`; OUTRIDER_CONFIG or `--config` names another one instead of that in the working folder. Variables such as
+OPENAI_API_KEY fill settings that all layers leave empty (`environment`). Each value keeps its location, which errors name.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class RankingSettings(Section):
     recency_half_life_years: float = Field(10.0, gt=0, le=1_000, description="Age in years at which recency is one half.")
 
     @model_validator(mode="after")
-    def _has_weight(self) -> RankingSettings:
+    def check_weights(self) -> RankingSettings:
         if self.text_weight + self.fused_weight + self.recency_weight + self.citations_weight == 0:
             raise ValueError("all four weights are 0, so nothing can be ordered; set at least one above 0")
         return self
@@ -199,7 +199,7 @@ class StarsSettings(Section):
     lightweight_max: int = Field(500, ge=0, description='Maximum stars of "lightweight".')
 
     @model_validator(mode="after")
-    def _bounds_agree(self) -> StarsSettings:
+    def check_bounds(self) -> StarsSettings:
         for name in ("emerging_max", "lightweight_max"):
             if self.emerging_min > getattr(self, name):
                 raise ValueError(f"emerging_min ({self.emerging_min}) is above {name} ({getattr(self, name)})")
@@ -257,7 +257,7 @@ class CoarseFilterSettings(Section):
 
     @field_validator("paper_types")
     @classmethod
-    def _check_types(cls, names: str) -> str:
+    def check_types(cls, names: str) -> str:
         for word in filter(str.strip, names.split(",")):
             if normal_type(word) is None:
                 raise ValueError(f"names the unknown type {word.strip()!r}; known: {', '.join(TYPES)}")
@@ -265,7 +265,7 @@ class CoarseFilterSettings(Section):
 
     @field_validator("paper_languages")
     @classmethod
-    def _check_languages(cls, names: str) -> str:
+    def check_languages(cls, names: str) -> str:
         for word in filter(str.strip, names.split(",")):
             if normal_language(word) is None:
                 raise ValueError(f"names the unknown language {word.strip()!r}; write a code of ISO 639 or an English name, such as en")

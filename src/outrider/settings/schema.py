@@ -1,4 +1,4 @@
-"""Flat list of all settings by dotted name, against which files, variables and flags are checked."""
+"""Flat list of all settings by dotted name, to check files, variables and flags."""
 
 from __future__ import annotations
 

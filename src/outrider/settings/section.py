@@ -1,4 +1,4 @@
-"""Base class of all sections of the settings, the type of keys, and names that denote secrets.
+"""Base class of all sections of the settings, type of keys, and names of secrets.
 
 A module of its own, below the three that declare sections.
 """

@@ -49,7 +49,7 @@ class ServeSettings(Section):
 
     @field_validator("api_keys")
     @classmethod
-    def _check_keys(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    def check_keys(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
         for name, key_hash in keys.items():
             if not KEY_NAME.match(name):
                 raise ValueError(f"has an invalid owner {name!r}; use up to 64 letters, digits, - and _")

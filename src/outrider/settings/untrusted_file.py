@@ -1,4 +1,4 @@
-"""Limits on a settings file in the working folder, whose author may not be the user (a cloned repository).
+"""Limits on a settings file in the working folder, which the user may not have written.
 
 Such a file may not decide where the user's keys are sent, and may not send what the environment holds. An address that it sets receives
 no key that is set elsewhere, and nothing that a `${...}` of the file reads. The file may not decide who may use the server, or which

@@ -1,6 +1,6 @@
-"""One settings file as flat values with their lines, `${VAR}` and `${VAR:-default}` expanded.
+"""One settings file as flat values with their lines, with `${VAR}` expanded.
 
-YAML 1.1 without aliases; a key may be set once. References are read as a POSIX shell reads them, and `$$` is a dollar sign.
+YAML 1.1 without aliases; a key may be set once. `${VAR}` and `${VAR:-default}` are read as in a POSIX shell, and `$$` is a dollar sign.
 """
 
 from __future__ import annotations
