@@ -61,20 +61,16 @@ def distill(
         return
     for line in context.text.splitlines():
         console().print(plain(line), soft_wrap=True)
-    for line in _describe(context):
-        note(line)
-
-
-def _describe(context: DistilledContext) -> list[str]:
-    """Size, engine and promise of the context."""
     if context.bypassed:
-        return [f"Passed unchanged, {context.tokens:,} tokens: {context.bypassed}", *context.notes]
-    size = f"{len(context.units):,} pieces, {context.tokens:,} tokens; {context.engine} left out {context.removed:.0%} of the text"
-    lines = [size if context.units else f"No sentence seems to answer, according to {context.engine}"]
-    if context.keep_rate is not None:
-        lines.append(f"In {context.keep_rate:.0%} of texts all sentences that answer are kept (fitted on {context.fitted_on})")
+        note(f"Passed unchanged, {context.tokens:,} tokens: {context.bypassed}")
     else:
-        lines.append(f"No promise: {context.no_promise}")
-    if not context.verbatim:
-        lines.append("Words were left out of sentences: do not quote it")
-    return [*lines, *context.notes]
+        size = f"{len(context.units):,} pieces, {context.tokens:,} tokens; {context.engine} left out {context.removed:.0%} of the text"
+        note(size if context.units else f"No sentence seems to answer, according to {context.engine}")
+        if context.keep_rate is None:
+            note(f"No promise: {context.no_promise}")
+        else:
+            note(f"In {context.keep_rate:.0%} of texts all sentences that answer are kept (fitted on {context.fitted_on})")
+        if not context.verbatim:
+            note("Words were left out of sentences: do not quote it")
+    for remark in context.notes:
+        note(remark)
