@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lancedb
-
 from outrider.library.library import Library
 from outrider.library.metadata_tables import RerankEvaluationTable
 from outrider.state.decisions import Decision, Decisions
@@ -66,6 +64,8 @@ async def test_verdicts_change_neither_snapshot_nor_soundness(library: Library) 
 async def test_a_verdict_of_a_format_without_revision_is_read_and_names_no_weights(library: Library, tmp_path: Path) -> None:
     stored = verdict("a", "2026-01-01T00:00:00+00:00", revision="1")
     await library.remember_verdicts([stored])
+    import lancedb
+
     connection = await lancedb.connect_async(tmp_path / "library")
     table = await connection.open_table(RerankEvaluationTable.name)
     await table.update({"verdict": stored.model_dump_json(exclude={"revision"})})

@@ -9,14 +9,17 @@ import pytest
 from outrider.models.loading import catch_load_errors, choose_device
 from outrider.models.weights import SettingNames, Weights
 from outrider.state.errors import ModelUnavailable
+from support.extras import needs
 
-torch = pytest.importorskip("torch", reason="needs outrider[models]")
+pytestmark = needs("torch")
 RERANKER = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @pytest.mark.parametrize("device", ["cuda:7", "cuda:-1", "cpu:abc", "cpu:3", "tpu", "meta", "nonsense:3", ""])
 def test_a_device_that_is_not_here(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with one GPU."""
+    import torch
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ModelUnavailable, match=f"reranker.device is {device}, which torch does not find here; set auto or cpu"):

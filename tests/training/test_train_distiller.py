@@ -12,9 +12,10 @@ from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.training.train_distiller import Recipe, train
+from support.extras import needs
 from support.tiny_reranker import FILLER, THINGS, base
 
-pytest.importorskip("transformers")
+pytestmark = needs("transformers")
 RECIPE = Recipe(epochs=6, learning_rate=3e-3, head_rate=3e-3, frozen_layers=1, max_length=64, dropout=0.0)
 
 

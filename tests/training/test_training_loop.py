@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from threading import Event
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from outrider.state.errors import ModelUnavailable
 from outrider.training import trainable_cross_encoder as model
@@ -12,6 +12,9 @@ from outrider.training.questions import make_generator
 from outrider.training.trainable_cross_encoder import TrainableCrossEncoder
 from outrider.training.training_loop import Recipe, TrainingResult, fine_tune
 from support.tiny_reranker import separable
+
+if TYPE_CHECKING:
+    import torch
 
 QUICK = Recipe(epochs=6, max_length=16, learning_rate=3e-3, batch_groups=4, checks_an_epoch=1, patience=10)
 TRAIN, HELD_OUT = separable(40), separable(10, start=100)
@@ -23,6 +26,8 @@ def trained(base: str, recipe: Recipe = QUICK, stop: Event | None = None) -> tup
 
 
 def test_it_learns_what_tells_right_from_wrong(tiny_base: str) -> None:
+    import torch
+
     untouched = model.load(tiny_base, 16, 0, "cpu").encoder.model.get_input_embeddings().weight
     scorer, done = trained(tiny_base)
     assert done.checks[-1].loss < 0.5 * done.checks[0].loss
@@ -35,6 +40,8 @@ def test_it_learns_what_tells_right_from_wrong(tiny_base: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_model(tiny_base: str) -> None:
+    import torch
+
     short = Recipe(epochs=1, max_length=16, batch_groups=8, learning_rate=1e-3, seed=4)
     pairs = [("zinc lung", "pain right"), ("bone", "late wrong")]
     before = torch.random.get_rng_state()
@@ -46,6 +53,8 @@ def test_the_same_seed_gives_the_same_model(tiny_base: str) -> None:
 
 
 def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
     figures = iter((0.3, 0.9, 0.5, 0.5))
     kept: list[dict[str, torch.Tensor]] = []
 
@@ -78,6 +87,8 @@ def test_batches_hold_every_group_once() -> None:
 
 
 def test_out_of_memory_halves_the_batch_and_goes_on(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
     whole = TrainableCrossEncoder.logits
     sizes: list[int] = []
 

@@ -13,9 +13,9 @@ from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable
 from support.distiller_fakes import ODD
+from support.extras import needs
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+pytestmark = needs("torch", "transformers")
 
 LONG = "Aspirin lowers the risk of stroke. Mice sleep. It lowers risk in adults. " * 20
 
@@ -31,6 +31,7 @@ def _form(folder: str) -> PairEncoder:
 
 
 def test_a_token_classifier_scores_a_unit_by_the_mean_of_its_tokens(classifier) -> None:  # type: ignore[no-untyped-def]
+    import torch
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
     folder = classifier()
@@ -42,6 +43,7 @@ def test_a_token_classifier_scores_a_unit_by_the_mean_of_its_tokens(classifier) 
 
 
 def test_a_sequence_classifier_reads_the_query_with_each_unit(classifier) -> None:  # type: ignore[no-untyped-def]
+    import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     folder = classifier("sequence")
@@ -94,6 +96,8 @@ def test_odd_texts_have_a_probability_for_each_unit(classifier, kind: str) -> No
     ],
 )
 def test_which_label_says_relevant(labels: tuple[str, ...], logits: list[float], odds: float) -> None:
+    import torch
+
     config = SimpleNamespace(id2label=dict(enumerate(labels)))
     assert float(relevance_logits(torch.tensor([logits]), config)[0]) == pytest.approx(odds, abs=1e-5)
 

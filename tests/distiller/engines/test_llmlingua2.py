@@ -14,8 +14,9 @@ from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable
 from support.distiller_fakes import ODD
+from support.extras import needs
 
-pytest.importorskip("llmlingua")
+pytestmark = needs("llmlingua")
 
 TEXT = "Aspirin lowers the risk of stroke in adults, not in mice."
 

@@ -15,8 +15,9 @@ import pytest
 from outrider.models.embed.embedder import Embedder
 from outrider.models.embed.endpoint import MAX_CHARS_PER_TOKEN, parse_response
 from outrider.state.errors import BadVectors, ModelUnavailable, SearchError
+from support.extras import needs
 
-pytest.importorskip("langchain_openai", reason="needs outrider[openai]")
+pytestmark = needs("langchain_openai")
 
 KEY = "sk-a-secret"
 Reply = tuple[int, dict[str, str], bytes]

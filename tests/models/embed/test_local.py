@@ -20,8 +20,9 @@ from outrider.models.embed import local
 from outrider.models.embed.embedder import Embedder
 from outrider.models.embed.token_batches import PIECE_CHARS
 from outrider.state.errors import BadVectors, ModelUnavailable
+from support.extras import needs
 
-pytest.importorskip("sentence_transformers", reason="needs outrider[models]")
+pytestmark = needs("sentence_transformers")
 
 MakeModel = Callable[..., Path]
 TEXTS = ("a", "Aspirin prevents stroke.", "the cat sat on the mat and looked at the dog for a while", "naïve café 中文", "x" * 40, "b c")

@@ -18,8 +18,9 @@ from outrider.models.rerank import cross_encoder as presets
 from outrider.models.rerank.cross_encoder import CrossEncoderReranker, load_cross_encoder
 from outrider.runtime.threads import run_in_thread
 from outrider.state.errors import BadVectors, ModelUnavailable
+from support.extras import needs
 
-pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+pytestmark = needs("sentence_transformers")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
