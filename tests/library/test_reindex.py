@@ -52,8 +52,8 @@ def fresh(embedder: WordEmbedder, **more: object) -> WordEmbedder:
 def holding(at: int, there: threading.Event, gate: threading.Event) -> Callable[[int], None]:
     """For an embedder: stops before that text until the gate opens."""
 
-    def hold(done: int) -> None:
-        if done == at:
+    def hold(count: int) -> None:
+        if count == at:
             there.set()
             gate.wait(60)
 

@@ -195,7 +195,7 @@ async def test_progress_is_reported_on_the_event_loop(library: Library) -> None:
 async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
     begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
 
-    class Held(WordEmbedder):
+    class PausedEmbedder(WordEmbedder):
         def embed_each(self, *texts: Any, **more: Any) -> list[EmbeddedText]:
             begun.set()
             gate.wait(60)
@@ -204,7 +204,7 @@ async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
             finally:
                 ended.set()
 
-    held = Held()
+    held = PausedEmbedder()
     task = asyncio.create_task(library.embed([paper(str(n), f"fox {n}") for n in range(5_000)], held))
     await asyncio.to_thread(begun.wait, 60)
     task.cancel()
