@@ -19,7 +19,7 @@ class SharedChromium(Chromium):
     owner: Chromium = field(kw_only=True)
 
     async def _started(self) -> Running:
-        self._running = await self.owner._started()
+        self._running = await self.owner._start()
         return self._running
 
     async def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Common parts of the source adapters: fields, search words, time, and answers with scores and notes"""
+"""Common parts of the source adapters: fields, search words, time limits, answers"""
 
 from __future__ import annotations
 

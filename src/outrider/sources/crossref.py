@@ -1,4 +1,4 @@
-"""Crossref: works that publishers registered with a DOI, with retraction and correction notices
+"""Crossref: works that publishers registered with a DOI, with retraction notices
 
 Follows https://api.crossref.org/swagger-ui ("Works") and https://www.crossref.org/documentation/retrieve-metadata/rest-api/ as of
 October 2026: `GET /works?query.bibliographic=`, at most 1,000 rows, and `GET /works/{doi}`. Limits of lists since December 2025: 1 request

@@ -1,4 +1,4 @@
-"""Typed access to untrusted JSON: a value of another type than the documented one counts as missing
+"""Typed access to untrusted JSON: a value of another type counts as missing
 
 Nothing here guesses, and nothing fails: adapters read the fields of a response through these functions.
 """

@@ -1,4 +1,4 @@
-"""OpenAlex: works of all fields and kinds, from Crossref, PubMed, arXiv, repositories and publishers
+"""OpenAlex: works of all fields, from Crossref, PubMed, arXiv, repositories and publishers
 
 Follows https://developers.openalex.org of October 2026: "Search", "Page through results", "Get singleton", "Authentication & pricing",
 and the Works part of its reference. `GET /works?search=` costs 0.001 USD a page of a daily budget (0.10 USD without a key, 1 USD with

@@ -156,15 +156,15 @@ class SemanticScholar(ServiceSource):
         try:
             return await self.caller.get(self.service, path, params, within_s=within_s, accept=accept)
         except Forbidden as error:
-            raise self._refused(error) from error
+            raise self._explain_refusal(error) from error
 
     async def _post(self, path: str, body: Mapping[str, Sequence[str]], params: Params, within_s: float) -> Reply:
         try:
             return await self.caller.post(self.service, path, body, params, within_s=within_s)
         except Forbidden as error:
-            raise self._refused(error) from error
+            raise self._explain_refusal(error) from error
 
-    def _refused(self, error: Forbidden) -> SourceError:
+    def _explain_refusal(self, error: Forbidden) -> SourceError:
         """An unknown key is answered with 403."""
         return Unauthorized(f"{error}; check the key of {NAME}, or remove it to search without one") if self.service.headers else error
 

@@ -1,4 +1,4 @@
-"""SerpApi: Google Scholar and Google, two sources that need a key, because every page costs a search of its plan
+"""SerpApi: Google Scholar and Google, two sources that need a key
 
 Documentation: https://serpapi.com/google-scholar-api (at most 20 results a page), https://serpapi.com/search-api (10 a page; Google has
 ended `num` in September 2025), failures https://serpapi.com/api-status-and-error-codes: a search without results has an `error` and

@@ -1,13 +1,11 @@
-"""The requests about one repository of GitHub, the most telling first, and what has come of them.
+"""Requests for the details of one repository of GitHub, and the record with their results
 
 Documentation: docs.github.com/rest, "Repository contents" (`/readme`), "Git trees", "Releases", "Repositories", "Commits", "Issues" (pull
-requests are issues, too) and "Issue comments". Eight requests, nine for a fork.
+requests are issues, too) and "Issue comments". Eight requests, nine for a fork, the most informative first.
 
-What GitHub tells of one repository beyond its search, gathered answer by answer, and the record with it. Pure: nobody is asked.
-
-Metadata that come to be known: `readme` (whether there is one), `readme_chars` (its length, where only its first `MOST_README`
-characters were kept), `tree` (names in the top folder), `releases`, `last_release_at`, `commits_90d`, `contributors`, `closed_90d` (issues
-and pull requests, of the 100 that changed last), `issue_response_days` and `closed_issues`. What GitHub does not say is missing.
+Metadata that they add: `readme` (whether there is one), `readme_chars` (its length, if only its first `MOST_README` characters are
+used), `tree` (names in the top folder), `releases`, `last_release_at`, `commits_90d`, `contributors`, `closed_90d` (issues and pull
+requests, of the 100 that changed last), `issue_response_days` and `closed_issues`. What GitHub does not return is missing.
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ class RepositoryProgress:
     def asked(self) -> bool:
         return self.tried or bool(self.had or self.stale)
 
-    def heard(self, part: DetailRequest, reply: Reply) -> None:
+    def take_reply(self, part: DetailRequest, reply: Reply) -> None:
         """Raises `Malformed`. That there is no README means something only of a repository that is there."""
         if reply.status == 451 or (reply.status == 404 and part is not README):
             self.gone = True

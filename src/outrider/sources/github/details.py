@@ -1,10 +1,10 @@
-"""What GitHub tells of many repositories beyond its search: README, top folder, releases, parents, and what happened there of late.
+"""Details of many repositories of GitHub: README, top folder, releases, recent activity
 
 Documentation: docs.github.com/rest, "Rate limits for the REST API" and "Best practices for using the REST API". Limits: 60 requests an
 hour without a token, 5,000 with one, and a hundred at once.
 
-The requests (`github_parts`) go part by part, each for all repositories, the most telling part first: when limit or time end, every
-repository has that. What is in the cache costs nothing and is taken first, whatever is left.
+The requests (`detail_requests`) go part by part, each for all repositories, the most informative part first: when limit or time end,
+every repository has it. Cached responses cost nothing and are used first, whatever budget is left.
 """
 
 from __future__ import annotations
@@ -135,30 +135,30 @@ class DetailFetcher:
             async with asyncio.timeout(self.within_s):
                 self.until = time.monotonic() + self.within_s
                 service, share = self.repositories.service, self.repositories.share
-                await asyncio.gather(*(self._kept(case, part) for case, part in self._jobs()))
+                await asyncio.gather(*(self._load_cached(case, part) for case, part in self._jobs()))
                 with RequestBudget.of(get_rate_limiter(service).window, share) as self.allowance:
                     jobs = self._jobs()
-                    alone = asyncio.ensure_future(self._asked(jobs, until_answered=True))
+                    alone = asyncio.ensure_future(self._run_jobs(jobs, until_answered=True))
                     try:
                         await asyncio.wait({alone}, timeout=min(ALONE_S, self.until - time.monotonic()))
-                        await asyncio.gather(alone, *(self._asked(jobs) for _ in range(service.at_once)))
+                        await asyncio.gather(alone, *(self._run_jobs(jobs) for _ in range(service.at_once)))
                     finally:
                         alone.cancel()
 
     def _jobs(self) -> Iterator[tuple[RepositoryProgress, DetailRequest]]:
         return ((case, part) for part in PARTS for case in self.cases if case.lacks(part))
 
-    async def _kept(self, case: RepositoryProgress, part: DetailRequest) -> None:
+    async def _load_cached(self, case: RepositoryProgress, part: DetailRequest) -> None:
         """From the cache alone."""
         try:
-            reply = await self._got(case, part, tries=0)
-            case.heard(part, reply)
+            reply = await self._get(case, part, tries=0)
+            case.take_reply(part, reply)
         except SourceError:
             return
         self.oldest_s = max(self.oldest_s, reply.age_s)
         (case.stale if reply.stale else case.had).add(part)
 
-    async def _asked(self, jobs: Iterator[tuple[RepositoryProgress, DetailRequest]], *, until_answered: bool = False) -> None:
+    async def _run_jobs(self, jobs: Iterator[tuple[RepositoryProgress, DetailRequest]], *, until_answered: bool = False) -> None:
         """Several do this at a time with the same jobs."""
         for case, part in jobs:
             if self.stopped or time.monotonic() >= self.until:
@@ -170,33 +170,33 @@ class DetailFetcher:
     async def _ask(self, case: RepositoryProgress, part: DetailRequest) -> None:
         case.begun.add(part)
         try:
-            reply = await self._answered(case, part)
-            case.heard(part, reply)
+            reply = await self._fetch_part(case, part)
+            case.take_reply(part, reply)
         except SourceError as error:
-            self._failed(case, part, error)
+            self._record_failure(case, part, error)
             return
         case.had.add(part)
         case.stale.discard(part)
         if case.without_readme and part is README and not case.there and case.lacks(TREE):
             await self._ask(case, TREE)
 
-    async def _answered(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
-        reply = await self._allowed(case, part)
+    async def _fetch_part(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
+        reply = await self._request_within_budget(case, part)
         if reply.status in MOVED:
             case.path = redirect_path(reply, self.repositories.service)
             case.wanted.add(ITSELF)
-            reply = await self._allowed(case, part)
+            reply = await self._request_within_budget(case, part)
         if reply.status in MOVED:
             raise Malformed(f"{reply.url} answered {reply.status} once more")
         return reply
 
-    async def _allowed(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
+    async def _request_within_budget(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
         """Raises the reason for which an older answer of the cache would have to do."""
         if not self.allowance.take():
-            raise self._used_up()
+            raise self._budget_error()
         case.tried = True
         try:
-            reply = await self._got(case, part, tries=1)
+            reply = await self._get(case, part, tries=1)
         finally:
             self.allowance.under_way -= 1
         if reply.why:
@@ -207,7 +207,7 @@ class DetailFetcher:
             self.allowance.hear(reply, self.repositories.caller.clock())
         return reply
 
-    async def _got(self, case: RepositoryProgress, part: DetailRequest, tries: int) -> Reply:
+    async def _get(self, case: RepositoryProgress, part: DetailRequest, tries: int) -> Reply:
         return await self.repositories.caller.get(
             replace(self.repositories.service, tries=tries),
             case.path + part.path,
@@ -217,13 +217,13 @@ class DetailFetcher:
             accept=OK | NOTHING | GONE | MOVED,
         )
 
-    def _used_up(self) -> RateLimited:
+    def _budget_error(self) -> RateLimited:
         service, share = self.repositories.service, self.repositories.share
         at = self.allowance.renewed_at or self.repositories.caller.clock() + service.per_s
         part = f"{share:.0%} of " if share < 1 else ""
         return RateLimited(f"{service.name}: {part}what was left of the requests of this hour is used up", at)
 
-    def _failed(self, case: RepositoryProgress, part: DetailRequest, error: SourceError) -> None:
+    def _record_failure(self, case: RepositoryProgress, part: DetailRequest, error: SourceError) -> None:
         if isinstance(error, RateLimited | SourceTimeout) and time.monotonic() >= self.until:
             return  # it had no fair chance
         if isinstance(error, RateLimited | Unauthorized):
@@ -254,7 +254,7 @@ class DetailFetcher:
         if isinstance(self.stopped, Unauthorized):
             return "unauthorized"
         if not returned:
-            return _status_of(self._errors()[0]) if self._errors() else "timeout" if left_out else "empty"
+            return _find_status(self._errors()[0]) if self._errors() else "timeout" if left_out else "empty"
         if left_out or any(part not in case.stale for case in self.cases for part in case.failed):
             return "partial"
         return "stale" if any(case.stale for case in self.cases) else "ok" if self.allowance.answered else "cached"
@@ -280,7 +280,7 @@ class DetailFetcher:
             yield f"{gone} no longer there"
 
 
-def _status_of(error: SourceError) -> Status:
+def _find_status(error: SourceError) -> Status:
     """Of errors that have no status of their own here, one is `unavailable`."""
     known: dict[str, Status] = {"rate_limited": "rate_limited", "forbidden": "forbidden", "timeout": "timeout"}
     return known.get(error.status, "unavailable")

@@ -1,7 +1,7 @@
-"""What GitHub's REST API says, as records and figures. Pure: nothing here asks anybody, and nothing is guessed.
+"""Parsers of GitHub's REST API: repositories, lists, README, activity figures
 
 Shapes: the OpenAPI description of the API (github.com/github/rest-api-description), schemas `repo-search-result-item`, `full-repository`,
-`content-file`, `git-tree`, `release`, `issue`, `issue-comment`. A field that is missing or of another type counts as not said.
+`content-file`, `git-tree`, `release`, `issue`, `issue-comment`. A field that is missing or of another type counts as missing.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ def normal_name(name: str) -> str | None:
 
 def parse_search_page(reply: Reply) -> SearchPage:
     """Raises `Malformed` for what is no answer to a search."""
-    said = mapping(reply.json())
-    if not isinstance(said.get("items"), list):
+    payload = mapping(reply.json())
+    if not isinstance(payload.get("items"), list):
         raise Malformed(f"{reply.url} answered without a list of items")
-    records = tuple(record for item in said["items"] if (record := parse_repository(item)))
-    return SearchPage(records, whole(said.get("total_count")), len(said["items"]) - len(records), said.get("incomplete_results") is True)
+    records = tuple(record for item in payload["items"] if (record := parse_repository(item)))
+    return SearchPage(
+        records, whole(payload.get("total_count")), len(payload["items"]) - len(records), payload.get("incomplete_results") is True
+    )
 
 
 def is_cacheable(reply: Reply) -> bool:
@@ -74,53 +76,53 @@ def is_cacheable(reply: Reply) -> bool:
     return is_complete(reply) and mapping(reply.json()).get("incomplete_results") is not True
 
 
-def parse_repository(said: Any) -> Repository | None:
+def parse_repository(payload: Any) -> Repository | None:
     """A repository from a search or of its own; None without a name. Its year stays open: of when it was made, or last changed?"""
-    said = mapping(said)
-    title = text(said.get("full_name")) or text(said.get("name"))
-    own_id = normal_name(title) or whole(said.get("id"))
+    payload = mapping(payload)
+    title = text(payload.get("full_name")) or text(payload.get("name"))
+    own_id = normal_name(title) or whole(payload.get("id"))
     if not title or own_id is None:
         return None
     return Repository(
         doc_id=f"{NAME}:{own_id}",
         title=title,
-        description=text(said.get("description")),
-        url=link(said.get("html_url")),
+        description=text(payload.get("description")),
+        url=link(payload.get("html_url")),
         identifiers=Identifiers(github=normal_name(title)),
-        stars=whole(said.get("stargazers_count")),
-        language=text(said.get("language")) or None,
-        tags=tuple(filter(None, map(text, items(said.get("topics"))))),
+        stars=whole(payload.get("stargazers_count")),
+        language=text(payload.get("language")) or None,
+        tags=tuple(filter(None, map(text, items(payload.get("topics"))))),
         source=NAME,
-        licence=_licence(said.get("license")),
-        forks=whole(said.get("forks_count")),
-        parent_stars=whole(mapping(said.get("parent")).get("stargazers_count")),
-        is_fork=_flag(said.get("fork")),
-        archived=_flag(said.get("archived")),
-        updated_at=_date(said.get("pushed_at")),
-        metadata=_metadata(said),
+        licence=_licence(payload.get("license")),
+        forks=whole(payload.get("forks_count")),
+        parent_stars=whole(mapping(payload.get("parent")).get("stargazers_count")),
+        is_fork=_flag(payload.get("fork")),
+        archived=_flag(payload.get("archived")),
+        updated_at=_date(payload.get("pushed_at")),
+        metadata=_metadata(payload),
     )
 
 
-def _metadata(said: Mapping[str, Any]) -> dict[str, JsonValue]:
+def _metadata(payload: Mapping[str, Any]) -> dict[str, JsonValue]:
     known: dict[str, JsonValue] = {
-        "created_at": _date(said.get("created_at")),
-        "open_issues": whole(said.get("open_issues_count")),
-        "has_wiki": _flag(said.get("has_wiki")),
-        "homepage": link(said.get("homepage")),
+        "created_at": _date(payload.get("created_at")),
+        "open_issues": whole(payload.get("open_issues_count")),
+        "has_wiki": _flag(payload.get("has_wiki")),
+        "homepage": link(payload.get("homepage")),
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _licence(said: Any) -> str | None:
-    spdx = text(mapping(said).get("spdx_id"))
+def _licence(payload: Any) -> str | None:
+    spdx = text(mapping(payload).get("spdx_id"))
     return None if spdx.upper() in NO_LICENCE else spdx or None
 
 
 def find_refusal(reply: Reply) -> str:
     """Why a query is not valid (`validation-error`)."""
-    said = mapping(reply.json())
-    told = [text(mapping(error).get("message")) for error in items(said.get("errors"))]
-    return "; ".join(filter(None, told)) or text(said.get("message")) or "no reason given"
+    payload = mapping(reply.json())
+    messages = [text(mapping(error).get("message")) for error in items(payload.get("errors"))]
+    return "; ".join(filter(None, messages)) or text(payload.get("message")) or "no reason given"
 
 
 def parse_readme(reply: Reply) -> str | None:
@@ -130,20 +132,20 @@ def parse_readme(reply: Reply) -> str | None:
         raise Malformed(f"{reply.url} answered with something else than a file")
     if not kind.startswith("application/json"):
         return _body(reply.body)
-    said = mapping(reply.json())
-    if not text(said.get("encoding")):
+    payload = mapping(reply.json())
+    if not text(payload.get("encoding")):
         raise Malformed(f"{reply.url} answered with something else than a file")
-    if said["encoding"] != "base64":
+    if payload["encoding"] != "base64":
         return None
     try:
-        return _body(b64decode(text(said.get("content"))))
+        return _body(b64decode(text(payload.get("content"))))
     except ValueError as error:
         raise Malformed(f"{reply.url} answered with a file that is not the base64 that it says") from error
 
 
-def _body(said: bytes) -> str:
+def _body(payload: bytes) -> str:
     """Without a byte order mark, and without controls, which no Markdown needs."""
-    return UNSTORABLE.sub(" ", said.decode("utf-8-sig", "replace"))
+    return UNSTORABLE.sub(" ", payload.decode("utf-8-sig", "replace"))
 
 
 def parse_tree(reply: Reply) -> tuple[str, ...]:
@@ -156,21 +158,21 @@ def parse_tree(reply: Reply) -> tuple[str, ...]:
 
 def parse_releases(reply: Reply) -> Releases:
     """From a page of one release, the last one."""
-    dates = [_date(said.get("published_at")) for said in parse_list(reply)]
+    dates = [_date(payload.get("published_at")) for payload in parse_list(reply)]
     return Releases(parse_count(reply), next(filter(None, dates), None))
 
 
 def parse_list(reply: Reply) -> list[dict[str, Any]]:
-    said = reply.json()
-    if not isinstance(said, list) or not all(isinstance(one, dict) for one in said):
+    payload = reply.json()
+    if not isinstance(payload, list) or not all(isinstance(one, dict) for one in payload):
         raise Malformed(f"{reply.url} answered with something else than a list of objects")
-    return said
+    return payload
 
 
 def parse_count(reply: Reply) -> int | None:
     """How many there are of which this is a page of at most one: the number of the last page (`Link`, RFC 8288).
 
-    None where there are more, but they are told by a cursor.
+    None where there are more, but they are messages by a cursor.
     """
     links = {relation: url for url, relation in LINK.findall(reply.headers.get("link", ""))}
     if "last" in links:
@@ -185,7 +187,7 @@ def parse_budget(reply: Reply, now: float) -> tuple[int | None, float | None]:
     A time that is past, or more than a day off, is none.
     """
     remaining, reset = (reply.headers.get(f"x-ratelimit-{name}", "").strip() for name in ("remaining", "reset"))
-    left, at = (int(said) if said.isdecimal() and len(said) < 12 else None for said in (remaining, reset))
+    left, at = (int(payload) if payload.isdecimal() and len(payload) < 12 else None for payload in (remaining, reset))
     return left, float(at) if at is not None and now < at <= now + DAY_S else None
 
 
@@ -220,12 +222,12 @@ def _issue_number(comment: Mapping[str, Any]) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _login(said: Mapping[str, Any]) -> str:
-    return text(mapping(said.get("user")).get("login")).lower()
+def _login(payload: Mapping[str, Any]) -> str:
+    return text(mapping(payload.get("user")).get("login")).lower()
 
 
-def _bot(said: Mapping[str, Any]) -> bool:
-    return mapping(said.get("user")).get("type") == "Bot" or _login(said).endswith("[bot]")
+def _bot(payload: Mapping[str, Any]) -> bool:
+    return mapping(payload.get("user")).get("type") == "Bot" or _login(payload).endswith("[bot]")
 
 
 def _flag(value: Any) -> bool | None:

@@ -1,12 +1,9 @@
-"""What a repository is made with, by GitHub's dependency graph.
+"""Single repositories of GitHub by name, and their dependencies
 
-`GET /repos/{owner}/{repo}/dependency-graph/sbom`, documented at docs.github.com/rest/dependency-graph/sboms: an SPDX document whose
-packages name themselves by a package URL (`pkg:pypi/httpx@0.28.1`). 403 and 404 where the graph is switched off.
-
-A single repository of GitHub by its name; what else is asked of it, `github_details` says.
-
-Documentation: docs.github.com/rest/repos/repos (`GET /repos/{owner}/{repo}`). One that was renamed answers 301 with its address by
-number, which is followed, but only on the same host.
+Documentation: docs.github.com/rest/repos/repos (`GET /repos/{owner}/{repo}`). A renamed repository answers 301 with its URL by number,
+which is followed on the same host only. Dependencies: docs.github.com/rest/dependency-graph/sboms
+(`GET /repos/{owner}/{repo}/dependency-graph/sbom`), an SPDX document whose packages have a package URL (`pkg:pypi/httpx@0.28.1`). 403 and
+404 if the graph is switched off.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""A search for repositories in GitHub's own syntax.
+"""GitHub: repositories by stars, by last change, and by more words than the request
 
-Documentation: docs.github.com/rest/search/search ("Constructing a search query"), and on searching: "Searching for repositories" and
-"Understanding the search syntax". Words are looked for in names, descriptions and topics, and all of them must be there; a query holds at
-most 256 characters of words and five operators (AND, OR, NOT). Brackets are nowhere promised for repositories, and are not used: whether
-`a b OR c` is read as `(a b) OR c` or as `a (b OR c)`, it finds all that `a b` finds. Forks are left out by GitHub itself.
+`GET /search/repositories` of the REST API: docs.github.com/rest/search/search ("Constructing a search query"), "Searching for
+repositories" and "Understanding the search syntax". Limits: 10 searches a minute without a token and 30 with one, 1,000 results a search,
+100 a page; secondary limits answer 403 or 429 with `Retry-After`.
 
-GitHub: repositories by their stars, by their last change, and by more words than were asked for.
-
-`GET /search/repositories` of the REST API, documented at docs.github.com/rest/search/search; how a query is written, `github_query` says,
-and what is asked of single repositories, `github_details`. Limits: 10 searches a minute without a token and 30 with one, 1,000
-results a search, 100 a page; secondary limits answer 403 or 429 with `Retry-After`.
+Words are matched in names, descriptions and topics, and all of them must occur; a query holds at most 256 characters of words and five
+operators (AND, OR, NOT). Brackets are not documented for repositories, and are not used: whether `a b OR c` is read as `(a b) OR c` or as
+`a (b OR c)`, it matches everything that `a b` matches. GitHub itself leaves out forks.
 """
 
 from __future__ import annotations
@@ -202,9 +199,9 @@ class Github:
         return await fetch_details(records, self.repositories, usable_seconds(within_s))
 
 
-def build_search_answer(heard: QueryOutcome, note: str = "", missing: str = "") -> SourceAnswer:
+def build_search_answer(outcome: QueryOutcome, note: str = "", missing: str = "") -> SourceAnswer:
     """Scores are 1 / rank: GitHub gives every repository the same one."""
-    reply, found = heard
+    reply, found = outcome
     if found is None:
         raise SourceUnavailable(f"{NAME} did not accept {reply.url}: {find_refusal(reply)}")
     cut_short = "GitHub ran out of time before it had searched everything" if found.incomplete else ""

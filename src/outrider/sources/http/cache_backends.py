@@ -1,4 +1,4 @@
-"""Cache backends: a folder (diskcache, on SQLite) for the processes of one machine, and Redis for several machines"""
+"""Cache backends: a folder (diskcache) for one machine, and Redis for several"""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Worker:
         self._started: float | None = None
 
     async def run(self, work: Callable[[Any], Result]) -> Result:
-        def timed() -> Result:
+        def run_timed() -> Result:
             self._started = time.monotonic()
             try:
                 if self._disk is None:
@@ -91,7 +91,7 @@ class _Worker:
             finally:
                 self._started = None
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run_timed)
 
     def busy_s(self) -> float:
         """Duration of the current operation so far; those in the queue do not count."""

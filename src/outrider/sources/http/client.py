@@ -1,4 +1,4 @@
-"""HTTP client of the sources: rate limits, caching, retries, and every failure as a `SourceError`
+"""HTTP client of the sources: rate limits, caching, retries, errors as `SourceError`
 
 Everything runs on the process's background loop, whichever loop calls: all searches share one client and one limit for each service.
 

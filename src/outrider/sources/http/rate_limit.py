@@ -1,4 +1,4 @@
-"""Rate limits of services: a sliding window, pauses that a service requests, and a circuit breaker
+"""Rate limits of services: sliding window, requested pauses, circuit breaker
 
 Used on the background loop only (`Caller` ensures it), so that one limit holds for all searches of the process, whatever their loops.
 """

@@ -1,4 +1,4 @@
-"""HTTP transport: one request over a shared client, and its response, read up to a size limit
+"""HTTP transport: one request over a shared client, and its response up to a size limit
 
 The process has one client for each service and origin, used on the background loop only. A client scans all its connections at each
 request, more than once: with one client for all services and several searches under way, that takes longer than the request.

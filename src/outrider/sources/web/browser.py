@@ -1,7 +1,7 @@
-"""Chromium, through Playwright: at most so many tabs, one of them ready for whoever comes next, closed after a minute without use.
+"""Chromium through Playwright: a few tabs, one of them ready, closed after a minute
 
-Started at first use, or before it by who knows that a search is coming (`prepare`). It says what it is: nothing here disguises it.
-Playwright is an extra; Chromium is the one that is installed (`OUTRIDER_CHROMIUM`, else on the path, else Playwright's own).
+It starts at first use, or earlier by `prepare` if a search is coming. It identifies itself: nothing here disguises it. Playwright is an
+extra; Chromium is the installed one (`OUTRIDER_CHROMIUM`, else on the path, else Playwright's own).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Chromium:
     _playwright: Playwright | None = None
     _running: Running | None = None
     _next: asyncio.Task[Tab] | None = None
-    """The tab of whoever comes next, ready or being made."""
+    """The tab of whoever comes next, ready or in preparation."""
     _in_use: int = 0
     _leaving: asyncio.TimerHandle | None = None
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -101,7 +101,7 @@ class Chromium:
 
     async def prepare(self) -> None:
         """Begins to start Chromium and a tab, for a search that is coming. Not waited for; what is wrong with them the search will say."""
-        await in_background(self._prepared())
+        await in_background(self._prepare())
 
     async def open_page(
         self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "", may: NavigationCheck | None = None
@@ -111,7 +111,7 @@ class Chromium:
         With `hosts`, nothing that the page wants of any other host is asked, redirects included. `may` is asked of every address that
         the page itself goes to, and its refusal raised.
         """
-        return await in_background(self._bounded(url, within_s, hosts, ready, may))
+        return await in_background(self._open_in_slot(url, within_s, hosts, ready, may))
 
     async def render(self, url: str, within_s: float, may: NavigationCheck | None = None) -> tuple[str, str]:
         """A page of any public host: where it ended, and its HTML."""
@@ -121,9 +121,9 @@ class Chromium:
         return opened.url, opened.html
 
     async def close(self) -> None:
-        await in_background(self._closed())
+        await in_background(self._close_all())
 
-    async def _bounded(
+    async def _open_in_slot(
         self, url: str, within_s: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
     ) -> RenderedPage:
         self.guard.target(url)
@@ -134,13 +134,13 @@ class Chromium:
         except TimeoutError as error:
             raise RateLimited(f"all {self.tabs} tabs of the browser were taken for {within_s:.3g} s") from error
         self._in_use += 1
-        held: list[Tab] = []
+        open_tabs: list[Tab] = []
         try:
-            return await self._translated(self._shown(held, url, until, hosts, ready, may), url, until, within_s)
+            return await self._translate_errors(self._show(open_tabs, url, until, hosts, ready, may), url, until, within_s)
         finally:
-            self._beside(self._tidied(held))
+            self._in_task(self._tidy(open_tabs))
 
-    async def _translated(self, work: Coroutine[Any, Any, RenderedPage], url: str, until: float, within_s: float) -> RenderedPage:
+    async def _translate_errors(self, work: Coroutine[Any, Any, RenderedPage], url: str, until: float, within_s: float) -> RenderedPage:
         """Playwright's errors as ours."""
         try:
             playwright = await load_module("playwright.async_api")
@@ -156,68 +156,68 @@ class Chromium:
         except playwright.Error as error:
             raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
 
-    async def _shown(
-        self, held: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
+    async def _show(
+        self, open_tabs: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
     ) -> RenderedPage:
-        tab = await self._taken()
-        held.append(tab)
+        tab = await self._take_tab()
+        open_tabs.append(tab)
         return await tab.show(url, until, hosts, ready, may)
 
-    async def _taken(self) -> Tab:
+    async def _take_tab(self) -> Tab:
         """The tab that is ready, or as soon as it is; a new one where there is none, or Chromium has died under it."""
         self._drop_dead()
-        making, self._next = self._next or self._begun(), None
+        making, self._next = self._next or self._begin_tab(), None
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
             if self._next is None:  # whoever comes next has it
                 self._next = making
             else:
-                self._beside(_dropped(making))
+                self._in_task(_drop(making))
             raise
 
-    async def _tidied(self, held: list[Tab]) -> None:
-        """Nobody waits for this. Another tab is made at once, or where all were taken as soon as this one is closed."""
-        if held:
-            await self._prepared()
+    async def _tidy(self, open_tabs: list[Tab]) -> None:
+        """Runs in the background. Another tab is made at once, or once this one is closed if all were in use."""
+        if open_tabs:
+            await self._prepare()
         try:
-            for tab in held:
+            for tab in open_tabs:
                 await tab.close()
         finally:
             self._in_use -= 1
             self._places.release()
             self._leave_later()
-        if held:
-            await self._prepared()
+        if open_tabs:
+            await self._prepare()
 
-    async def _prepared(self) -> None:
+    async def _prepare(self) -> None:
         self._drop_dead()
         if self._next is None and self._in_use < self.tabs:
-            self._next = self._begun()
+            self._next = self._begin_tab()
         self._leave_later()
 
     def _drop_dead(self) -> None:
         if self._next and self._next.done() and not _usable(self._next):
-            self._beside(_dropped(self._next))
+            self._in_task(_drop(self._next))
             self._next = None
 
-    def _begun(self) -> asyncio.Task[Tab]:
-        making = self._beside(self._made())
+    def _begin_tab(self) -> asyncio.Task[Tab]:
+        making = self._in_task(self._make_tab())
         making.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen: whoever comes next tries again
         return making
 
-    async def _made(self) -> Tab:
+    async def _make_tab(self) -> Tab:
         async with asyncio.timeout(MAKING_S):
-            running = await self._started()
+            running = await self._start()
             try:
                 return await Tab.of(running, self.guard)
             except (await load_module("playwright.async_api")).Error:  # it has died, though it is not known yet
                 async with self._starting:
                     if self._running is running:
                         await self._close()
-                return await Tab.of(await self._started(), self.guard)
+                return await Tab.of(await self._start(), self.guard)
 
-    async def _started(self) -> Running:
+    async def _start(self) -> Running:
         async with self._starting:
             if self._running and self._running.is_connected():
                 return self._running
@@ -239,30 +239,30 @@ class Chromium:
     def _leave_later(self) -> None:
         if self._leaving:
             self._leaving.cancel()
-        self._leaving = asyncio.get_running_loop().call_later(IDLE_S, lambda: self._beside(self._left_alone()))
+        self._leaving = asyncio.get_running_loop().call_later(IDLE_S, lambda: self._in_task(self._end_if_idle()))
 
-    def _beside(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    def _in_task(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _left_alone(self) -> None:
+    async def _end_if_idle(self) -> None:
         async with self._starting:
             if not self._in_use:
-                await self._ended()
+                await self._end()
 
-    async def _closed(self) -> None:
+    async def _close_all(self) -> None:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._ended()
+        await self._end()
 
-    async def _ended(self) -> None:
-        made, self._next = self._next, None
+    async def _end(self) -> None:
+        making, self._next = self._next, None
         if self._leaving:
             self._leaving.cancel()
-        if made:
-            await _dropped(made)
+        if making:
+            await _drop(making)
         await self._close()
 
     async def _close(self) -> None:
@@ -277,12 +277,12 @@ class Chromium:
         await playwright.stop()
 
 
-def _usable(made: asyncio.Task[Tab]) -> bool:
-    return not made.cancelled() and made.exception() is None and made.result().usable
+def _usable(making: asyncio.Task[Tab]) -> bool:
+    return not making.cancelled() and making.exception() is None and making.result().usable
 
 
-async def _dropped(made: asyncio.Task[Tab]) -> None:
-    made.cancel()
-    await asyncio.wait({made})
-    if not made.cancelled() and made.exception() is None:
-        await made.result().close()
+async def _drop(making: asyncio.Task[Tab]) -> None:
+    making.cancel()
+    await asyncio.wait({making})
+    if not making.cancelled() and making.exception() is None:
+        await making.result().close()

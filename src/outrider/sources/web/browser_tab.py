@@ -1,13 +1,11 @@
-"""One page of a browser. It has a context of its own, so that no cookies stay, and a network of its own, a `Gate`; it is used once.
+"""One tab of the browser, used once, and the control of where its page navigates
 
-It is made before anybody asks for it, as that takes Chromium longer than all the rest. When a page is ready it tells so itself, with its
-HTML, in one message: a script in a world of its own (Chrome DevTools Protocol, `Page.addScriptToEvaluateOnNewDocument` and
-`Runtime.addBinding`), which the page's scripts neither see nor reach, looks for what is waited for.
+A tab has its own context, so that no cookies stay, and its own network, a `SocksProxy`. It is made in advance, because that takes Chromium
+longer than all the rest. When a page is ready it reports its HTML in one message: a script in an isolated world (Chrome DevTools Protocol,
+`Page.addScriptToEvaluateOnNewDocument` and `Runtime.addBinding`), which the page's scripts neither see nor reach, waits for the selector.
 
-Where a page of a browser goes, by itself or by redirect: every address is asked about before the browser asks for it.
-
-Chrome DevTools Protocol, domain Fetch: it pauses each step of a redirect, which Playwright's routes let pass. Only what the whole page
-goes to counts; what a page embeds is no page that we read.
+Every URL that the page itself goes to is checked before the browser requests it. The domain Fetch pauses each step of a redirect, which
+Playwright's routes do not. Frames inside the page do not count, because they are not read.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ class Tab:
     page: Page
     session: CDPSession
     way: NavigationState
-    _told: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    _html: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its HTML, once it is ready."""
     _watch: NavigationGuard | None = None
 
@@ -97,7 +95,7 @@ class Tab:
             context = await running.new_context(
                 proxy={"server": gate.address, "bypass": LOOPBACK_TOO}, service_workers="block", accept_downloads=False, locale="en-US"
             )
-            opened.push_async_callback(_ended, context)
+            opened.push_async_callback(_close_context, context)
             await context.route("**/*", lambda route: _let(route, gate.hosts))
             page = await context.new_page()
             session = await context.new_cdp_session(page)
@@ -109,8 +107,8 @@ class Tab:
 
     async def _listening(self) -> None:
         for gone in ("crash", "close"):
-            self.page.on(gone, partial(_lose, self._told))
-        self.session.on("Runtime.bindingCalled", partial(_hear, self._told))
+            self.page.on(gone, partial(_lose, self._html))
+        self.session.on("Runtime.bindingCalled", partial(_hear, self._html))
         await self.session.send("Runtime.enable")
         await self.session.send("Runtime.addBinding", {"name": TELL, "executionContextName": WORLD})
 
@@ -118,29 +116,29 @@ class Tab:
     def usable(self) -> bool:
         """Whether its browser lives, and it has not crashed."""
         browser = self.context.browser
-        return bool(browser and browser.is_connected() and not self._told.done())
+        return bool(browser and browser.is_connected() and not self._html.done())
 
     async def show(
         self, url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None = None
     ) -> RenderedPage:
         if may is None:
-            return await self._shown(url, until, hosts, ready)
+            return await self._load(url, until, hosts, ready)
         self._watch = await NavigationGuard.over(self.session, may, self.way.frame)
-        return await self._watch.until_refused(self._shown(url, until, hosts, ready))
+        return await self._watch.until_refused(self._load(url, until, hosts, ready))
 
-    async def _shown(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> RenderedPage:
+    async def _load(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> RenderedPage:
         self.proxy.hosts = hosts
         if ready:
             await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
-        answer = await self._went(url, until, "commit" if ready else "domcontentloaded")
-        html = await (self._told if ready else self._settled(until))
+        answer = await self._goto(url, until, "commit" if ready else "domcontentloaded")
+        html = await (self._html if ready else self._wait_until_settled(until))
         if self.page.url.startswith(FAILED):
             raise self._nowhere(url)
         if len(html) > MOST_CHARS:
             raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
         return RenderedPage(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.proxy.refused)))
 
-    async def _went(self, url: str, until: float, stage: Literal["commit", "domcontentloaded"]) -> Response | None:
+    async def _goto(self, url: str, until: float, stage: Literal["commit", "domcontentloaded"]) -> Response | None:
         from playwright.async_api import Error
 
         try:
@@ -155,7 +153,7 @@ class Tab:
             return Forbidden(f"{url} leads to {self.proxy.refused[0]}, which may not be asked")
         return SourceUnavailable(self.proxy.unreachable[0] if self.proxy.unreachable else f"{url} leads to a page that did not come")
 
-    async def _settled(self, until: float) -> str:
+    async def _wait_until_settled(self, until: float) -> str:
         """Where it goes on to another page, that one. What takes more than half of the time is not waited for: it is read as it is."""
         from playwright.async_api import TimeoutError as Late
 
@@ -179,21 +177,21 @@ class Tab:
         if self._watch:
             await self._watch.close()
         await self.proxy.close()
-        await _ended(self.context)
+        await _close_context(self.context)
 
 
-def _hear(told: asyncio.Future[str], said: dict[str, Any]) -> None:
-    if said.get("name") == TELL and not told.done():
-        told.set_result(str(said.get("payload", "")))
+def _hear(html: asyncio.Future[str], event: dict[str, Any]) -> None:
+    if event.get("name") == TELL and not html.done():
+        html.set_result(str(event.get("payload", "")))
 
 
-def _lose(told: asyncio.Future[str], _: object) -> None:
-    if not told.done():
-        told.set_exception(SourceUnavailable("a page of the browser has crashed or was closed"))
-        told.exception()  # seen, also where nobody waits for it
+def _lose(html: asyncio.Future[str], _: object) -> None:
+    if not html.done():
+        html.set_exception(SourceUnavailable("a page of the browser has crashed or was closed"))
+        html.exception()  # seen, also where nobody waits for it
 
 
-async def _ended(context: BrowserContext) -> None:
+async def _close_context(context: BrowserContext) -> None:
     """A page that is still loading can hold up its end."""
     from playwright.async_api import Error
 
@@ -205,21 +203,21 @@ async def _ended(context: BrowserContext) -> None:
 async def _let(route: Route, hosts: frozenset[str] | None) -> None:
     from playwright.async_api import Error
 
-    asked = route.request
-    elsewhere = hosts is not None and (urlsplit(asked.url).hostname or "") not in hosts
+    request = route.request
+    elsewhere = hosts is not None and (urlsplit(request.url).hostname or "") not in hosts
     with suppress(Error):  # the page has gone meanwhile
-        if asked.resource_type in HEAVY or elsewhere or _opens_a_window(asked):
+        if request.resource_type in HEAVY or elsewhere or _opens_a_window(request):
             await route.abort("blockedbyclient")
         else:
             await route.continue_()
 
 
-def _opens_a_window(asked: Request) -> bool:
-    """Nobody reads what a page opens beside itself, and nobody would be asked whether it may."""
+def _opens_a_window(request: Request) -> bool:
+    """A page that this page opens is not read, and its navigation would not be checked."""
     from playwright.async_api import Error
 
     try:
-        return asked.is_navigation_request() and asked.frame.page is not asked.frame.page.context.pages[0]
+        return request.is_navigation_request() and request.frame.page is not request.frame.page.context.pages[0]
     except Error:  # its page is not there yet
         return True
 
@@ -235,7 +233,7 @@ def left_ms(until: float) -> float:
 
 Result = TypeVar("Result")
 NavigationCheck = Callable[[str], Awaitable[None]]
-"""Raises `SourceError` for an address that may not be asked."""
+"""Raises `SourceError` for a URL that may not be requested."""
 
 
 @dataclass(slots=True)
@@ -265,18 +263,18 @@ class NavigationState:
     async def arrived(self) -> None:
         await self._there.wait()
 
-    def leaves(self, said: dict[str, Any]) -> None:
-        if said["frameId"] == self.frame and said.get("navigationType") != "sameDocument":
+    def leaves(self, event: dict[str, Any]) -> None:
+        if event["frameId"] == self.frame and event.get("navigationType") != "sameDocument":
             self._there.clear()
 
-    def is_there(self, said: dict[str, Any]) -> None:
-        if self.frame in (said.get("frameId"), said.get("frame", {}).get("id")):
+    def is_there(self, event: dict[str, Any]) -> None:
+        if self.frame in (event.get("frameId"), event.get("frame", {}).get("id")):
             self._there.set()
 
 
 @dataclass(slots=True)
 class NavigationGuard:
-    """Made by `Watch.over`, which returns once nothing is asked without it."""
+    """Made by `NavigationGuard.over`, which returns once every request is checked."""
 
     session: CDPSession
     may: NavigationCheck
@@ -311,11 +309,11 @@ class NavigationGuard:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def meet(self, paused: dict[str, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self._decided(paused))
+        task = asyncio.get_running_loop().create_task(self._decide(paused))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _decided(self, paused: dict[str, Any]) -> None:
+    async def _decide(self, paused: dict[str, Any]) -> None:
         from playwright.async_api import Error
 
         about = {"requestId": paused["requestId"]}
@@ -333,13 +331,13 @@ class NavigationGuard:
                 await self.session.send("Fetch.continueRequest", about)
 
 
-def _leaves(way: NavigationState, said: dict[str, Any]) -> None:
+def _leaves(way: NavigationState, event: dict[str, Any]) -> None:
     """A function, as the next two: Playwright leaves a mark on what it is to call, or on whose method it is."""
-    way.leaves(said)
+    way.leaves(event)
 
 
-def _is_there(way: NavigationState, said: dict[str, Any]) -> None:
-    way.is_there(said)
+def _is_there(way: NavigationState, event: dict[str, Any]) -> None:
+    way.is_there(event)
 
 
 def _meet(watch: NavigationGuard, paused: dict[str, Any]) -> None:

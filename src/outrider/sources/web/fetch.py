@@ -1,7 +1,7 @@
-"""A web page that somebody linked to, fetched as a good guest: allowed by its robots.txt, one request a second and host, within bounds.
+"""Fetcher of linked web pages: robots.txt, one request a second and host, bounded size
 
-Plain HTTP first; a page that is made by its scripts is read again by a browser where there is one. What leads to a DOI is never
-fetched, that work is asked for by its DOI; a PDF is told, not fetched. Every link, those of redirects too, passes the `Guard`.
+Plain HTTP first; a page that its scripts build is loaded again in a browser if there is one. A link to a DOI is never fetched: the work
+is looked up by its DOI. A PDF is reported, not fetched. Every link, those of redirects too, passes the `Guard`.
 """
 
 from __future__ import annotations
@@ -83,25 +83,25 @@ class PageFetcher:
 
     async def fetch(self, url: str, within_s: float) -> FetchedPage:
         """Raises `SourceError`: `Forbidden` by our guard, by its robots.txt or by itself, `RateLimited`, `Malformed` for another type."""
-        return await in_background(_within(lambda: self._followed(url, time.monotonic() + within_s), within_s, url))
+        return await in_background(_within(lambda: self._follow(url, time.monotonic() + within_s), within_s, url))
 
     async def close(self) -> None:
         if self._client:
             await in_background(self._client.aclose())
 
-    async def _followed(self, url: str, until: float) -> FetchedPage:
+    async def _follow(self, url: str, until: float) -> FetchedPage:
         for _ in range(MOST_REDIRECTS + 1):
             target = self.guard.target(url)
-            found = _known(target.url) or await self._visited(target, until)
+            found = _known_by_link(target.url) or await self._visit(target, until)
             if isinstance(found, FetchedPage):
-                return await self._seen_by_browser(found, until)
+                return await self._load_in_browser(found, until)
             url = urljoin(target.url, found)
         raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
 
-    async def _visited(self, target: Target, until: float) -> FetchedPage | str:
+    async def _visit(self, target: Target, until: float) -> FetchedPage | str:
         """The page, or where it says to go."""
         await self._turn(target, until)
-        found = await self._got(target)
+        found = await self._get(target)
         return found if isinstance(found, str | FetchedPage) else await read_page(target.url, *found)
 
     async def _turn(self, target: Target, until: float) -> None:
@@ -111,12 +111,12 @@ class PageFetcher:
             raise Forbidden(f"robots.txt of {target.host} does not allow {target.url}" + (f": {rules.refusing}" if rules.refusing else ""))
         await self._visits.wait_turn(target.host, max(self.per_s, rules.delay_s), until)
 
-    async def _got(self, target: Target) -> FetchedPage | str | tuple[bytes, str]:
+    async def _get(self, target: Target) -> FetchedPage | str | tuple[bytes, str]:
         """Where it redirects to, or a PDF, or a body and what its Content-Type says."""
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])
-            self._accepted(target, response)
+            self._check_status(target, response)
             said = str(response.headers.get("content-type", "text/html"))
             kind = KINDS.get(media_type(said))
             if kind == "pdf":
@@ -125,7 +125,7 @@ class PageFetcher:
                 raise Malformed(f"{target.url} is {media_type(said)[:80] or 'of no type'}, not a page")
             return await read_body(response, MOST_BYTES, f"{target.url} answered with"), said
 
-    def _accepted(self, target: Target, response: httpx.Response) -> None:
+    def _check_status(self, target: Target, response: httpx.Response) -> None:
         status = response.status_code
         if status == 200:
             return
@@ -140,7 +140,7 @@ class PageFetcher:
             raise Forbidden(what)
         raise SourceUnavailable(what)
 
-    async def _seen_by_browser(self, found: FetchedPage, until: float) -> FetchedPage:
+    async def _load_in_browser(self, found: FetchedPage, until: float) -> FetchedPage:
         """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
         left_s = until - time.monotonic()
         if not (found.needs_browser and self.browser and left_s > BROWSER_S):
@@ -149,7 +149,7 @@ class PageFetcher:
 
         async def may(url: str) -> None:
             target = self.guard.target(url)
-            if leads := _known(target.url):
+            if leads := _known_by_link(target.url):
                 leading.append(leads)
                 raise Forbidden(f"{found.url} leads to {target.url}, which is not fetched")
             if target.url != found.url:  # whose turn this is
@@ -159,7 +159,7 @@ class PageFetcher:
             url, html = await self.browser.render(found.url, left_s, may)
         except SourceError:
             return leading[0] if leading else found
-        seen = _known(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
+        seen = _known_by_link(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
         return seen if len(seen.page.text) > len(found.page.text) else found
 
     async def _rules(self, target: Target) -> RobotsRules:
@@ -218,7 +218,7 @@ class PageFetcher:
         return self._client
 
 
-def _known(url: str) -> FetchedPage | None:
+def _known_by_link(url: str) -> FetchedPage | None:
     """What is known by its link alone, and never fetched."""
     if find_doi(url):
         return FetchedPage(url, "doi", build_record(url))

@@ -1,4 +1,4 @@
-"""Parser of HTML pages: main text by trafilatura, everything else from the page's declarations
+"""Parser of HTML pages: main text by trafilatura, the rest from the page's declarations
 
 Declarations are `<title>`, `meta` elements (Highwire's `citation_*`, Dublin Core, PRISM, Open Graph), JSON-LD and the canonical
 link. Authors and titles that trafilatura infers from the body are not used: it mistakes menus and footers for them. A date that is not

@@ -1,4 +1,4 @@
-"""Result pages of search engines, read by CSS selectors: DuckDuckGo without scripts, Bing, Google
+"""Result pages of search engines, read by CSS selectors: DuckDuckGo, Bing, Google
 
 No engine documents its pages; the selectors follow the pages of 2026 (Google's page without scripts: of 2023). A page on which nothing is
 recognised is `Malformed`, so that a changed page is never mistaken for "no results".

@@ -1,4 +1,4 @@
-"""Web search: the result page of a search engine, loaded in a browser, one request at a time with pauses
+"""Web search: the result page of a search engine, loaded in a browser with pauses
 
 Each engine is a strategy. A page that takes us for a robot is not answered and not requested again before a long pause: it counts as
 the engine's limit. Totals are not given, because those of engines are estimates that change from call to call.
