@@ -173,7 +173,7 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
         with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
             chromium = SharedChromium(guard_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost")), owner=owner)
             with pytest.raises(Forbidden):
-                await chromium.opened(server.base_url, 60.0, frozenset({"127.0.0.1"}))
+                await chromium.open_page(server.base_url, 60.0, frozenset({"127.0.0.1"}))
             await chromium.close()
     await owner.close()
     assert inside.requests == []
