@@ -106,7 +106,7 @@ async def test_two_runs_at_once_make_no_duplicates(tmp_path: Path) -> None:
     source = rows(tmp_path / "rows.jsonl")
     runs = [start_process(tmp_path / "library", source) for _ in range(2)]
     for run in runs:
-        out, error = run.communicate(timeout=120)
+        out, error = run.communicate(timeout=600)
         assert run.returncode == 0, error
         said = out.splitlines()[-1].split()
         assert said[0] == "report"

@@ -85,7 +85,7 @@ async def test_studio_runs_draws_and_describes_the_graph(studio: str) -> None:
         assert "run_timeout_s" in schemas["context_schema"]["properties"]
         drawing = await client.assistants.get_graph(assistant["assistant_id"])
         assert {"translator", "scout", "distiller"} <= {node["id"] for node in drawing["nodes"]}
-        answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 10})
+        answer = await client.runs.wait(None, "search", input={"query": "aspirin liver"}, context={"run_timeout_s": 120})
         assert answer["hits"][0]["doc_id"] == "a"
         thread = await client.threads.create()
         for query, first in (("aspirin liver", "a"), ("statins cholesterol", "b")):
@@ -104,7 +104,7 @@ async def test_studio_runs_and_draws_the_analysis(studio: str) -> None:
         assert "max_calls" in schemas["context_schema"]["properties"]
         drawing = await client.assistants.get_graph(assistant["assistant_id"])
         assert {"subject", "surroundings", "ratings", "evidence"} <= {node["id"] for node in drawing["nodes"]}
-        answer = await client.runs.wait(None, "analyze", input={"target": "a/b"}, context={"run_timeout_s": 10})
+        answer = await client.runs.wait(None, "analyze", input={"target": "a/b"}, context={"run_timeout_s": 120})
         assert answer["failures"][0]["error"] == "NothingSearchable"
 
 
