@@ -163,7 +163,7 @@ async def _browser_started(services: Services, url: str) -> None:
     """It takes as long as a search; a program that stays has it running."""
     for source in services.sources:
         if isinstance(source, WebSearch):
-            await source.browser.opened(url, 60.0)
+            await source.browser.open_page(url, 60.0)
 
 
 async def _timed(services: Services, text: str) -> Run:

@@ -18,7 +18,7 @@ class SharedChromium(Chromium):
 
     owner: Chromium = field(kw_only=True)
 
-    async def _started(self) -> Running:
+    async def _start(self) -> Running:
         self._running = await self.owner._start()
         return self._running
 
