@@ -1,1 +1,1 @@
-"""The sentences that answer: units, scoring engines, calibration, token budget."""
+"""Distiller: keeps only the sentences that answer a query, with a guarantee by calibration."""

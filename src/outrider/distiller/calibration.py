@@ -1,4 +1,4 @@
-"""Calibration: a fitted threshold that keeps everything that answers in a stated share of cases.
+"""Calibration: a threshold that keeps everything that answers in most cases.
 
 Split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to Conformal
 Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units, so that

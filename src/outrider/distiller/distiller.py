@@ -1,4 +1,4 @@
-"""Distiller: segments texts, scores and selects units, and states what is guaranteed about them."""
+"""Distiller: segments texts, scores and selects units, and states its guarantee."""
 
 from __future__ import annotations
 

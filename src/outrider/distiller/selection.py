@@ -1,4 +1,4 @@
-"""Selection of the units to keep: by threshold and budget, with their context, each statement once.
+"""Selection of the units to keep: threshold, budget, context and repeats.
 
 Context: a sentence that begins with "this" or a pronoun needs the one before it, and a kept sentence is easier to place under its
 heading. Both get the score of the unit that needs them, before any threshold applies: a higher threshold never adds a unit, and a

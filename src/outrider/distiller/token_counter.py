@@ -1,4 +1,4 @@
-"""How many tokens a text is: by a model's own tokenizer, or by an estimate from above for models whose tokenizer is not here."""
+"""Token counts of texts: by a model's own tokenizer, or by an upper estimate without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading of models on this machine: choice of the device, missing weights, errors and memory."""
+"""Loading of models: choice of the device, missing weights, errors and memory."""
 
 from __future__ import annotations
 

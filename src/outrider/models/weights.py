@@ -1,4 +1,4 @@
-"""Model weights: found in a folder or the local cache of the Hugging Face hub, or fetched from the hub."""
+"""Model weights: in a folder, in the Hugging Face hub's local cache, or on the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which encoding a text is in: what its byte order mark says, else UTF-8, else what it declares, else a guess, which is named as one."""
+"""Detection of a text's encoding: byte order mark, UTF-8, declaration, or a marked guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses of servers can be asked, and how they and the words of a server may be shown."""
+"""Foreign texts and addresses made safe to show: control characters, passwords, keys."""
 
 from __future__ import annotations
 

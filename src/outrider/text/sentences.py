@@ -1,7 +1,7 @@
-"""Where sentences begin and end: character offsets into the text as it is, nothing normalised away.
+"""Sentence boundaries as character offsets into the unchanged text.
 
-Rules, not a model: on the sentences of SciFact's abstracts they agree with whoever cut those as often as the libraries that were tried,
-and are many times as fast (docs/dependencies.md).
+Rules, not a model: on SciFact's abstracts they agree with the human segmentation as often as the tested libraries, and are many times
+as fast (docs/dependencies.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions with texts to tell apart: one right answer beside wrong ones for training, a candidate list for checking."""
+"""Candidate groups: questions with texts to rank, for training and for held-out checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Questions from a library: in one pass, holding only the records that were drawn."""
+"""Questions from a library's records, from its citations and from people's judgements.
+
+Judgements are JSONL: `{"query": "...", "doc_id": "...", "relevance": 0}`; 0 is not relevant, more is more relevant. Records are read in
+one pass, and only a sample is held in memory.
+"""
 
 from __future__ import annotations
 

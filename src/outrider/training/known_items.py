@@ -1,9 +1,8 @@
-"""Queries whose right answer is known, made from records: a title, or a few words of a title or a sentence, ask for their record.
+"""Known items: queries made from records, whose right answer is the record itself.
 
-Known items stand in for judgements that nobody made (Azzopardi, de Rijke and Balog, SIGIR 2007). A whole title is hidden from what
-is searched: left in, it finds itself, and no reranker could do anything but harm. A few words are left in, since they find other
-records too. A whole sentence, hidden likewise, was tried and misleads: its neighbours are like it rather than about it, which
-flatters models of likeness.
+They stand in for human judgements (Azzopardi, de Rijke and Balog, SIGIR 2007). A whole title is hidden from the searched record: left
+in, it matches itself, and any reranker could only do harm. A few words are left in, since other records match them too. Whole
+sentences, hidden likewise, were tried and mislead: their neighbours are similar rather than relevant, which favours similarity models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder that a training writes: whole or not at all, and never over anything but an earlier training."""
+"""Output folder of a training: atomic, and only ever replaces an earlier training."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""nDCG@10 with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
+"""Ranking measures: nDCG@10 of candidate lists, and the word-matching baseline.
 
-nDCG@10 of candidate lists: as a model orders them, and as word matching does, which is what it must improve on.
+nDCG with linear gain: Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Does a reranker make this library's ranking better? Asked of known items, answered by a paired test.
+"""Evaluation of rerankers on a library, by known items and a paired significance test.
 
-A sample of the library is copied into a library of its own for the time of the probe, where a title that asks for its record is left
-out of it, so that first stage and reranker both have to find it by what else it says. A few words that ask are left in. Each kind of
-query alone misleads, so that a gain counts only where neither kind pays for the other. The rerankers are judged one after the other, so
-that no two models lie in memory.
+A sample of the library is copied into a temporary library, where a record whose title is the query lacks that title: first stage and
+reranker must match its other text. Words used as a query are left in. Each kind of query alone misleads, so that a gain counts only if
+neither kind loses for the other. Rerankers are evaluated one after the other, so that no two models are in memory.
 """
 
 from __future__ import annotations

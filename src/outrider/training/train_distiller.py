@@ -1,7 +1,8 @@
-"""A sentence classifier for the distiller, trained from a small encoder: it reads query and text in one pass and scores every token.
+"""Training of a sentence classifier for the distiller, from a small encoder.
 
-As Provence does (Chirkova et al. 2025, "Provence: efficient and robust context pruning for retrieval-augmented generation"), with the
-mean of a unit's token scores as its logit. The lower layers stay as they are, so that what they make of each case is computed once.
+It reads query and text in one pass and scores every token, as Provence does (Chirkova et al. 2025, "Provence: efficient and robust
+context pruning for retrieval-augmented generation"); a unit's logit is the mean of its tokens'. The lower layers stay frozen, so that
+their output is computed once per case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trained reranker from a library: pairs, training, measuring, and the folder that a search can then be given."""
+"""Training of a reranker from a library: pairs, training, measures, and the output folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cross-encoder to be trained: a checkpoint with one score on top, and scores for many pairs at once."""
+"""Trainable cross-encoder: a checkpoint with one score on top, and scores for many pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pairs of one training: questions from a library, split by source, with wrong answers from its own search."""
+"""Training set of a reranker: questions split by source, with wrong answers from searches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Classifiers that read query and text together, through transformers: DeBERTa, BERT and the like.
+"""Classifier engine: transformers that read query and text together.
 
 A token classifier reads the text in windows and scores a unit by the mean over its tokens, as Provence does; a sequence classifier or
-cross-encoder reads the query with each unit alone. Of labels it is known by name which one says "relevant".
+cross-encoder reads the query with each unit alone. The names of the labels tell which one means "relevant".
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BATCH, BATCH_TOKENS = 32, 8_192
 MAX_TOKENS = 8_192
 TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
 RELEVANT = ("relevant", "keep", "entailment", "yes", "answer", "positive", "label_1", "1")
-"""Names of the label that says so, the surest first; QNLI calls it entailment: the sentence answers the question."""
+"""Names of the label that means relevant, the surest first; QNLI calls it entailment: the sentence answers the question."""
 IRRELEVANT = "neutral"
-"""Of natural language inference: what supports and what contradicts both belong to the answer."""
+"""Label of natural language inference: units that support and units that contradict both belong to the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,70 +58,67 @@ class Classifier:
     @property
     def revision(self) -> str:
         """Of the weights; loads them."""
-        return self._ready().weights.revision
+        return self._load().weights.revision
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        ready = self._ready()
-        asked = ready.form.query(query)
-        windows = [(number, window) for number, its in enumerate(cuts) for window in _windows(ready, asked, its)]
-        found = [[0.0] * len(its.units) for its in cuts]
+        loaded = self._load()
+        query_ids = loaded.form.query(query)
+        windows = [(number, window) for number, its in enumerate(cuts) for window in _make_windows(loaded, query_ids, its)]
+        lengths = [len(window.ids) for _, window in windows]
+        scores = [[0.0] * len(its.units) for its in cuts]
+
+        def run(places: list[int]) -> list[list[float]]:
+            stop_if_abandoned()
+            try:
+                return _compute_logits(loaded, [windows[at][1] for at in places], self.name)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
+            raise BatchTooLarge("it does not fit into memory")
+
         with self._running:
-            for at, logits in self._run(ready, [window for _, window in windows]):
-                number, window = windows[at]
-                for (unit, _, _), value in zip(window.spans, logits, strict=True):
-                    found[number][unit] = probability(value)
-        return found
+            for places, answer in run_by_length(lengths, BATCH, BATCH_TOKENS, run, SIMILAR_LENGTH):
+                if isinstance(answer, BatchTooLarge):
+                    raise ModelUnavailable(f"{self.name} has not enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")
+                for at, logits in zip(places, answer, strict=True):
+                    number, window = windows[at]
+                    for (unit, _, _), value in zip(window.spans, logits, strict=True):
+                        scores[number][unit] = probability(value)
+        return scores
 
-    def _run(self, ready: _Loaded, windows: Sequence[Window]) -> Iterable[tuple[int, list[float]]]:
-        lengths = [len(window.ids) for window in windows]
-        for places, answer in run_by_length(
-            lengths, BATCH, BATCH_TOKENS, lambda places: self._within_memory(ready, [windows[at] for at in places]), SIMILAR_LENGTH
-        ):
-            if isinstance(answer, BatchTooLarge):
-                raise ModelUnavailable(f"{self.name} has not enough memory for a text of {lengths[places[0]]:,} tokens: {answer}")
-            yield from zip(places, answer, strict=True)
-
-    def _within_memory(self, ready: _Loaded, windows: Sequence[Window]) -> list[list[float]]:
-        stop_if_abandoned()
-        try:
-            return _logits(ready, windows, self.name)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        empty_cache()
-        raise BatchTooLarge("it does not fit into memory")
-
-    def _ready(self) -> _Loaded:
+    def _load(self) -> _Loaded:
         with self._loading:
             if self._loaded is None:
                 self._loaded = load_classifier(self.model_name, self.device, downloads=self.downloads)
             return self._loaded
 
 
-def _windows(ready: _Loaded, query: Sequence[int], its: SegmentedText) -> Iterable[Window]:
-    if ready.reads_tokens:
-        return ready.form.windows(query, its)
-    return [ready.form.pair(query, unit, ids) for unit, ids in enumerate(ready.form.ids(its.texts()) if its.units else [])]
+def _make_windows(loaded: _Loaded, query: Sequence[int], segmented: SegmentedText) -> Iterable[Window]:
+    if loaded.reads_tokens:
+        return loaded.form.windows(query, segmented)
+    ids = loaded.form.ids(segmented.texts()) if segmented.units else []
+    return [loaded.form.pair(query, unit, unit_ids) for unit, unit_ids in enumerate(ids)]
 
 
-def _logits(ready: _Loaded, windows: Sequence[Window], name: str) -> list[list[float]]:
+def _compute_logits(loaded: _Loaded, windows: Sequence[Window], name: str) -> list[list[float]]:
+    """For each window the logit of each of its units: the mean over the unit's tokens, or the pair's own."""
     import torch
 
-    features = {key: tensor.to(ready.model.device) for key, tensor in ready.form.batch(windows).items()}
+    features = {key: tensor.to(loaded.model.device) for key, tensor in loaded.form.batch(windows).items()}
     with torch.inference_mode():
-        found = relevance_logits(ready.model(**features).logits.float(), ready.model.config)
-    if not torch.isfinite(found).all():
+        logits = relevance_logits(loaded.model(**features).logits.float(), loaded.model.config)
+    if not torch.isfinite(logits).all():
         raise BadVectors(f"{name} gave a score that is no number; its weights or its precision cannot be used")
-    if not ready.reads_tokens:
-        return [[float(value)] for value in found]
-    rows = found.cpu().double().cumsum(-1)
-    return [[_mean(row, first, last) for _, first, last in window.spans] for row, window in zip(rows, windows, strict=True)]
-
-
-def _mean(sums: Any, first: int, last: int) -> float:
-    """Of the tokens first..last; of the one at `first` where a unit has none of its own."""
-    last = max(last, first + 1)
-    return float(sums[last - 1] - (sums[first - 1] if first else 0.0)) / (last - first)
+    if not loaded.reads_tokens:
+        return [[float(value)] for value in logits]
+    means: list[list[float]] = []
+    for sums, window in zip(logits.cpu().double().cumsum(-1), windows, strict=True):
+        means.append([])
+        for _, first, end in window.spans:
+            last = max(end, first + 1)  # a unit without tokens of its own gets the one at `first`
+            means[-1].append(float(sums[last - 1] - (sums[first - 1] if first else 0.0)) / (last - first))
+    return means
 
 
 def relevance_logits(logits: Any, config: Any) -> Any:
@@ -141,43 +138,41 @@ def relevance_logits(logits: Any, config: Any) -> Any:
 
 
 def load_classifier(name: str, device: str, *, downloads: bool) -> _Loaded:
-    """Raises `ModelUnavailable` with what is wrong and what to do, `MissingExtra`."""
+    """Raises `ModelUnavailable` with the problem and a remedy, `MissingExtra`."""
     try:
         from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
     except ImportError as error:
         raise MissingExtra("the distiller's classifier", "models") from error
-    found = find_weights(name, fetch=downloads, names=CLASSIFIER_SETTINGS)
-    refuse_own_code(found, CLASSIFIER_SETTINGS)
-    kind = _kind(found)
-    on, _ = choose_device(device, CLASSIFIER_SETTINGS)
-    with catch_load_errors(found, CLASSIFIER_SETTINGS) as made_up:
-        config = AutoConfig.from_pretrained(found.folder)
-        of = AutoModelForTokenClassification if kind == TOKEN else AutoModelForSequenceClassification
-        model = of.from_pretrained(found.folder, **({"dtype": "float32"} if on.startswith("cpu") else {"dtype": "auto"})).to(on).eval()
-        tokenizer = AutoTokenizer.from_pretrained(found.folder)
-        form = PairEncoder(tokenizer, _limit(tokenizer, config))
-    if made_up:
-        raise ModelUnavailable(f"{name} is no classifier: its files hold no {made_up[0]}")
-    return _Loaded(model, form, kind == TOKEN, found)
+    weights = find_weights(name, fetch=downloads, names=CLASSIFIER_SETTINGS)
+    refuse_own_code(weights, CLASSIFIER_SETTINGS)
+    reads_tokens = _is_token_classifier(weights)
+    device, _ = choose_device(device, CLASSIFIER_SETTINGS)
+    with catch_load_errors(weights, CLASSIFIER_SETTINGS) as missing:
+        config = AutoConfig.from_pretrained(weights.folder)
+        auto_model = AutoModelForTokenClassification if reads_tokens else AutoModelForSequenceClassification
+        dtype = "float32" if device.startswith("cpu") else "auto"
+        model = auto_model.from_pretrained(weights.folder, dtype=dtype).to(device).eval()
+        tokenizer = AutoTokenizer.from_pretrained(weights.folder)
+        positions = int(getattr(config, "max_position_embeddings", 0) or 0)
+        if "roberta" in str(config.model_type):
+            positions -= (config.pad_token_id or 0) + 1  # its positions count from after the padding token's
+        limits = [int(limit) for limit in (tokenizer.model_max_length, positions) if 0 < limit < 10**7]
+        form = PairEncoder(tokenizer, min([*limits, MAX_TOKENS]))
+    if missing:
+        raise ModelUnavailable(f"{name} is no classifier: its files hold no {missing[0]}")
+    return _Loaded(model, form, reads_tokens, weights)
 
 
-def _kind(found: Weights) -> str:
+def _is_token_classifier(weights: Weights) -> bool:
+    """Whether the weights are a token classifier, not a sequence classifier; `ModelUnavailable` if they are neither."""
     try:
-        said = json.loads((found.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
+        architectures = json.loads((weights.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or [""]
     except (OSError, ValueError) as error:
-        raise ModelUnavailable(f"{found.name} cannot be loaded: its config.json cannot be read") from error
-    kind = next((kind for kind in (TOKEN, SEQUENCE) if str(said[0]).endswith(kind)), None)
-    if kind is None:
+        raise ModelUnavailable(f"{weights.name} cannot be loaded: its config.json cannot be read") from error
+    kind = str(architectures[0])
+    if not kind.endswith((TOKEN, SEQUENCE)):
         raise ModelUnavailable(
-            f"{found.name} is no classifier but {said[0] or 'of an unknown kind'}; set {CLASSIFIER_SETTINGS.model} to a token or sequence "
+            f"{weights.name} is no classifier but {kind or 'of an unknown kind'}; set {CLASSIFIER_SETTINGS.model} to a token or sequence "
             "classifier, such as a cross-encoder"
         )
-    return kind
-
-
-def _limit(tokenizer: Any, config: Any) -> int:
-    positions = int(getattr(config, "max_position_embeddings", 0) or 0)
-    if "roberta" in str(config.model_type):
-        positions -= (config.pad_token_id or 0) + 1
-    known = [int(limit) for limit in (tokenizer.model_max_length, positions) if 0 < limit < 10**7]
-    return min([*known, MAX_TOKENS])
+    return kind.endswith(TOKEN)

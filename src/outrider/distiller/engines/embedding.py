@@ -1,9 +1,9 @@
-"""Likeness of meaning: the cosine of each unit's vector and the query's, from the library's own embedding model.
+"""Embedding engine: cosine of each unit's vector and the query's.
 
-A model that reads long texts sees the whole text in one pass, and a unit's vector is the mean of its tokens there (late chunking:
-Guenther et al. 2024, "Late Chunking: Contextual Chunk Embeddings Using Long-Context Embedding Models"). A model that reads little gets
-each unit alone, and a little of the cosines beside it counts: with MiniLM, a unit embedded together with its neighbours is found less
-often than one alone (`bench/distil`).
+A long-context model reads the whole text in one pass, and a unit's vector is the mean of its tokens there (late chunking: Guenther et
+al. 2024, "Late Chunking: Contextual Chunk Embeddings Using Long-Context Embedding Models"). A short-context model reads each unit alone,
+and its neighbours' cosines get a small weight: with MiniLM, embedding a unit together with its neighbours matches less often
+(`bench/distil`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from outrider.state.ports import OnCount
 
 LONG_CONTEXT = 2_048
-"""Tokens; late chunking is for models that were made for long texts."""
+"""Fewest tokens of context for late chunking, which needs a model made for long texts."""
 NEIGHBOUR_SHARE = 0.1
 MIN_BEST = 0.3
 WEIGHTS = (1.835, 4.886, -1.573)
-"""As in `lexical`, with all-MiniLM-L6-v2; other models' cosines lie elsewhere, so that for them only a calibration gives a threshold that
-means something."""
+"""As in `lexical`, with all-MiniLM-L6-v2; other models have other cosines, so that only a calibration gives them a meaningful threshold."""
 
 
 class Embedder(Protocol):
@@ -51,7 +50,7 @@ class Embedding:
 
     @property
     def name(self) -> str:
-        """Loads the model, as `revision` does."""
+        """The engine with its model; loads the model, as `revision` does."""
         return f"embedding {self.embedder.space.model_name.rstrip('/').rpartition('/')[2]}"
 
     @property
@@ -62,30 +61,26 @@ class Embedding:
         return [compare_with_best(many, MIN_BEST, WEIGHTS) for many in self.cosines(query, cuts)]
 
     def cosines(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        """With a little of the neighbours'; -1 for a unit that has no vector, and for all where the query is empty."""
+        """Cosines in [-1, 1]; -1 for a unit without a vector, and for all units if the query is empty."""
         if not query.strip():
             return [[-1.0] * len(its.units) for its in cuts]
-        asked = self.embedder.embed(query, "query")[0]
+        query_vector = self.embedder.embed(query, "query")[0]
         if self.embedder.space.context_length >= LONG_CONTEXT:
             with suppress(ModelUnavailable):  # an endpoint gives no token vectors
-                return [self._late(asked, its) for its in cuts]
-        return self._alone(asked, cuts)
-
-    def _late(self, asked: np.ndarray, its: SegmentedText) -> list[float]:
+                cosines = []
+                for its in cuts:
+                    stop_if_abandoned()
+                    vectors = self.embedder.span_vectors(its.reading.text, [(unit.start, unit.end) for unit in its.units])
+                    cosines.append([_cosine(query_vector, vector) for vector in vectors])
+                return cosines
         stop_if_abandoned()
-        vectors = self.embedder.span_vectors(its.reading.text, [(unit.start, unit.end) for unit in its.units])
-        return [_cosine(asked, vector) for vector in vectors]
-
-    def _alone(self, asked: np.ndarray, cuts: Sequence[SegmentedText]) -> Scores:
-        """All units of all texts together, so that batches are full."""
-        stop_if_abandoned()
+        # all units of all texts together, so that batches are full
         answers = iter(self.embedder.embed_each([text for its in cuts for text in its.texts()]))
-        found = []
+        cosines = []
         for its in cuts:
-            vectors = [next(answers).vector for _ in its.units]
-            alone = [-1.0 if vector is None else _cosine(asked, vector) for vector in vectors]
-            found.append(smooth_with_neighbours(alone, NEIGHBOUR_SHARE))
-        return found
+            own = [-1.0 if (vector := next(answers).vector) is None else _cosine(query_vector, vector) for _ in its.units]
+            cosines.append(smooth_with_neighbours(own, NEIGHBOUR_SHARE))
+        return cosines
 
 
 def _cosine(first: np.ndarray, second: np.ndarray) -> float:

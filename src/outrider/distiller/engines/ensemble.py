@@ -1,6 +1,6 @@
-"""What every engine of the distiller is: P(relevant | unit, query) for each unit of some texts.
+"""Engine interface of the distiller, and ensembles of engines.
 
-Several engines as one: the mean of their logits, or a weighted sum of them that was fitted.
+An engine gives P(relevant | unit, query) for each unit. An ensemble combines the logits of several: their mean, or a fitted weighted sum.
 """
 
 from __future__ import annotations

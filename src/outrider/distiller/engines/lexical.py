@@ -1,4 +1,4 @@
-"""Lexical engine: the share of the query's words in a unit and its neighbours, by BM25. Needs no model.
+"""Lexical engine: the query's words in a unit and its neighbours, by BM25.
 
 A unit's raw score is its BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework") against the query's stems, as a
 share of the highest possible score, so that scores of long and short queries compare.

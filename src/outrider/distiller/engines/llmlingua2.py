@@ -1,11 +1,11 @@
-"""LLMLingua-2 (Pan et al. 2024, "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic Prompt Compression").
+"""LLMLingua-2 engine: how informative a unit is, and compression of kept units.
 
-Its model says of each word whether a summary would keep it, whatever the query. So a unit's score is the mean of that over its words, and
-says how much the unit holds rather than whether it answers; and within a kept unit it can leave words out. What is left is not verbatim:
-words are missing, spaces and case may change. Numbers and negations are kept, and where one is lost all the same, or where nothing is left,
-the unit stays as it is.
+Pan et al. 2024, "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic Prompt Compression". The model rates each word
+without the query: a unit's score is the mean over its words, and tells how much the unit holds rather than whether it answers. Within a
+kept unit it can leave words out. The result is not verbatim: words are missing, spaces and case may change. If a number or a negation
+would be lost, or nothing would be left, the unit stays unchanged.
 
-The package is guarded against: its constructor loads a table from the network, it decides by the model's name how words are written, it
+Workarounds for the package: its constructor loads a table from the network, it chooses the spelling of words by the model's name, it
 runs a model's own code unless told not to, and it fails on empty texts and on texts of unknown words.
 """
 

@@ -1,4 +1,4 @@
-"""Engines by the names that settings give them, with the weights and calibrations that are shipped."""
+"""Engines by their names in the settings, with shipped weights and calibrations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Query and text together as a model reads them: windows of whole units, so that each unit is scored beside its neighbours.
+"""Token windows: query and text encoded together, in windows of whole units.
 
-A text that fits is one window. A longer one is several; each begins with the last units of the one before, which are read there for
-what they say about the next and not scored again.
+A text that fits is one window. Each window of a longer text begins with the last units of the one before, which give context and are
+not scored again.
 """
 
 from __future__ import annotations

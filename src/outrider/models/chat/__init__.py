@@ -1,1 +1,1 @@
-"""The chat model behind any OpenAI-compatible endpoint: which one, how it is asked for structure, and what a call costs."""
+"""Chat models behind any OpenAI-compatible endpoint: structured answers and costs."""

@@ -1,4 +1,4 @@
-"""Client of one chat model through langchain-openai, and the process-wide limit on concurrent calls.
+"""Client of a chat model through langchain-openai, and the limit on concurrent calls.
 
 Errors of foreign packages become ours, and no error message contains a secret.
 """

@@ -1,4 +1,4 @@
-"""Errors of chat endpoints, classified by what to do next: another mode, another option, later, or give up."""
+"""Errors of chat endpoints, classified by what to do next."""
 
 from __future__ import annotations
 

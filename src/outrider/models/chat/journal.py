@@ -1,4 +1,4 @@
-"""Journal of paid model answers, so that a run whose process was killed resumes without paying again.
+"""Journal of paid model answers, so that a killed run resumes without paying again.
 
 An entry is one call as the endpoint answered it, before parsing: an unusable answer was paid for, too, and the recorded cost of a run
 does not depend on how often it was killed. A call under way at the kill is lost.

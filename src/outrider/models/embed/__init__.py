@@ -1,1 +1,1 @@
-"""Embedding models, local and served; the interface is `outrider.models.embed.embedder.Embedder`."""
+"""Embedding models, local and served: `outrider.models.embed.embedder.Embedder`."""

@@ -1,4 +1,4 @@
-"""Embedding models behind an OpenAI-compatible `/v1/embeddings`, such as vLLM or text-embeddings-inference.
+"""Embedding models behind an OpenAI-compatible `/v1/embeddings` (vLLM and others).
 
 LangChain assigns vectors by order; their `index` decides (https://platform.openai.com/docs/api-reference/embeddings/object), so its
 OpenAI client is called directly. That client retries timeouts, 429 and 5xx twice and honours Retry-After.

@@ -1,1 +1,1 @@
-"""Rerankers: models that read query and text together, local or served, and the choice of one."""
+"""Rerankers, local and served: models that read query and text together."""

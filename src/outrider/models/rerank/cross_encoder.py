@@ -1,4 +1,4 @@
-"""Cross-encoders on this machine, through sentence-transformers: presets, loading, one score per pair."""
+"""Cross-encoders on this machine, through sentence-transformers: one score per pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rerankers behind an endpoint, in the request formats of Text Embeddings Inference and of Jina.
+"""Rerankers behind an endpoint, in two request formats.
 
 Text Embeddings Inference: `POST /rerank` {query, texts} -> [{index, score}] (huggingface.github.io/text-embeddings-inference).
 vLLM, Jina, Cohere: `POST /v1/rerank` {model, query, documents} -> {results: [{index, relevance_score}]} (docs.vllm.ai, "Re-rank API").

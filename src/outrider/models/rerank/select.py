@@ -1,4 +1,4 @@
-"""Choice of the reranker: named by the settings, or under `auto` the one that the last probe found best.
+"""Choice of the reranker: by name, or under `auto` the best of the last probe.
 
 A reranker is identified by its name and the revision of its weights: a folder can be trained again, and a hub name fetched again.
 """
