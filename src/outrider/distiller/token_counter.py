@@ -66,11 +66,11 @@ def _cost(piece: str) -> int:
 
 def load_token_counter(file: str) -> CountTokens:
     """Counts with the tokenizer in a `tokenizer.json`, or in the folder that holds one. `BadRequest`, `MissingExtra`."""
-    return _loaded(str(Path(file).expanduser()))
+    return _load_tokenizer(str(Path(file).expanduser()))
 
 
 @lru_cache(maxsize=2)
-def _loaded(place: str) -> CountTokens:
+def _load_tokenizer(place: str) -> CountTokens:
     try:
         from tokenizers import Tokenizer
     except ImportError as error:

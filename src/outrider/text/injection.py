@@ -227,15 +227,15 @@ def suspicious(text: str) -> tuple[str, ...]:
 
     Time is linear in the length of the text.
     """
-    found = set(_said(_plain(text)))
+    found = set(_match_patterns(_plain(text)))
     if (not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))) or _ordered_unseen(text):
         found.add("hidden")
-    if _said(_plain("\n".join(_decoded(text)))):
+    if _match_patterns(_plain("\n".join(_iter_decoded(text)))):
         found.add("encoded")
     return tuple(sorted(found))
 
 
-def _said(plain: str) -> list[str]:
+def _match_patterns(plain: str) -> list[str]:
     """The names of the patterns that plain text holds."""
     foreign = not plain.isascii() and bool(FOREIGN.search(plain))
     names = find_candidates(plain)
@@ -247,8 +247,8 @@ def _plain(text: str) -> str:
     if "&" in text:
         text = html.unescape(text)
     if not text.isascii() and UNUSUAL.search(text):
-        text = TAGS.sub(lambda found: "".join(chr(ord(char) - 0xE0000) for char in found.group()), text)
-        text = STYLED.sub(lambda found: unicodedata.normalize("NFKC", found.group()), INVISIBLE.sub("", text))
+        text = TAGS.sub(lambda match: "".join(chr(ord(char) - 0xE0000) for char in match.group()), text)
+        text = STYLED.sub(lambda match: unicodedata.normalize("NFKC", match.group()), INVISIBLE.sub("", text))
         text = BLANK.sub(" ", text)
     text = text.lower().encode("utf-8", "surrogatepass").translate(BLANKED, AS_NOTHING).decode("utf-8", "surrogatepass")
     if "  " in text:
@@ -261,10 +261,10 @@ def _ordered_unseen(text: str) -> bool:
     if ("<" not in text and "[" not in text) or not any(mark in text for mark in UNSEEN_MARKS):
         return False
     unseen = _plain("\n".join(found.group() for found in UNSEEN.finditer(text)))
-    return bool(_said(unseen) or ORDER.search(unseen))
+    return bool(_match_patterns(unseen) or ORDER.search(unseen))
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _iter_decoded(text: str) -> Iterator[str]:
     if LEAST_RUN not in text.encode("ascii", "replace").translate(IN_BASE64):
         return
     for _, run in zip(range(MAX_DECODED), BASE64.finditer(text), strict=False):

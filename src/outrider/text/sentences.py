@@ -48,7 +48,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     start = 0
-    for first, last in _fenced(text):
+    for first, last in _iter_fences(text):
         _add_prose(spans, text, start, first)
         _add(spans, text, first, last)
         start = last
@@ -56,7 +56,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _fenced(text: str) -> Iterator[tuple[int, int]]:
+def _iter_fences(text: str) -> Iterator[tuple[int, int]]:
     """Code between fences; a fence that nothing closes is text."""
     opened = None
     for fence in FENCE.finditer(text):

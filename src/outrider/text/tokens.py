@@ -57,26 +57,26 @@ def tokens(text: str) -> list[str]:
 def separate_words(text: str) -> str:
     """The words of `text` with one blank or more between them, and before and behind them where something stood there."""
     plain = text.encode("utf-8", "surrogatepass").translate(_ASCII).decode("utf-8", "surrogatepass")
-    return plain if plain.isascii() else _OTHERS.sub(lambda found: found.group().translate(_TABLE), plain)
+    return plain if plain.isascii() else _OTHERS.sub(lambda match: match.group().translate(_TABLE), plain)
 
 
 class _Table(dict[int, str]):
     """What each character becomes; a blank parts words."""
 
     def __missing__(self, point: int) -> str:
-        said = self[point] = _replaced(chr(point))
-        return said
+        text = self[point] = _convert(chr(point))
+        return text
 
 
-def _replaced(char: str) -> str:
+def _convert(char: str) -> str:
     if not (unicodedata.category(char)[0] in "LN" or ord(char) in _OTHER_ALPHABETIC):
         return " "
-    folded = "".join(map(_folded, char.lower())).replace(" ", "_")
+    folded = "".join(map(_fold, char.lower())).replace(" ", "_")
     alone = CONTINUOUS.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
     return f" {folded} " if alone else folded
 
 
-def _folded(char: str) -> str:
+def _fold(char: str) -> str:
     if char.isascii() or char in FOLDED:
         return FOLDED.get(char, char)
     parts = unicodedata.normalize("NFKD", char)

@@ -53,7 +53,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
         try:
             found = Judgement.model_validate_json(line)
         except ValidationError as error:
-            problems.append(f"{path}:{number}: {_said(error)}")
+            problems.append(f"{path}:{number}: {_explain_error(error)}")
         else:
             judged.setdefault(" ".join(found.query.split()), {})[found.doc_id] = found.relevance
     if problems:
@@ -64,7 +64,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     return judged
 
 
-def _said(error: ValidationError) -> str:
+def _explain_error(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
@@ -96,7 +96,7 @@ async def sample_records(library: Library, count: int, seed: int) -> SampledReco
             some.offer(place, record)
         if record.title and any(edge.relation == CITES for edge in record.edges):
             citing.offer(place, record)
-    return SampledRecords(some.sorted(), citing.sorted())
+    return SampledRecords(some.in_order(), citing.in_order())
 
 
 def make_known_item_questions(records: Sequence[Record], seed: int) -> Iterator[Question]:
@@ -109,7 +109,7 @@ def make_known_item_questions(records: Sequence[Record], seed: int) -> Iterator[
 
 async def make_citation_questions(library: Library, citing: Sequence[Record], seed: int) -> list[Question]:
     """A title asks for what its record cites, as far as the library holds it."""
-    held = await _held(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
+    held = await _find_targets(library, [edge.target for record in citing for edge in record.edges if edge.relation == CITES])
     questions: list[Question] = []
     for record in citing:
         targets = [held.get(edge.target, "") for edge in record.edges if edge.relation == CITES]
@@ -123,7 +123,7 @@ async def make_citation_questions(library: Library, citing: Sequence[Record], se
 async def make_judged_questions(library: Library, judgements: Mapping[str, Mapping[str, int]]) -> tuple[list[Question], list[str]]:
     """Questions with at least one relevant record, and the ids, sorted, that the library does not hold."""
     named = sorted({doc_id for relevance in judgements.values() for doc_id in relevance})
-    held = {record.doc_id async for record in _fetched(library, named)}
+    held = {record.doc_id async for record in _iter_records(library, named)}
     questions = [
         Question(query, "judgement", query, {doc_id: value for doc_id, value in relevance.items() if doc_id in held})
         for query, relevance in judgements.items()
@@ -157,7 +157,7 @@ def split_by_source(questions: Iterable[Question], share: float, seed: int) -> S
     return Split(tuple(train), tuple(held_out))
 
 
-async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
+async def _find_targets(library: Library, targets: Sequence[str]) -> dict[str, str]:
     """The id of each target (`doi:...`, `pmid:...`, `arxiv:...`, `doc:...`) that the library holds."""
     wanted: dict[str, list[str]] = {}
     for target in dict.fromkeys(targets):
@@ -168,12 +168,12 @@ async def _held(library: Library, targets: Sequence[str]) -> dict[str, str]:
         for values in chunk_ids(wanted[scheme]):
             for record in await library.page(Compare(scheme, "$in", tuple(values)), limit=4 * len(values)):
                 held.setdefault(f"{scheme}:{getattr(record.identifiers, scheme)}", record.doc_id)
-    async for record in _fetched(library, wanted.get("doc", [])):
+    async for record in _iter_records(library, wanted.get("doc", [])):
         held[f"doc:{record.doc_id}"] = record.doc_id
     return held
 
 
-async def _fetched(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
+async def _iter_records(library: Library, doc_ids: Sequence[str]) -> AsyncIterator[Record]:
     for chunk in chunk_ids(doc_ids):
         for record in await library.fetch(chunk):
             yield record
@@ -193,5 +193,5 @@ class _Lowest:
         elif self._heap and entry[:2] > self._heap[0][:2]:
             heapq.heapreplace(self._heap, entry)
 
-    def sorted(self) -> tuple[Record, ...]:
+    def in_order(self) -> tuple[Record, ...]:
         return tuple(record for _, _, record in sorted(self._heap, key=lambda entry: (-entry[0], entry[1])))

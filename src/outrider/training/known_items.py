@@ -45,12 +45,12 @@ def known_items(records: Sequence[Record], count: int, seed: int) -> list[KnownI
         if len(items) == count:
             break
         first = len(items) % len(KINDS)
-        made = (_made(kind, record, draw) for kind in (*KINDS[first:], *KINDS[:first]))
+        made = (_make_item(kind, record, draw) for kind in (*KINDS[first:], *KINDS[:first]))
         items += [item for item in [next(filter(None, made), None)] if item]
     return items
 
 
-def _made(kind: Kind, record: Record, draw: random.Random) -> KnownItem | None:
+def _make_item(kind: Kind, record: Record, draw: random.Random) -> KnownItem | None:
     match kind:
         case "title":
             query, rest = record.title if _says_enough(record.title) else "", record.model_copy(update={"title": ""})

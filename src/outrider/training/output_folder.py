@@ -23,7 +23,7 @@ def refuse_foreign(out: Path) -> None:
     if out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file():
         raise BadRequest(f"{out} holds something other than an earlier training; name a new or empty folder")
     out = out.absolute()  # `.` has no name of its own
-    with _translated(out):
+    with _translate_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.")).rmdir()
 
@@ -32,7 +32,7 @@ def refuse_foreign(out: Path) -> None:
 def replace_folder(out: Path) -> Iterator[Path]:
     """A folder beside `out` to write into, which takes its place at the end; after an error `out` is as it was."""
     out = out.absolute()
-    with _translated(out):
+    with _translate_errors(out):
         made = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
         try:
             yield made
@@ -72,7 +72,7 @@ def read_trained_ids(name: str) -> frozenset[str]:
 
 
 @contextmanager
-def _translated(out: Path) -> Iterator[None]:
+def _translate_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

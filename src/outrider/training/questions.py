@@ -107,10 +107,10 @@ def _digest(seed: int, *purpose: str) -> int:
     return int.from_bytes(hashlib.blake2b("\x1f".join((str(seed), *purpose)).encode("utf-8", "replace"), digest_size=16).digest())
 
 
-def _less_a_sentence(body: str, taken: str, rng: random.Random) -> str:
-    at = body.find(taken)
+def _less_a_sentence(body: str, source_text: str, rng: random.Random) -> str:
+    at = body.find(source_text)
     if at >= 0:
-        return f"{body[:at]}{body[at + len(taken) :]}".replace("  ", " ").strip()
+        return f"{body[:at]}{body[at + len(source_text) :]}".replace("  ", " ").strip()
     spans = sentence_spans(body)
     if len(spans) < 2:
         return body

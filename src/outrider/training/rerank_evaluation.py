@@ -160,7 +160,7 @@ class _Trial:
     async def rerank(self, reranker: Reranker) -> None:
         until = self.done + len(self.asked)
         try:
-            self.after[reranker.name] = [await self._reranked(reranker, one) for one in self.asked]
+            self.after[reranker.name] = [await self._score_reranked(reranker, one) for one in self.asked]
             self.revisions[reranker.name] = await asyncio.to_thread(find_revision, reranker)
         except (ModelError, MissingExtra) as error:
             self._fails(reranker, str(error))
@@ -171,7 +171,7 @@ class _Trial:
             if isinstance(reranker, CrossEncoderReranker):
                 reranker.release()
 
-    async def _reranked(self, reranker: Reranker, one: _EvaluatedQuery) -> float:
+    async def _score_reranked(self, reranker: Reranker, one: _EvaluatedQuery) -> float:
         self._step()
         scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
         order = order_by_score(blend_scores(one.scores, scores, self.weight))

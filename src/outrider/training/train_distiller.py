@@ -75,11 +75,11 @@ def train(
         raise MissingExtra("training a distiller", "models") from error
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        model, form = _loaded(base, recipe)
-        return _trained(model, form, cases, out, recipe, on_epoch)
+        model, form = _load_base(base, recipe)
+        return _train_model(model, form, cases, out, recipe, on_epoch)
 
 
-def _loaded(base: str, recipe: Recipe) -> tuple[Any, PairEncoder]:
+def _load_base(base: str, recipe: Recipe) -> tuple[Any, PairEncoder]:
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
     found = find_weights(base, fetch=True, names=BASE_SETTINGS)
@@ -94,7 +94,7 @@ def _loaded(base: str, recipe: Recipe) -> tuple[Any, PairEncoder]:
     return model, PairEncoder(tokenizer, min(recipe.max_length, config.max_position_embeddings))
 
 
-def _trained(
+def _train_model(
     model: Any, form: PairEncoder, labelled: Sequence[LabelledText], out: Path, recipe: Recipe, on_epoch: OnEpoch | None
 ) -> TrainingResult:
     started = time.monotonic()

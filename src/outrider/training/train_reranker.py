@@ -46,17 +46,17 @@ async def train_reranker(
     cancelling leaves nothing behind. Raises `BadRequest` (too few pairs, a folder that is not ours), `ModelUnavailable`,
     `MissingExtra`, `LibraryError`.
     """
-    recipe, said = recipe or Recipe(), progress or _silent
+    recipe, report_progress = recipe or Recipe(), progress or _silent
     refuse_foreign(out)
-    said("loading the base", 0, 0, "")
+    report_progress("loading the base", 0, 0, "")
     scorer = await asyncio.to_thread(model.load, base, recipe.max_length, recipe.seed, device)
     snapshot = await library.snapshot()
-    made = await build_training_set(
-        library, recipe.pairs, recipe.seed, judgements or {}, lambda done, of: said("making pairs", done, of, "")
+    training_data = await build_training_set(
+        library, recipe.pairs, recipe.seed, judgements or {}, lambda finished, total: report_progress("making pairs", finished, total, "")
     )
-    run = _Run(out, base, library.library_id, snapshot, scorer, made, recipe, said)
+    run = _Run(out, base, library.library_id, snapshot, scorer, training_data, recipe, report_progress)
     stop = Event()
-    work = asyncio.create_task(asyncio.to_thread(run.done, stop))
+    work = asyncio.create_task(asyncio.to_thread(run.train, stop))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -73,27 +73,27 @@ class _Run:
     library_id: str
     snapshot: str
     scorer: model.TrainableCrossEncoder
-    made: TrainingSet
+    training_set: TrainingSet
     recipe: Recipe
-    said: OnProgress
+    report_progress: OnProgress
 
-    def done(self, stop: Event) -> TrainingReport:
+    def train(self, stop: Event) -> TrainingReport:
         started = time.monotonic()
-        trained = loop.fine_tune(self.scorer, self.made.train, self.made.held_out, self.recipe, stop, self._step)
+        trained = loop.fine_tune(self.scorer, self.training_set.train, self.training_set.held_out, self.recipe, stop, self._step)
         report = self._report(trained, time.monotonic() - started)
         if report.saved:
             with replace_folder(self.out) as folder:
                 model.save(self.scorer, folder)
                 (folder / "README.md").write_text(render_card(report), encoding="utf-8")
                 shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
-                write_record(folder, dataclasses.asdict(shared), self.made.trained_on)
+                write_record(folder, dataclasses.asdict(shared), self.training_set.trained_on)
         return report
 
-    def _step(self, done: int, of: int, best: float | None) -> None:
-        self.said("training", done, of, "" if best is None else f"held-out nDCG@10 {best:.3f}")
+    def _step(self, finished: int, total: int, best: float | None) -> None:
+        self.report_progress("training", finished, total, "" if best is None else f"held-out nDCG@10 {best:.3f}")
 
     def _report(self, trained: TrainingResult, took_s: float) -> TrainingReport:
-        lists = self.made.held_out
+        lists = self.training_set.held_out
         words = measure.score_by_words(lists)
         return TrainingReport(
             out=str(self.out),
@@ -106,12 +106,12 @@ class _Run:
             base_licence=read_licence(self.base),
             library_id=self.library_id,
             snapshot=self.snapshot,
-            questions=len(self.made.train),
-            pairs=self.made.pairs,
-            kinds=count_kinds(self.made.train),
+            questions=len(self.training_set.train),
+            pairs=self.training_set.pairs,
+            kinds=count_kinds(self.training_set.train),
             held_out=len(lists),
             held_out_pairs=sum(len(group.texts) for group in lists),
-            unknown_ids=self.made.unknown_ids,
+            unknown_ids=self.training_set.unknown_ids,
             recipe=self.recipe,
             checks=tuple(trained.checks),
             best_step=trained.best.step if trained.best else 0,
@@ -124,5 +124,5 @@ class _Run:
         )
 
 
-def _silent(doing: str, done: int, of: int, known: str) -> None:
+def _silent(step: str, finished: int, total: int, detail: str) -> None:
     pass

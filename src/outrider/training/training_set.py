@@ -61,7 +61,7 @@ async def build_training_set(
     cited = await gather.make_citation_questions(library, drawn.citing, seed)
     known = await asyncio.to_thread(lambda: list(gather.make_known_item_questions(drawn.records, seed)))
     sides = gather.split_by_source([*judged, *cited, *known], held_out / (wanted + held_out), seed)
-    asked = [_mixed(sides.train, wanted), _mixed(sides.held_out, held_out)]
+    asked = [_mix_kinds(sides.train, wanted), _mix_kinds(sides.held_out, held_out)]
     _refuse_too_few(library, len(drawn.records), *map(len, asked))
     maker = GroupMaker(lambda query, limit: library.search(query, limit=limit), library.fetch, drawn.records, seed)
     count = _Counter(sum(map(len, asked)), on_pair)
@@ -71,7 +71,7 @@ async def build_training_set(
     return TrainingSet(tuple(train[:wanted]), tuple(lists), tuple(unknown))
 
 
-def _mixed(questions: Sequence[Question], count: int) -> list[Question]:
+def _mix_kinds(questions: Sequence[Question], count: int) -> list[Question]:
     """What people judged first, then citations up to their share, then known items; more citations where those run out."""
     judged = [one for one in questions if one.kind == "judgement"][:count]
     cited = [one for one in questions if one.kind == "citation"]
@@ -94,8 +94,8 @@ class _Counter:
     def __init__(self, of: int, on_pair: OnPair | None) -> None:
         self._done, self._of, self._on_pair = 0, of, on_pair
 
-    def __call__(self, made: Made) -> Made:
+    def __call__(self, result: Made) -> Made:
         self._done += 1
         if self._on_pair is not None:
             self._on_pair(self._done, self._of)
-        return made
+        return result

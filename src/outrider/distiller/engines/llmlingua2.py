@@ -62,11 +62,11 @@ class LLMLingua2:
     def revision(self) -> str:
         """Of the weights; loads them."""
         with self._lock:
-            self._ready()
+            self._load()
             return self._weights.revision if self._weights else ""
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        return [self._kept_shares(its.texts()) for its in cuts]
+        return [self._compute_kept_shares(its.texts()) for its in cuts]
 
     def compress(self, text: str, rate: float = RATE) -> str:
         """About `rate` of the words of `text`; the text itself where that would lose a number or a negation."""
@@ -76,31 +76,31 @@ class LLMLingua2:
             return text
         with self._lock:
             stop_if_abandoned()
-            found = " ".join(self._compressed(piece, rate) for piece in _pieces(text))
+            found = " ".join(self._compress_piece(piece, rate) for piece in _pieces(text))
         # It parts numbers at their point: "93. 5"
         lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", found)))
         return text if lost or not found.strip() else found
 
-    def _compressed(self, piece: str, rate: float) -> str:
+    def _compress_piece(self, piece: str, rate: float) -> str:
         piece = _encodable(piece)
-        if not self._known(piece):
+        if not self._is_known(piece):
             return piece
         try:
-            said = self._ready().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
+            said = self._load().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
         except (ZeroDivisionError, IndexError, ValueError):
             return piece  # it fails on pieces of which nothing is a word to it
         return str(said["compressed_prompt_list"][0])
 
-    def _known(self, piece: str) -> bool:
+    def _is_known(self, piece: str) -> bool:
         """Whether it can make words of the piece: a piece of unknown or joined tokens alone stops it."""
-        tokenizer = self._ready().tokenizer
+        tokenizer = self._load().tokenizer
         tokens = tokenizer.tokenize(piece)
         return bool(tokens) and tokens[0] != tokenizer.unk_token and not tokens[0].startswith("##")
 
-    def _kept_shares(self, texts: Sequence[str]) -> list[float]:
+    def _compute_kept_shares(self, texts: Sequence[str]) -> list[float]:
         """For each text the mean of its tokens' chance to be kept, 0 for one without tokens."""
         with self._lock:
-            compressor = self._ready()
+            compressor = self._load()
             order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
             found = [0.0] * len(texts)
             for start in range(0, len(order), BATCH):
@@ -110,11 +110,11 @@ class LLMLingua2:
                     found[at] = value
         return found
 
-    def _ready(self) -> Any:
+    def _load(self) -> Any:
         with self._lock:
             if self._compressor is None:
                 self._weights = find_weights(self.model_name, fetch=self.downloads, names=LLMLINGUA_SETTINGS)
-                self._compressor = _loaded(self._weights, self.device)
+                self._compressor = _load_compressor(self._weights, self.device)
             return self._compressor
 
 
@@ -142,29 +142,29 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _loaded(found: Weights, device: str) -> Any:
-    refuse_own_code(found, LLMLINGUA_SETTINGS)
+def _load_compressor(weights: Weights, device: str) -> Any:
+    refuse_own_code(weights, LLMLINGUA_SETTINGS)
     on, _ = choose_device(device, LLMLINGUA_SETTINGS)
-    with catch_load_errors(found, LLMLINGUA_SETTINGS) as made_up:
+    with catch_load_errors(weights, LLMLINGUA_SETTINGS) as made_up:
         # The name that tells the package how words are written; by the files, not by what the folder is called
         from transformers import AutoConfig
 
-        config = AutoConfig.from_pretrained(found.folder)
+        config = AutoConfig.from_pretrained(weights.folder)
         if config.model_type not in KINDS or not str((config.architectures or [""])[0]).endswith("ForTokenClassification"):
             raise ModelUnavailable(
-                f"{found.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}"
+                f"{weights.name} is no LLMLingua-2 model; those are token classifiers of the kinds {', '.join(sorted(KINDS))}"
             )
         kind = KINDS[config.model_type]
-        compressor = _made(found, on, kind)
+        compressor = _make_compressor(weights, on, kind)
     if made_up:
-        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model: its files hold no {made_up[0]}")
+        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: its files hold no {made_up[0]}")
     if getattr(compressor.model.config, "num_labels", 0) != 2:
-        raise ModelUnavailable(f"{found.name} is no LLMLingua-2 model: it does not tell words to keep from words to drop")
+        raise ModelUnavailable(f"{weights.name} is no LLMLingua-2 model: it does not tell words to keep from words to drop")
     compressor.model.eval()
     return compressor
 
 
-def _made(found: Weights, device: str, kind: str) -> Any:
+def _make_compressor(weights: Weights, device: str, kind: str) -> Any:
     try:
         prompt_compressor: Any = import_module("llmlingua.prompt_compressor")
     except ImportError as error:
@@ -179,7 +179,7 @@ def _made(found: Weights, device: str, kind: str) -> Any:
 
         cudnn = torch.backends.cudnn
         state = random.getstate(), np.random.get_state(), torch.get_rng_state(), cudnn.deterministic, cudnn.benchmark
-        made.__init__(str(found.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
+        made.__init__(str(weights.folder), device_map=device, model_config={"trust_remote_code": False, "local_files_only": True})
         made.model_name, made.use_llmlingua2 = kind, True
         made.oai_tokenizer.encode = lambda text: made.tokenizer.tokenize(text) or [text]
         made.tokenizer.padding_side, made.tokenizer.pad_token = "right", PADDING[kind]

@@ -103,7 +103,7 @@ def units_a_second(name: EngineName, device: str) -> float:
 
 def find_calibration(engine: Engine) -> Calibration | None:
     """The one that is shipped, or that lies beside a classifier's weights; None where there is none for these very weights."""
-    found = _beside(engine.model_name) if isinstance(engine, Classifier) else _shipped(calibration_file_name(engine))
+    found = _beside(engine.model_name) if isinstance(engine, Classifier) else _load_shipped(calibration_file_name(engine))
     return found if found and (found.engine, found.revision) == (engine.name, engine.revision) else None
 
 
@@ -113,7 +113,7 @@ def _beside(folder: str) -> Calibration | None:
 
 
 @lru_cache(maxsize=16)
-def _shipped(name: str) -> Calibration | None:
+def _load_shipped(name: str) -> Calibration | None:
     own = SHIPPED / name
     return read_calibration(own) if own.is_file() else None
 

@@ -78,7 +78,7 @@ class PairEncoder:
             yield self._window(query, head, units[start:end], seen - start)
             start, seen = max(start + 1, end - OVERLAP_UNITS), end
 
-    def _window(self, query: Sequence[int], head: Sequence[int], units: Sequence[tuple[int, Sequence[int]]], known: int) -> Window:
+    def _window(self, query: Sequence[int], head: Sequence[int], units: Sequence[tuple[int, Sequence[int]]], overlap: int) -> Window:
         ids = [*self.before, *query, *self.between]
         types = [0] * len(ids)
         ids += head
@@ -87,7 +87,7 @@ class PairEncoder:
         for place, (unit, tokens) in enumerate(units):
             first = min(len(ids), last - 1)
             ids += tokens[: max(0, last - len(ids))]
-            if place >= known:
+            if place >= overlap:
                 spans.append((unit, first, max(first, len(ids))))
         ids += self.after
         types += [self.type_of_text] * (len(ids) - len(types))

@@ -127,7 +127,7 @@ class Embedder:
         empty = len(texts) - len(full)
         backend = self._backend()
         embedded = backend.embed_each(
-            [texts[at] for at in full], role, (lambda done, _: progress(done + empty, len(texts))) if progress else None
+            [texts[at] for at in full], role, (lambda count, _: progress(count + empty, len(texts))) if progress else None
         )
         answers = [EmbeddedText(None, problem=EMPTY) for _ in texts]
         for at, answer in zip(full, embedded, strict=True):
