@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ class GroupMaker:
             rng = make_generator(self.seed, "wrong answers", question.kind, question.source, question.query, answer.doc_id)
             hard = rng.sample(found, len(found))
             wrong = _wrong(question, right, [*refused, *hard], HARD)
-            wrong += _wrong(question, [*right, *wrong], self._any(rng), GROUP - 1 - len(wrong))
+            wrong += _wrong(question, [*right, *wrong], rng.sample(self.spare, min(len(self.spare), 3 * GROUP)), GROUP - 1 - len(wrong))
             if wrong:
                 groups.append(_group(question, [answer, *wrong], self.seed))
         return groups
@@ -68,9 +67,6 @@ class GroupMaker:
             return None
         listed = sorted([*right, *wrong], key=lambda record: record.doc_id)  # the order gives nothing away
         return _group(question, listed, self.seed)
-
-    def _any(self, rng: random.Random) -> list[Record]:
-        return rng.sample(self.spare, min(len(self.spare), 3 * GROUP))
 
 
 def count_kinds(groups: Sequence[Group]) -> dict[str, int]:

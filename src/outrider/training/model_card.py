@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -57,35 +56,37 @@ class TrainingReport:
 
 
 def read_licence(base: str) -> str | None:
-    """What the card of a local checkpoint says; None where there is none, or it says nothing."""
+    """The licence in the card of a local checkpoint; None if the card is missing or states none."""
     try:
         text = (Path(base).expanduser() / "README.md").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = FRONT_MATTER.match(text)
+    front_matter = FRONT_MATTER.match(text)
     try:
-        fields = yaml.safe_load(found.group(1)) if found else None
+        fields = yaml.safe_load(front_matter.group(1)) if front_matter else None
     except yaml.YAMLError:
         return None
-    said = fields.get("license") if isinstance(fields, dict) else None
-    return said if isinstance(said, str) else None
+    licence = fields.get("license") if isinstance(fields, dict) else None
+    return licence if isinstance(licence, str) else None
 
 
 def render_card(report: TrainingReport) -> str:
-    return f"---\n{yaml.safe_dump(_front(report), sort_keys=False)}---\n\n{_body(report)}"
-
-
-def _front(report: TrainingReport) -> dict[str, Any]:
-    return {
+    front_matter = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "text-ranking",
         "tags": ["sentence-transformers", "cross-encoder", "reranker", "outrider"],
         **({"license": report.base_licence} if report.base_licence else {}),
         **({"base_model": report.base} if HUB_NAME.fullmatch(report.base) and not _is_folder(report.base) else {}),
     }
+    return f"---\n{yaml.safe_dump(front_matter, sort_keys=False)}---\n\n{_body(report)}"
 
 
 def _body(report: TrainingReport) -> str:
+    figures = _table({
+        "Before: words alone (BM25 over the same texts)": _figure(report.words_ndcg),
+        "After: this reranker alone": _figure(report.reranker_ndcg),
+        "After: both, half and half": _figure(report.blended_ndcg),
+    })  # fmt: skip
     return f"""# A reranker trained from one library
 
 A cross-encoder that scores how well a text answers a query; larger is better, and scores of two queries do not compare. It was
@@ -105,7 +106,7 @@ record cites. judgement: people judged. Wrong answers come from places 5 to 50 o
 ## Held-out figures
 nDCG@10 of the held-out lists. What a query was taken from is missing in every text.
 
-{_figures(report)}
+{figures}
 
 ## Training
 {_training(report)}
@@ -128,14 +129,6 @@ def _origins(report: TrainingReport) -> str:
         "Library and version": report.snapshot,
         "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
         "Held out": f"{report.held_out:,} questions with {report.held_out_pairs:,} texts, made from other records",
-    })  # fmt: skip
-
-
-def _figures(report: TrainingReport) -> str:
-    return _table({
-        "Before: words alone (BM25 over the same texts)": _figure(report.words_ndcg),
-        "After: this reranker alone": _figure(report.reranker_ndcg),
-        "After: both, half and half": _figure(report.blended_ndcg),
     })  # fmt: skip
 
 
