@@ -171,7 +171,7 @@ class MissingAbstracts:
             if page:
                 await self._check_declared_identifiers(work, page, services)
 
-    async def _look_up(self, at: int, record: Record, known: Identifiers, lookups: Sequence[Lookup]) -> bool | None:
+    async def _look_up(self, at: int, record: Record, identifiers: Identifiers, lookups: Sequence[Lookup]) -> bool | None:
         """True if a service confirmed that the identifiers are this work's, False if one said that they are another's, else None.
 
         A service is asked only if those before it had no abstract.
@@ -191,7 +191,7 @@ class MissingAbstracts:
                     self.lookups.count_failure(lookup.source.name, read_status(error))
                 if answer is None:
                     continue
-                if not is_same_work(record.model_copy(update={"identifiers": known}), answer):
+                if not is_same_work(record.model_copy(update={"identifiers": identifiers}), answer):
                     confirmed = False if confirmed is None else confirmed
                     self.lookups.why["with another title"] += 1
                     continue
