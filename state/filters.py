@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from outrider.moved import former_names
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 from outrider.state.records import Identifiers, Record
 
@@ -208,3 +209,6 @@ def _compare(comparison: Compare, values: tuple[Scalar, ...]) -> bool:
         case "$lte":
             return value <= wanted  # type: ignore[operator]
     raise AssertionError(comparison.operator)
+
+
+__getattr__ = former_names(__name__, {"both": "combine"})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from outrider.moved import former_names
 from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.embedding import EmbeddedText, EmbeddingSpace, TextRole
 from outrider.state.filters import Filter
@@ -296,3 +297,6 @@ class DistillerProvider(Protocol):
     """The distillers to try in order; the last needs no model."""
 
     async def __call__(self) -> Sequence[TextDistiller]: ...
+
+
+__getattr__ = former_names(__name__, {"Keeper": "ResultStore", "Shelf": "LibraryReader"})

@@ -1,4 +1,4 @@
-"""Former import paths of documented modules, kept for one release with a warning."""
+"""Former import paths and names of documented things, kept for one release with a warning."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 MOVED = {
     "outrider.retrieval.embed.embedder": "outrider.models.embed.embedder",
@@ -27,6 +27,22 @@ MOVED = {
     "outrider.sources.calls.service": "outrider.sources.http.service",
 }
 """Former path -> path of today. The packages above a former path can be imported, too, and are empty."""
+
+
+def former_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module (PEP 562) that still gives what it documented under former names.
+
+    `names` maps each former name to today's. The result raises `AttributeError` for any other name.
+    """
+
+    def get_by_former_name(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        message = f"{module}.{name} is now {module}.{names[name]}; the former name will go in the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], names[name])
+
+    return get_by_former_name
 
 
 class MovedModules(MetaPathFinder, Loader):

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import platformdirs
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from outrider.moved import former_names
 from outrider.settings.environment import (
     CONFIG_VARIABLE,
     LIBRARY_NAME,
@@ -50,14 +50,7 @@ class LoadedSettings:
     origins: Mapping[str, str]
 
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Give `LoadedSettings` by the name that version 0.1.0 documents, with a warning, for one release."""
-        if name != "Loaded":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn("outrider.settings.load.Loaded is now outrider.settings.load.LoadedSettings", DeprecationWarning, stacklevel=2)
-        return LoadedSettings
+__getattr__ = former_names(__name__, {"Loaded": "LoadedSettings"})
 
 
 def load(
