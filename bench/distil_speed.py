@@ -88,7 +88,7 @@ def _timed(engine: Engine, some: Sequence[Case]) -> tuple[float, float]:
 def _alone(engine: Engine, query: str, cuts: Sequence[SegmentedText]) -> Callable[[], object] | None:
     """What runs the model of an engine and nothing else; None where it has none."""
     if isinstance(engine, Classifier):
-        ready = engine._ready()  # noqa: SLF001 - the very model
+        ready = engine._load()  # noqa: SLF001 - the very model
         windows = [window for its in cuts for window in ready.form.windows(ready.form.query(query), its)]
         windows.sort(key=lambda window: -len(window.ids))
         room = max(1, BATCH_TOKENS // len(windows[0].ids))

@@ -1,7 +1,7 @@
 """`python -m bench.train_distiller`: fit what the distiller ships, and fine-tune a classifier from MiniLM, on half of SciFact's claims.
 
 Prints the weights of the engines as they stand in their modules; writes the calibrations that are shipped to
-`retrieval/distil/defaults`, and the classifier, with a calibration of its own, to `build/bench/distiller`. Thresholds are fitted on
+`src/outrider/distiller/defaults`, and the classifier, with a calibration of its own, to `build/bench/distiller`. Thresholds are fitted on
 claims that no engine was fitted on.
 """
 
@@ -47,8 +47,8 @@ def main() -> None:
     cosines = {id(case): embedder.cosines(case.labelled.query, [case.its])[0] for case in training}
     print("embedding.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.MIN_BEST))))
     words = (lexical.Lexical(), rhetoric.Rhetoric())
-    print("presets.OF_WORDS", shown(fitted_weights(training, lambda case: _logits(words, case))))
-    print("presets.OF_ALL", shown(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
+    print("select.WORDS_WEIGHTS", shown(fitted_weights(training, lambda case: _logits(words, case))))
+    print("select.ENSEMBLE_WEIGHTS", shown(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
     engines: list[Engine] = [make_engine("lexical"), make_engine("words"), embedder, make_engine("ensemble", remembering)]
     for engine in engines:
         write_calibration(found := calibration(engine, held_out), SHIPPED / calibration_file_name(engine))
