@@ -65,9 +65,9 @@ def iter_words(pattern: Pattern) -> Iterator[str]:
 
 
 def _remark_text(leaf: Text, findings: Findings) -> None:
-    for field in leaf.fields:
-        if field in LACKING:
-            findings.add("not in a library", f"a library has no field [{NAMES[field,]}]: nothing in it matches", leaf.at)
+    for name in leaf.fields:
+        if name in LACKING:
+            findings.add("not in a library", f"a library has no field [{NAMES[name,]}]: nothing in it matches", leaf.at)
     for word in iter_words(leaf.pattern):
         if "-" in word:
             findings.add("hyphen", "a hyphen is read as a blank: the words around it stand next to each other", leaf.at)

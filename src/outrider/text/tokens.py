@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-CONTINUOUS = re.compile(
+UNSEGMENTED = re.compile(
     "[\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u0edc-\u0edf"  # Thai, Lao
     "\u1000-\u103f\u1050-\u108f\u109a-\u109d\u1780-\u17d3\u17d7\u17dc\u1950-\u19c9\u1a20-\u1a74\u1aa7"  # Myanmar, Khmer, Tai
     "\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaadf\U00011700-\U0001172f\U00011740-\U00011746"
@@ -72,7 +72,7 @@ def _convert(char: str) -> str:
     if not (unicodedata.category(char)[0] in "LN" or ord(char) in _OTHER_ALPHABETIC):
         return " "
     folded = "".join(map(_fold, char.lower())).replace(" ", "_")
-    alone = CONTINUOUS.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
+    alone = UNSEGMENTED.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
     return f" {folded} " if alone else folded
 
 

@@ -21,7 +21,7 @@ from outrider.library.filter_sql import in_list, literal
 from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, is_irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
-from outrider.text.tokens import CONTINUOUS, tokens
+from outrider.text.tokens import UNSEGMENTED, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def either(parts: Iterable[Plan]) -> Plan:
 
 def is_findable(word: str) -> bool:
     """Whether the index finds this word of the evaluator in every regular text that holds it."""
-    return (word.isascii() or not (is_irregular(word) or CONTINUOUS.search(word))) and tokens(word) == [word]
+    return (word.isascii() or not (is_irregular(word) or UNSEGMENTED.search(word))) and tokens(word) == [word]
 
 
 def not_ascii(column: str) -> Where:
@@ -203,7 +203,7 @@ def plan_word(word: Matcher, column: str) -> Plan:
         return Wild(column, word)
     if is_findable(word):
         return Match(column, (word,))
-    if len(word) == 1 and CONTINUOUS.match(word):
+    if len(word) == 1 and UNSEGMENTED.match(word):
         return Where(f"contains({column}, {literal(word)})")
     return not_ascii(column)
 

@@ -16,7 +16,7 @@ from outrider.boolean.occurrences import STAND_INS, WILD
 from outrider.boolean.relax import join_all, join_any
 from outrider.state.boolean import Dates, Either, Field, Heading, Leaf, Near, Pattern, Text, Words
 from outrider.systematic_search.services.translate import Condition, Nothing, RelaxedPart, Wider
-from outrider.text.tokens import CONTINUOUS, tokens
+from outrider.text.tokens import UNSEGMENTED, tokens
 
 MOST_CHOICES = 48
 """Combinations of one term from each side of a proximity that are written out."""
@@ -50,7 +50,7 @@ def stem(piece: str) -> str:
 
 def is_expressible(word: str) -> bool:
     """Whether services split texts around the word as we do: unknown for scripts without spaces and for figures such as `²`."""
-    return not CONTINUOUS.search(word) and all(unicodedata.category(char) != "No" for char in word)
+    return not UNSEGMENTED.search(word) and all(unicodedata.category(char) != "No" for char in word)
 
 
 def is_joined(word: str) -> bool:
