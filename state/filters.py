@@ -75,10 +75,6 @@ def combine(first: Filter | None, second: Filter | None) -> Filter | None:
     return And((first, second))
 
 
-both = combine
-"""Former name of `combine`, documented and kept for one release."""
-
-
 class _Parser:
     def __init__(self) -> None:
         self.conditions = 0

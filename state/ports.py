@@ -300,9 +300,3 @@ class DistillerProvider(Protocol):
 
 
 __getattr__ = former_names(__name__, {"Keeper": "ResultStore", "Shelf": "LibraryReader"})
-
-
-Shelf = LibraryReader
-"""Former name of `LibraryReader`, documented and kept for one release."""
-Keeper = ResultStore
-"""Former name of `ResultStore`, documented and kept for one release."""
