@@ -21,8 +21,7 @@ from outrider.distiller.calibration import FAR_BELOW, KEEP_RATE, conformal_thres
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedding
 from outrider.distiller.engines.ensemble import Engine, EnsembleWeights, Scores, fit_weights, logit
-from outrider.distiller.engines.lexical import Lexical
-from outrider.distiller.engines.rhetoric import Rhetoric
+from outrider.distiller.engines.lexical import Lexical, Rhetoric
 from outrider.distiller.engines.select import ENSEMBLE_WEIGHTS, HALVES, WORDS_WEIGHTS, EngineName, make_engine
 from outrider.distiller.selection import lift_context_scores
 from outrider.training.rerank_evaluation import sign_flip_p

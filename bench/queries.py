@@ -35,7 +35,7 @@ from bench.served import Call, Server, served
 from bench.ten_requests import REQUESTS, Request, projects
 from bench.world import DETAILS, MODEL, PAGES, WEB, World, engine_at, settings
 from outrider.graph.pipeline import build
-from outrider.models.chat.cost import PRICES
+from outrider.models.chat.provider import PRICES
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.data import corpus_file
-from outrider.distiller.labelled_cases import LabelledText, find_answering_units
+from outrider.distiller.calibration import LabelledText, find_answering_units
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 

@@ -194,7 +194,7 @@ def broken(seen: Seen, limits: Mapping[str, tuple[float, float, int]]) -> list[s
 
 def real_limits() -> Mapping[str, tuple[float, float, int]]:
     """Those of the settings, for who has no keys."""
-    from outrider.settings.sources import SourcesSettings
+    from outrider.settings.sections import SourcesSettings
 
     sections = {"serpapi" if name in KEYED else name: getattr(SourcesSettings(), name) for name in SERVICES}
     return {name: (one.requests, one.per_s, one.at_once) for name, one in sections.items()}

@@ -19,13 +19,13 @@ from pathlib import Path
 from bench import distil
 from bench.model import KEPT, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
-from outrider.distiller.calibration import calibrate_scores, write_calibration
-from outrider.distiller.engines import embedding, lexical, rhetoric
+from outrider.distiller.calibration import LabelledText, calibrate_scores, write_calibration
+from outrider.distiller.engines import embedding, lexical
+from outrider.distiller.engines import lexical as rhetoric
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedding
 from outrider.distiller.engines.ensemble import Engine, EnsembleWeights, fit_weights, logit
 from outrider.distiller.engines.select import CALIBRATION_FILE, SHIPPED, WEIGHTS_FILE, calibration_file_name, make_engine
-from outrider.distiller.labelled_cases import LabelledText
 from outrider.state.distilling import Calibration
 from outrider.training.train_distiller import Recipe, train
 

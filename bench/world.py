@@ -24,7 +24,7 @@ from bench import answers, chat, github
 from bench.answers import Project, Work
 from bench.served import SITES, Asked, Said, Server
 from outrider.settings.model import Settings
-from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
+from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 from outrider.sources.web.browser import unavailable_reason
 from outrider.sources.web.result_pages import DUCKDUCKGO, ENGINES
 

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outrider.boolean.diagnostics import iter_leaves, iter_words
 from outrider.boolean.evaluator import Evaluator
-from outrider.boolean.lint import iter_leaves, iter_words
 from outrider.boolean.occurrences import WILD
 from outrider.nodes.organizer import to_hit
 from outrider.state.boolean import Node, Text

@@ -20,7 +20,7 @@ from outrider.ingest.entry import Entry, ReadOptions
 from outrider.ingest.readers import endnote
 from outrider.linkage.clustering import Groups
 from outrider.linkage.identifiers import normal_doi
-from outrider.linkage.titles import normal_title
+from outrider.linkage.names_and_titles import normal_title
 from outrider.state.records import Identifiers, Paper
 
 JOINED_AUTHORS = re.compile(r"(?<=[A-Z]\.)(?=[A-Z][\w'’-]+ ?)(?![A-Z]\.)")

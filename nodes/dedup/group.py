@@ -144,8 +144,8 @@ def _resolve_by_evidence(
     works: Sequence[Candidate], members: Sequence[int], judge: PairJudge, groups: Groups
 ) -> tuple[list[Link], list[tuple[float, tuple[str, str]]], bool]:
     """Join the same works in `groups`. Returns links, ambiguous pairs with their negative scores, and whether a match was prevented."""
+    from outrider.linkage.clustering import make_overrides
     from outrider.linkage.evidence_weights import WEIGHTS
-    from outrider.linkage.overrides import make_overrides
     from outrider.linkage.resolve import resolve_keys
 
     nodes = [(at, record) for at in members for record in _compared_records(works[at])]

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from outrider.linkage.confirm_work import identifiers_contradict, same_work, titles_agree
 from outrider.linkage.merge import fill_missing, strip_page_values
-from outrider.linkage.titles import normal_title
+from outrider.linkage.names_and_titles import normal_title
 from outrider.nodes.enrich.identifier_lookup import Lookup, LookupBatcher, plan_lookups, run_lookups
 from outrider.nodes.enrich.report_rows import OTHER_REASON, REASONS, Progress, read_status
 from outrider.settings.model import EnrichSettings

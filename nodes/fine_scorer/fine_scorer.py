@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.nodes.fine_scorer.judgement import Question
 from outrider.nodes.fine_scorer.papers import PaperScorer
-from outrider.nodes.fine_scorer.place_unscored import place_unscored
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
-from outrider.nodes.fine_scorer.waves import Judges, Loss, ReadingState, Stopping
+from outrider.nodes.fine_scorer.waves import Judges, Loss, ReadingState, Stopping, place_unscored
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
 from outrider.prompts import Prompt, load

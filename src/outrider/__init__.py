@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from outrider.state.request import SearchRequest
     from outrider.state.response import SearchResponse
     from outrider.usecases.analyze import aanalyze, analyze
-    from outrider.usecases.decisions import amerge, asplit, merge, split
-    from outrider.usecases.deduplicate import dedup
+    from outrider.usecases.deduplicate import amerge, asplit, dedup, merge, split
     from outrider.usecases.distill import adistill, distill
     from outrider.usecases.execute import aexecute, execute
-    from outrider.usecases.ingest import aadd_to_library, add_to_library
-    from outrider.usecases.reindex import areindex, reindex
-    from outrider.usecases.search import asearch, search
-    from outrider.usecases.steps import organize, score, translate
+    from outrider.usecases.ingest import aadd_to_library, add_to_library, areindex, reindex
+    from outrider.usecases.search import asearch, organize, score, search, translate
     from outrider.usecases.systematic import asystematic, iter_hits, replay, systematic, verify
 
 _HOMES = {
@@ -41,25 +38,25 @@ _HOMES = {
     "add_to_library": "outrider.usecases.ingest",
     "adistill": "outrider.usecases.distill",
     "aexecute": "outrider.usecases.execute",
-    "amerge": "outrider.usecases.decisions",
+    "amerge": "outrider.usecases.deduplicate",
     "analyze": "outrider.usecases.analyze",
-    "areindex": "outrider.usecases.reindex",
+    "areindex": "outrider.usecases.ingest",
     "asearch": "outrider.usecases.search",
-    "asplit": "outrider.usecases.decisions",
+    "asplit": "outrider.usecases.deduplicate",
     "asystematic": "outrider.usecases.systematic",
     "dedup": "outrider.usecases.deduplicate",
     "distill": "outrider.usecases.distill",
     "execute": "outrider.usecases.execute",
     "iter_hits": "outrider.usecases.systematic",
-    "merge": "outrider.usecases.decisions",
-    "organize": "outrider.usecases.steps",
-    "reindex": "outrider.usecases.reindex",
+    "merge": "outrider.usecases.deduplicate",
+    "organize": "outrider.usecases.search",
+    "reindex": "outrider.usecases.ingest",
     "replay": "outrider.usecases.systematic",
-    "score": "outrider.usecases.steps",
+    "score": "outrider.usecases.search",
     "search": "outrider.usecases.search",
-    "split": "outrider.usecases.decisions",
+    "split": "outrider.usecases.deduplicate",
     "systematic": "outrider.usecases.systematic",
-    "translate": "outrider.usecases.steps",
+    "translate": "outrider.usecases.search",
     "verify": "outrider.usecases.systematic",
     "Hit": "outrider.state.hits",
     "SearchRequest": "outrider.state.request",

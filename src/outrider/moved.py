@@ -20,7 +20,7 @@ MOVED = {
     "outrider.serve.distilling": "outrider.usecases.distill",
     "outrider.serve.files": "outrider.usecases.deduplicate",
     "outrider.serve.python": "outrider",
-    "outrider.serve.reindexing": "outrider.usecases.reindex",
+    "outrider.serve.reindexing": "outrider.usecases.ingest",
     "outrider.serve.studio": "outrider.interfaces.studio",
     "outrider.serve.systematic": "outrider.usecases.systematic",
     "outrider.sources.calls.caller": "outrider.sources.http.client",

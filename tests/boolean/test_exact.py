@@ -11,7 +11,7 @@ from outrider.boolean.document import Document
 from outrider.boolean.evaluator import Evaluator
 from outrider.boolean.parser import parse
 from outrider.boolean.printer import format_tree
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 from support.boolean_oracle import find_matches, split_words
 from support.boolean_queries import WORDS, make_query, make_record, make_text, to_plain, write_query
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.boolean.explain import format_history, history, outline
-from outrider.boolean.lint import find_empty_terms, iter_leaves
+from outrider.boolean.diagnostics import find_empty_terms, iter_leaves
 from outrider.boolean.parser import parse
+from outrider.boolean.printer import format_history, history, outline
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,18 @@ from outrider.distiller.calibration import (
     LOOK_RISK,
     LOOKS,
     MAX_EXCESS,
+    LabelledText,
     calibrate,
     chance_below,
     conformal_rank,
     conformal_threshold,
     explain_mismatch,
+    find_answering_units,
+    parse_labelled_lines,
     read_calibration,
     write_calibration,
 )
 from outrider.distiller.engines.lexical import Lexical
-from outrider.distiller.labelled_cases import LabelledText, find_answering_units, parse_labelled_lines
 from outrider.distiller.units import segment_text
 from outrider.state.distilling import Calibration, Reading
 from outrider.state.errors import BadRequest

@@ -19,7 +19,7 @@ from outrider.graph.pipeline import SearchGraph, build
 from outrider.prompts import FENCE
 from outrider.services import Services
 from outrider.settings.model import OrganizerSettings, RunSettings, Settings
-from outrider.settings.sources import CacheSettings
+from outrider.settings.sections import CacheSettings
 from outrider.state.filters import Filter
 from outrider.state.hits import Hit
 from outrider.state.records import Record, Repository

@@ -22,7 +22,7 @@ from outrider.interfaces.cli import run as command
 from outrider.library.library import Library
 from outrider.services import Services
 from outrider.settings.model import RunSettings, Settings
-from outrider.settings.sources import CacheSettings
+from outrider.settings.sections import CacheSettings
 from outrider.state.pipeline import RunContext
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse

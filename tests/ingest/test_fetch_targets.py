@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from outrider.ingest.fetch_targets import AT_ONCE, RemoteSources, fetch_ahead
-from outrider.ingest.parse_targets import Target
 from outrider.ingest.pipeline import TARGETS_A_BATCH, IngestProgress, ingest
+from outrider.ingest.targets import AT_ONCE, RemoteSources, Target, fetch_ahead
 from outrider.state.errors import BadRequest, UnreadableFile
 from outrider.state.ports import Capabilities, SourceAnswer, SourceQuery
 from outrider.state.records import Record

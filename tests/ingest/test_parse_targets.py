@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.ingest.parse_targets import FORMS, PAGE, Target, parse_target, split_targets
+from outrider.ingest.targets import FORMS, PAGE, Target, parse_target, split_targets
 from outrider.state.errors import BadRequest
 
 

@@ -22,11 +22,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http
-from outrider.interfaces.mcp.http import build_application
+from outrider.interfaces.mcp.server import build_application
 from outrider.services import Services
-from outrider.settings.serving import ServeSettings
+from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
 
 TOOLS = {"search", "systematic", "analyze", "library_ingest", "library_search", "export"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.library.term_expansion import FIRST, POOL, related_terms
+from outrider.library.text_search import FIRST, POOL, related_terms
 from outrider.state.records import Document, Paper
 
 

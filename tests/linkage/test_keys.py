@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.linkage.author_names import parse_name
 from outrider.linkage.identifiers import canonical_url, normal_openalex, normal_repository, normal_s2
 from outrider.linkage.keys import make_keys, parse_number, parse_pages, resemblance, sketch_abstract
-from outrider.linkage.titles import parse_notice, parse_title
+from outrider.linkage.names_and_titles import parse_name, parse_notice, parse_title
 from outrider.state.records import Identifiers
 from support.fakes import paper
 

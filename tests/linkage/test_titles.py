@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.linkage.titles import normal_title
+from outrider.linkage.names_and_titles import normal_title
 
 
 @pytest.mark.parametrize(

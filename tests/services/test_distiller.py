@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.distiller.labelled_cases import LabelledText
+from outrider.distiller.calibration import LabelledText
 from outrider.distiller.token_counter import estimate_tokens
 from outrider.services import Services
 from outrider.services.distiller import prepare_distillers

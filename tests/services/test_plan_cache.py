@@ -12,7 +12,7 @@ import outrider
 from outrider.nodes.translator.translator import MODEL, Translation
 from outrider.services import Services
 from outrider.settings.model import Settings
-from outrider.settings.sources import CacheSettings
+from outrider.settings.sections import CacheSettings
 from outrider.sources.http.cache import flush_cache
 from outrider.state.errors import KeyRejected
 from support.chat_client import KEY, chat_over, llm_settings

@@ -8,7 +8,7 @@ import pytest
 import outrider.services as services_module
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
-from outrider.settings.sources import CacheSettings, LibrarySourceSettings, SourcesSettings, WebSettings
+from outrider.settings.sections import CacheSettings, LibrarySourceSettings, SourcesSettings, WebSettings
 from outrider.state.errors import LibraryMissing, SettingsError
 from support.fakes import Shelf
 

@@ -26,7 +26,7 @@ from outrider.services.source_plugins import PluginSource, find_answer_fault, lo
 from outrider.settings.load import load
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
 from outrider.settings.redact import redact
-from outrider.settings.sources import CacheSettings, SourcesSettings
+from outrider.settings.sections import CacheSettings, SourcesSettings
 from outrider.sources.adapter import DisabledSource
 from outrider.sources.http.client import Caller
 from outrider.state.errors import BadRequest, Malformed, SearchError, SettingsError, SourceTimeout, SourceUnavailable

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi
-from outrider.settings.sources import ArxivSettings
+from outrider.settings.sections import ArxivSettings
 from outrider.sources.arxiv import NAME, Arxiv, build_query, build_search_answer, format_date_range, parse_page, select_terms
 from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn
-from outrider.settings.sources import CrossrefSettings
+from outrider.settings.sections import CrossrefSettings
 from outrider.sources import crossref as crossref_records
 from outrider.sources.crossref import FIELDS, Crossref, list_works, parse_date, parse_paper, parse_work
 from outrider.sources.http.client import Caller

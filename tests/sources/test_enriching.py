@@ -20,7 +20,7 @@ from outrider.nodes.enrich import enrich as enrich_keeping
 from outrider.services import Services
 from outrider.services import save_results as keeping
 from outrider.settings.model import EnrichSettings, LibrarySettings, RunSettings, Settings
-from outrider.settings.sources import SourcesSettings
+from outrider.settings.sections import SourcesSettings
 from outrider.state.hits import Hit
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse, SourceReport

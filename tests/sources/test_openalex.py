@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
-from outrider.settings.sources import OpenalexSettings
+from outrider.settings.sections import OpenalexSettings
 from outrider.sources import openalex as openalex_records
 from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.settings.sources import SerpapiSettings
+from outrider.settings.sections import SerpapiSettings
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply
 from outrider.sources.serpapi import (

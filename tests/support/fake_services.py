@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from outrider.settings.model import EnrichSettings, Settings
-from outrider.settings.sources import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
+from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 from support.http_server import Answer, Asked, as_json, as_text
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")

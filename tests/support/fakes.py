@@ -10,7 +10,7 @@ from typing import Any
 
 from outrider.services import Services
 from outrider.settings.model import Settings
-from outrider.settings.sources import SourcesSettings
+from outrider.settings.sections import SourcesSettings
 from outrider.state.hits import Candidate, FoundBy, Scored
 from outrider.state.ports import Capabilities, Reranker, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Paper, Record

@@ -14,7 +14,7 @@ import httpx
 
 from outrider.services import Services
 from outrider.settings.model import Settings
-from outrider.settings.serving import ServeSettings
+from outrider.settings.sections import ServeSettings
 from support import fakes
 from support.fakes import Shelf, paper
 

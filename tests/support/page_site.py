@@ -14,7 +14,7 @@ import pytest
 from outrider.boolean.printer import format_tree
 from outrider.services import Services
 from outrider.settings.model import CoarseFilterSettings, DistillerSettings, LibrarySettings, RunSettings, SystematicSettings
-from outrider.settings.serving import ServeSettings
+from outrider.settings.sections import ServeSettings
 from outrider.state.records import Record, Repository
 from support.chat_client import llm_settings
 from support.chat_server import Asked as ChatAsked

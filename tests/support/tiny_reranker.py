@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outrider.library.library import Library
 from outrider.state.records import Edge, Identifiers, Paper
-from outrider.training.candidate_groups import Group
+from outrider.training.training_set import Group
 
 THINGS = "aspirin statin insulin heparin morphine cortisol dopamine serotonin glucose calcium lithium zinc".split()
 PLACES = "liver kidney heart brain lung muscle bone skin".split()

@@ -12,7 +12,7 @@ import outrider
 from outrider.state.errors import BadRequest
 from outrider.systematic_search.ledger_reader import IncompleteRun
 from outrider.systematic_search.manifest import Manifest
-from outrider.systematic_search.prisma_reports import write_reports
+from outrider.systematic_search.prisma import write_reports
 from support.systematic_runs import LibraryVersions, MemorySource, make_exact_services, make_papers
 
 SVG = "{http://www.w3.org/2000/svg}text"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.text.tokens import UNSEGMENTED, tokens
+from outrider.text.words import UNSEGMENTED, tokens
 
 PIECES = [
     "heart", "Failure", "naïve", "RÉSUMÉ", "Straße", "ẞ", "ﬁne", "don't", "can’t", "post-mortem", "β-lactam", "covid_19",

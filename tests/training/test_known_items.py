@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.text.words import STOP_WORDS, words
-from outrider.training.known_items import known_items
+from outrider.training.questions import known_items
 from support.fakes import paper
 
 TITLE = "The effect of aspirin on platelet aggregation in healthy volunteers"

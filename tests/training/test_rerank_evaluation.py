@@ -24,7 +24,7 @@ from outrider.state.ports import Reranker
 from outrider.state.records import Record
 from outrider.text.words import stems
 from outrider.training import rerank_evaluation as probing
-from outrider.training.output_folder import write_record
+from outrider.training.model_card import write_record
 from outrider.training.rerank_evaluation import FirstStage, ProbeResult, probe, sign_flip_p
 from support.fakes import NOON, paper
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider.distiller.calibration import LabelledText
 from outrider.distiller.engines.classifier import Classifier
-from outrider.distiller.labelled_cases import LabelledText
 from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import BadRequest, ModelUnavailable

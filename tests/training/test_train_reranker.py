@@ -11,8 +11,7 @@ import yaml
 from outrider.library.library import Library
 from outrider.state.errors import BadRequest, ModelUnavailable
 from outrider.training import trainable_cross_encoder as model
-from outrider.training.model_card import FRONT_MATTER, read_licence
-from outrider.training.output_folder import RECORD, read_trained_ids, refuse_foreign, replace_folder
+from outrider.training.model_card import FRONT_MATTER, RECORD, read_licence, read_trained_ids, refuse_foreign, replace_folder
 from outrider.training.train_reranker import train_reranker
 from outrider.training.training_loop import Recipe
 

@@ -10,9 +10,8 @@ from outrider.library.library import Library
 from outrider.state.errors import BadRequest
 from outrider.state.records import Edge
 from outrider.training import collect_questions as gather
-from outrider.training.candidate_groups import GROUP, GroupMaker
 from outrider.training.questions import Question, QuestionKind
-from outrider.training.training_set import build_training_set
+from outrider.training.training_set import GROUP, GroupMaker, build_training_set
 from support.fakes import paper
 from support.tiny_reranker import papers
 

@@ -13,7 +13,7 @@ from outrider.interfaces.cli import run
 from outrider.services import Services
 from outrider.services.nodes import parse_analysis_target
 from outrider.settings.model import Settings
-from outrider.settings.sources import CacheSettings
+from outrider.settings.sections import CacheSettings
 from outrider.sources.http.cache import flush_cache
 from outrider.state.analysis import Analysis
 from outrider.state.pipeline import RunContext

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.ingest import fetch_targets as asking
+from outrider.ingest import targets as asking
 from outrider.ingest.report import FileReport, IngestReport
 from outrider.interfaces.cli import run
 from outrider.services import Services

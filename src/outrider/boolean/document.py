@@ -10,7 +10,7 @@ from typing import Protocol
 from outrider.boolean.occurrences import Column
 from outrider.state.boolean import Field
 from outrider.state.records import Identifiers
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 
 Value = list[str]
 """The words of a value that is compared as a whole."""

@@ -9,7 +9,7 @@ from outrider.boolean.diagnostics import BooleanSyntaxError
 from outrider.boolean.field_tags import Tag
 from outrider.boolean.occurrences import Column, Matcher, find_occurrences, make_matchers
 from outrider.state.boolean import Dates, Span, Words
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 
 DATE = re.compile(r"(\d{4})(?:[/-](\d{1,2})(?:[/-](\d{1,2}))?)?")
 OPEN_START, OPEN_END = "1000", "3000"

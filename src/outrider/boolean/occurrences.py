@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 
 from outrider.state.boolean import Either, Near, Pattern, Words
-from outrider.text.tokens import separate_words, tokens
+from outrider.text.words import separate_words, tokens
 
 WILD = re.compile(r"\*|\{\*\d{1,3}\}|\{\?\}|\{#\}")
 """The wildcards: any characters, at most that many, one or none, exactly one."""

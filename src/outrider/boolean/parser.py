@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings
+from outrider.boolean.diagnostics import BooleanSyntaxError, Finding, Findings, add_remarks
 from outrider.boolean.field_tags import AMBIGUOUS_CODES, CODES, is_tag_name, list_spellings, parse_tag
 from outrider.boolean.grammar import MAX_CHARS, MAX_TERMS
-from outrider.boolean.lint import add_remarks
 from outrider.boolean.occurrences import QUOTES
 from outrider.boolean.ovid_parser import OvidLine, parse_ovid
 from outrider.boolean.pubmed_parser import parse_pubmed

@@ -23,15 +23,14 @@ from pathlib import Path
 
 from outrider.ingest.column_mapping import check_fields
 from outrider.ingest.entry import DEFAULTS, BadEntry, Entry, ReadOptions
-from outrider.ingest.fetch_targets import FetchedTarget, RemoteSources, fetch_ahead, make_library_record
 from outrider.ingest.file_walk import InputFile, walk
 from outrider.ingest.installed_packages import ORIGIN, read_installed_packages
 from outrider.ingest.library_writer import FinishedFile, IngestLibrary, LibraryWriter, RecordEmbedder
-from outrider.ingest.parse_targets import Target
 from outrider.ingest.reader_thread import Bounds, read_groups
 from outrider.ingest.readers.select_reader import FileReader, NoReader, select_reader
 from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
+from outrider.ingest.targets import FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
 from outrider.linkage.confirm_work import same_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.ports import TextEmbedder

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from outrider.ingest.entry import BadEntry, Entry, Parsed
 from outrider.ingest.record_draft import replace_own_ids
-from outrider.linkage.titles import normal_title
+from outrider.linkage.names_and_titles import normal_title
 from outrider.state.records import Record
 
 ID_DIGITS = 20

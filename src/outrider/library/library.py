@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from outrider.library import edges as edge_rows
-from outrider.library import inspection, maintenance, record_table, schema, term_expansion, text_search, versions
+from outrider.library import inspection, maintenance, record_table, schema, text_search, versions
+from outrider.library import text_search as term_expansion
 from outrider.library.edges import EdgeRow, EdgeTable
 from outrider.library.exact import word_dictionary
 from outrider.library.exact.pinned_library import PinnedVersion

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from outrider.library.edges import IS, EdgeRow
-from outrider.library.entities import (
+from outrider.library.entities import (  # fmt: skip
     IDENTIFIERS,
     RECORD,
     Entity,
@@ -35,7 +35,7 @@ from outrider.library.entities import (
     normal_author,
     normal_name,
     parse_entity,
-)  # fmt: skip
+)
 from outrider.library.filter_sql import in_list, literal
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path

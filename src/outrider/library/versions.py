@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 TOKENIZER = f"outrider words 1, Unicode {unicodedata.unidata_version}"
-"""How the evaluator splits text into words (`text/tokens.py`); its number rises with every change of the rules."""
+"""How the evaluator splits text into words (`src/outrider/text/words.py`); its number rises with every change of the rules."""
 
 
 async def read_tags(table: AsyncTable) -> dict[str, int]:

@@ -14,7 +14,7 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outrider.linkage.keys import Keys, sort_places
-from outrider.linkage.screen import screen_pairs
+from outrider.linkage.prefilter import screen_pairs
 
 if TYPE_CHECKING:
     import numpy as np

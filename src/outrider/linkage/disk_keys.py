@@ -28,7 +28,7 @@ from outrider.linkage.blocking import (
     word_counts,
 )
 from outrider.linkage.keys import DIGEST_BYTES, TITLE_BYTES, Keys, decode_keys, encode_keys, sort_key
-from outrider.linkage.screen import Screen, make_marks
+from outrider.linkage.prefilter import Screen, make_marks
 
 if TYPE_CHECKING:
     import numpy as np

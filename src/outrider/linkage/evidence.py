@@ -12,9 +12,8 @@ from functools import lru_cache
 
 from rapidfuzz.distance import Indel
 
-from outrider.linkage.author_names import Name
 from outrider.linkage.keys import Keys, resemblance
-from outrider.linkage.titles import Title
+from outrider.linkage.names_and_titles import Name, Title
 
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""

@@ -15,7 +15,6 @@ from html import unescape
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from outrider.linkage.author_names import Name, parse_name
 from outrider.linkage.identifiers import (
     canonical_url,
     normal_arxiv,
@@ -28,7 +27,7 @@ from outrider.linkage.identifiers import (
     normal_repository,
     normal_s2,
 )
-from outrider.linkage.titles import MAX_TITLE_CHARS, NUMBER, TAG, Title, normal_title, parse_notice, parse_title
+from outrider.linkage.names_and_titles import MAX_TITLE_CHARS, NUMBER, TAG, Name, Title, normal_title, parse_name, parse_notice, parse_title
 from outrider.state.records import Paper, Record
 from outrider.text.words import PARTED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from outrider.ingest.parse_targets import PAGE, parse_target
+from outrider.ingest.targets import PAGE, parse_target
 from outrider.nodes.analysis.ratings import Ratings
 from outrider.nodes.analysis.subject import AnalysisCache, Evidence, Subject, WorkIdentifier
 from outrider.nodes.analysis.surroundings import Surroundings
@@ -15,8 +15,7 @@ from outrider.nodes.fine_scorer.fine_scorer import FineScorer
 from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.nodes.rule_ranker import RuleRanker
-from outrider.nodes.translator.plan_cache import PlanCache
-from outrider.nodes.translator.translator import Translator
+from outrider.nodes.translator.translator import PlanCache, Translator
 from outrider.services.distiller import distil
 from outrider.services.sources import find_detailers, open_answer_cache
 from outrider.sources.github.parse import normal_name

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, cast, get_args
 
 from pydantic import JsonValue
 
-from outrider.runtime.background_loop import run_isolated
-from outrider.settings.section import is_secret
+from outrider.runtime.threads import run_isolated
+from outrider.settings.sections import is_secret
 from outrider.sources.adapter import DisabledSource, usable_seconds
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Malformed, SearchError, SourceTimeout, SourceUnavailable

@@ -11,7 +11,7 @@ import platformdirs
 
 from outrider.services.source_plugins import load_plugins
 from outrider.settings.model import Settings
-from outrider.settings.sources import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
+from outrider.settings.sections import CacheSettings, SerpapiSettings, ServiceSettings, SourcesSettings
 from outrider.sources.adapter import DisabledSource
 from outrider.sources.arxiv import Arxiv
 from outrider.sources.crossref import Crossref

@@ -32,15 +32,15 @@ from outrider.state.systematic import PinnedLibrary, RemoteSource, Snapshot
 from outrider.systematic_search import audit_log, ledger, manifest
 from outrider.systematic_search.audit_log import FileAudit
 from outrider.systematic_search.ledger import NoSuchRun
+from outrider.systematic_search.manifest import signer
 from outrider.systematic_search.run import Run, RunDependencies
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.crossref import CrossrefSource
 from outrider.systematic_search.services.github import GithubSource
 from outrider.systematic_search.services.openalex import OpenalexSource
 from outrider.systematic_search.services.pubmed import PubmedSource
 from outrider.systematic_search.services.semantic_scholar import SemanticScholarSource
+from outrider.systematic_search.services.slice_reader import ServiceClient
 from outrider.systematic_search.services.translate import REFUSED, UNSUPPORTED, RefusedSource
-from outrider.systematic_search.signing import signer
 from outrider.version import __version__
 
 if TYPE_CHECKING:

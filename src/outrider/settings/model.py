@@ -12,9 +12,7 @@ from typing import Literal
 import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from outrider.settings.section import ApiKey, Section
-from outrider.settings.serving import ServeSettings
-from outrider.settings.sources import CacheSettings, SourcesSettings
+from outrider.settings.sections import ApiKey, CacheSettings, Section, ServeSettings, SourcesSettings
 from outrider.text.languages_and_work_types import TYPES, normal_language, normal_type
 
 MEBIBYTE = 2**20

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from outrider.settings.model import Settings
-from outrider.settings.section import is_secret
+from outrider.settings.sections import is_secret
 from outrider.text.sanitize import HIDDEN, without_password
 
 SHORTEST = 6

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from outrider.settings.environment import DEEPSEEK_HOST, OPENAI_HOST, variable_name
 from outrider.settings.schema import Entry, find_leaf, split_name
-from outrider.settings.section import is_secret
-from outrider.settings.sources import ServiceSettings, SourcesSettings
+from outrider.settings.sections import ServiceSettings, SourcesSettings, is_secret
 from outrider.state.errors import SettingsError
 from outrider.text.sanitize import origin
 

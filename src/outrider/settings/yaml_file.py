@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from outrider.settings.schema import Entry, find_leaf, is_group, leaves, sections, suggest
-from outrider.settings.section import is_secret
+from outrider.settings.sections import is_secret
 from outrider.state.errors import SettingsError
 
 MAX_BYTES = 2**20

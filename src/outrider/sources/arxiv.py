@@ -30,7 +30,7 @@ from outrider.text.sanitize import redact
 from outrider.text.words import WORD
 
 if TYPE_CHECKING:
-    from outrider.settings.sources import ArxivSettings
+    from outrider.settings.sections import ArxivSettings
     from outrider.sources.http.client import Caller
 
 NAME = "arxiv"

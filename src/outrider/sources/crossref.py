@@ -19,7 +19,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_doi, normal_isbn
-from outrider.settings.sources import CrossrefSettings
+from outrider.settings.sections import CrossrefSettings
 from outrider.sources.adapter import ServiceSource, WorkFormat, build_works_answer, deadline_after, read_works, usable_seconds, year_filters
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import MOVED, Service

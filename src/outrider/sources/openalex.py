@@ -20,7 +20,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmcid, normal_pmid
-from outrider.settings.sources import OpenalexSettings
+from outrider.settings.sections import OpenalexSettings
 from outrider.sources.adapter import (
     ServiceSource,
     WorkFormat,

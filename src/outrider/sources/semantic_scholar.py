@@ -29,7 +29,7 @@ from outrider.state.records import Identifiers, Paper, Record
 from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
-    from outrider.settings.sources import SemanticScholarSettings
+    from outrider.settings.sections import SemanticScholarSettings
     from outrider.sources.http.client import Caller, Params
 
 NAME = "semantic_scholar"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import JsonValue
 
-from outrider.settings.sources import SerpapiSettings
+from outrider.settings.sections import SerpapiSettings
 from outrider.sources.adapter import ServiceSource, build_answer, deadline_after, score_results
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service

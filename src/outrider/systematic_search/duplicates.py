@@ -73,7 +73,7 @@ def _compare_identifiers(path: Path) -> list[Duplicate]:
 def _identifier_keys(record: Record) -> Iterator[tuple[str, ...]]:
     """A DOI counts together with the title: supplements share the DOI of their issue."""
     from outrider.linkage.identifiers import normal_doi, normal_pmid
-    from outrider.linkage.titles import normal_title
+    from outrider.linkage.names_and_titles import normal_title
 
     if record.identifiers.pmid and (pmid := normal_pmid(record.identifiers.pmid)):
         yield "PMID", pmid

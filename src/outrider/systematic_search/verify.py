@@ -105,7 +105,7 @@ def _find_json_error(raw: bytes) -> str:
 
 
 def _check_manifest(path: Path, raw: bytes, described: Manifest, key: str) -> Iterator[Fault]:
-    from outrider.systematic_search.signing import is_signature_valid
+    from outrider.systematic_search.manifest import is_signature_valid
 
     place = _find_difference(io.BytesIO(raw), io.BytesIO(described.text().encode()))
     if place:

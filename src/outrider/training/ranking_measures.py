@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from outrider.state.reranking import blend_scores
 from outrider.text.words import stems
-from outrider.training.candidate_groups import Group
+from outrider.training.training_set import Group
 
 CUT = 10
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.distiller.engines.windows import PairEncoder, Window
-from outrider.distiller.labelled_cases import LabelledText, find_answering_units
+from outrider.distiller.calibration import LabelledText, find_answering_units
+from outrider.distiller.engines.classifier import PairEncoder, Window
 from outrider.distiller.units import segment_text
 from outrider.models.loading import catch_load_errors, collect_missing_weights
 from outrider.models.weights import SettingNames, find_weights, refuse_own_code

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 from outrider.training import ranking_measures as measure
 from outrider.training import trainable_cross_encoder as model
 from outrider.training import training_loop as loop
-from outrider.training.candidate_groups import count_kinds
-from outrider.training.model_card import TrainingReport, base_name, read_licence, render_card
-from outrider.training.output_folder import refuse_foreign, replace_folder, write_record
+from outrider.training.model_card import TrainingReport, base_name, read_licence, refuse_foreign, render_card, replace_folder, write_record
 from outrider.training.training_loop import Recipe, TrainingResult
-from outrider.training.training_set import TrainingSet, build_training_set
+from outrider.training.training_set import TrainingSet, build_training_set, count_kinds
 from outrider.version import __version__
 
 if TYPE_CHECKING:

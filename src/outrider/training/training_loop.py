@@ -16,10 +16,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from outrider.models.loading import empty_cache
-from outrider.training.candidate_groups import Group
 from outrider.training.questions import make_generator
 from outrider.training.ranking_measures import mean_ndcg
 from outrider.training.trainable_cross_encoder import TrainableCrossEncoder, freeze_word_vectors, halve_batch
+from outrider.training.training_set import Group
 
 if TYPE_CHECKING:
     import torch

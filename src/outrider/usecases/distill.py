@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.distiller.calibration import KEEP_RATE, calibrate
 from outrider.nodes.distiller import STEP
-from outrider.runtime.background_loop import run_in_background
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads import run_in_background, run_in_thread
 from outrider.services import open_services
 from outrider.services.distiller import distil, prepare_distillers
 from outrider.state.distilling import Reading
@@ -21,7 +20,7 @@ from outrider.state.hits import Hit
 from outrider.state.records import BaseRecord, Record
 
 if TYPE_CHECKING:
-    from outrider.distiller.labelled_cases import LabelledText
+    from outrider.distiller.calibration import LabelledText
     from outrider.services import Services
     from outrider.state.distilling import Calibration
     from outrider.state.ports import OnCount

@@ -14,8 +14,7 @@ from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
 from outrider.nodes.scout import make_candidates, make_ranked_list
-from outrider.runtime.background_loop import run_in_background
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads import run_in_background, run_in_thread
 from outrider.services import Services, open_services
 from outrider.state.decisions import Decisions
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable, NoVectors

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from outrider.boolean.diagnostics import Finding
-from outrider.boolean.explain import Row, history, outline
-from outrider.boolean.lint import find_empty_terms
+from outrider.boolean.diagnostics import Finding, find_empty_terms
 from outrider.boolean.parser import ParsedQuery, parse
-from outrider.boolean.printer import format_tree
+from outrider.boolean.printer import Row, format_tree, history, outline
 from outrider.services.systematic import Syntax, find_remote_sources, select_sources
 from outrider.state.boolean import Node
 from outrider.state.errors import LibraryError

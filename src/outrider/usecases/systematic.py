@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from outrider.boolean.parser import parse
 from outrider.ingest.export import make_writer
 from outrider.nodes.organizer import to_hit
-from outrider.runtime.background_loop import run_in_background
+from outrider.runtime.threads import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.systematic import Say, Syntax, begin_run, find_run_folder, make_parts, new_run_folder, resume_run
 from outrider.state.errors import BadRequest
@@ -26,10 +26,9 @@ from outrider.systematic_search import audit_log, ledger
 from outrider.systematic_search import manifest as manifests
 from outrider.systematic_search.audit_log import format_time
 from outrider.systematic_search.ledger_reader import RunHit, RunPage, read_pages, require_complete, require_unchanged
-from outrider.systematic_search.manifest import Manifest
+from outrider.systematic_search.manifest import Manifest, load_public_key
 from outrider.systematic_search.replay import Replayed, compare_runs, open_version
 from outrider.systematic_search.run import Run
-from outrider.systematic_search.signing import load_public_key
 from outrider.systematic_search.verify import Verdict, verify_run
 
 STRATEGY = "systematic"

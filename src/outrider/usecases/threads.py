@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.models.chat.journal import JOURNAL_KEY, Journal
-from outrider.services.checkpoints import CheckpointStore, open_store
-from outrider.services.thread_ledger import ThreadRun
+from outrider.services.checkpoints import CheckpointStore, ThreadRun, open_store
 from outrider.state.errors import BadRequest
 from outrider.state.pipeline import RunContext
 from outrider.state.request import SearchRequest, check_request

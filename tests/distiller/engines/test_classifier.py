@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from outrider.distiller.engines.classifier import Classifier, relevance_logits
+from outrider.distiller.engines.classifier import OVERLAP_UNITS, Classifier, PairEncoder, relevance_logits
 from outrider.distiller.engines.ensemble import logit
-from outrider.distiller.engines.windows import OVERLAP_UNITS, PairEncoder
 from outrider.distiller.units import SegmentedText, segment_text
 from outrider.state.distilling import Reading
 from outrider.state.errors import ModelUnavailable

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.distiller.engines.lexical import Lexical, smooth_with_neighbours
-from outrider.distiller.engines.rhetoric import Rhetoric
+from outrider.distiller.engines.lexical import Lexical, Rhetoric, smooth_with_neighbours
 from outrider.distiller.selection import NOISE
 from outrider.distiller.units import segment_text
 from outrider.state.distilling import Reading

@@ -47,7 +47,7 @@ def test_all_that_is_shipped_can_be_read() -> None:
 
 
 def test_a_classifier_has_its_calibration_beside_its_weights(classifier) -> None:  # type: ignore[no-untyped-def]
-    from outrider.distiller.labelled_cases import LabelledText
+    from outrider.distiller.calibration import LabelledText
     from outrider.state.distilling import Reading
 
     folder = classifier()

@@ -12,7 +12,7 @@ from outrider.library.library import Library
 from outrider.library.reindex import ReindexReport
 from outrider.services import Services
 from outrider.state.errors import LibraryMissing, ModelUnavailable
-from outrider.usecases.reindex import reindex
+from outrider.usecases.ingest import reindex
 from support.word_embedder import WordEmbedder
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_key, new_key
+from outrider.interfaces.http.access import hash_key, new_key
 from outrider.interfaces.http.request_limits import Connection
 from outrider.interfaces.http.server import requires_key
-from outrider.settings.serving import ServeSettings
+from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest
 from support.fakes import paper
 from support.http_app import ASPIRIN, Held, asking, running, services, until

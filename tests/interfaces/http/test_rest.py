@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.http.openapi import SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.rest import SearchBody
 from outrider.state.response import SearchResponse

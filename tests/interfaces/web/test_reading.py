@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.http.access import hash_key
 from support.chat_server import ChatServer
 from support.http_app import running
 from support.page_site import QUERY, Opens, grave, search, services_over

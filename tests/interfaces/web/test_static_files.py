@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outrider.interfaces.http.auth import hash_key
+from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.web import static_files as files
 from outrider.interfaces.web.explain_scoring import COUNTS, explain_scoring
 from outrider.nodes.fine_scorer import dimensions

@@ -12,7 +12,7 @@ from itertools import pairwise
 from outrider.library.exact.plan import is_findable
 from outrider.library.schema import ODD, is_irregular, other_words
 from outrider.state.records import Paper
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 
 PIECES = [
     "heart", "il", "2", "a", "x", "µ", "β", "Ж", "ab12", "é", " ", " ", "-", "'", "’", "_", ".", ",", "カ", "ひ", "한", "東京", "漢", "12",

@@ -14,7 +14,7 @@ from outrider.boolean.parser import parse
 from outrider.boolean.relax import AllOf, AnyOf
 from outrider.library.exact.plan import Match, Phrase, Plan, Where, Wild, make_plan, names_language
 from outrider.library.schema import to_row
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 from support.boolean_queries import make_query, make_record, write_query
 
 LANGUAGES = ("de", "en", "fr")

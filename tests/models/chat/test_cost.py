@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.models.chat.cost import NO_USAGE, PRICES, Price, TokenUsage, count_max_tokens, parse_prices
+from outrider.models.chat.provider import NO_USAGE, PRICES, Price, TokenUsage, count_max_tokens, parse_prices
 from outrider.state.errors import SettingsError
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.models.chat.client import ConnectionBroken, Reply
-from outrider.models.chat.cost import TokenUsage
 from outrider.models.chat.journal import Journal, ask_or_replay, compute_key, run_with_journal
+from outrider.models.chat.provider import TokenUsage
 from outrider.state.errors import ThreadError
 
 

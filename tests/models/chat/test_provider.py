@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from outrider.models.chat.cost import PRICES, Price
-from outrider.models.chat.provider import PROVIDERS, resolve_endpoint
+from outrider.models.chat.provider import PRICES, PROVIDERS, Price, resolve_endpoint
 from outrider.models.chat.structured_output_modes import OutputMode
 from outrider.settings.model import LlmSettings
 from outrider.state.errors import SettingsError

@@ -29,7 +29,7 @@ from outrider.models.chat.structured_output_modes import OutputMode
 from outrider.prompts import fence
 from outrider.services import Services
 from outrider.settings.model import LibrarySettings, LlmSettings, Settings
-from outrider.settings.sources import SourcesSettings
+from outrider.settings.sections import SourcesSettings
 from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer
 from outrider.state.model import Model

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from outrider.models.chat.cost import PRICES
-from outrider.models.chat.provider import PROVIDERS
+from outrider.models.chat.provider import PRICES, PROVIDERS
 from outrider.state.records import Record, Repository
 from support.chat_server import Asked, ChatServer, Reply
 from support.fakes import candidate, paper

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, WAVE, choose_next_wave, estimate_risk
 from outrider.nodes.fine_scorer.fine_scorer import NOT_READ, FineScorer, ScoringPrompts, ScoringResult, combine_chances
-from outrider.nodes.fine_scorer.place_unscored import place_unscored
-from outrider.nodes.fine_scorer.waves import FIRST_REPOSITORIES, MAX_FAILED_CALLS, Stopping, StopWhenSettled
+from outrider.nodes.fine_scorer.waves import FIRST_REPOSITORIES, MAX_FAILED_CALLS, Stopping, StopWhenSettled, place_unscored
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.prompts import parse_fence
 from outrider.settings.model import LlmSettings, RankingSettings, RepositorySettings, RunSettings

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.fine_scorer.place_unscored import STEP, fit_antitonic, place_unscored
+from outrider.nodes.fine_scorer.waves import STEP, fit_antitonic, place_unscored
 
 
 def test_between_its_neighbours() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.nodes.translator.constraints import read_constraints, star_range
+from outrider.nodes.translator.rule_plan import read_constraints, star_range
 from outrider.settings.model import StarsSettings
 
 STARS = StarsSettings()

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.nodes.translator.model_plan import Draft, QueryBuilder, QueryPrompt
-from outrider.nodes.translator.plan_cache import PlanCache, make_cache_key
-from outrider.nodes.translator.translator import MODEL, Translation, Translator
+from outrider.nodes.translator.translator import MODEL, PlanCache, Translation, Translator, make_cache_key
 from outrider.prompts import Prompt
 from outrider.settings.model import StarsSettings
 from outrider.sources.http.cache import AnswerTextCache, flush_cache

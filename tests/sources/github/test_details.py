@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outrider.nodes.fine_scorer.dimensions import PARTS as READ
-from outrider.settings.sources import GithubSettings
+from outrider.settings.sections import GithubSettings
 from outrider.sources.github import details as github_details
 from outrider.sources.github.detail_requests import MOST_README
 from outrider.sources.github.search import Github

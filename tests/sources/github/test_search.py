@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from outrider.settings.sources import GithubSettings
+from outrider.settings.sections import GithubSettings
 from outrider.sources.github.search import Github
 from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller

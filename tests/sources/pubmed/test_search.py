@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.settings.sources import PubmedSettings
+from outrider.settings.sections import PubmedSettings
 from outrider.sources.http.cache import CachedAnswer
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply

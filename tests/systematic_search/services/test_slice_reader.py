@@ -17,7 +17,7 @@ from outrider.services.systematic import make_remote_sources
 from outrider.sources.http.service import Reply, Service
 from outrider.state.errors import BadRequest, RateLimited, SourceError, SourceOff, SourceUnavailable, Unauthorized
 from outrider.state.systematic import Harvest, MatchedPage, RemoteSource, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
+from outrider.systematic_search.services.slice_reader import ServiceClient
 from support import paged_services
 from support.fake_services import SERVICES, settings
 from support.http_server import Answer, Asked, refusal, serving

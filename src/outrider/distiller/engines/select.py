@@ -13,9 +13,8 @@ from outrider.distiller.calibration import read_calibration
 from outrider.distiller.engines.classifier import Classifier
 from outrider.distiller.engines.embedding import Embedder, Embedding
 from outrider.distiller.engines.ensemble import Engine, Ensemble, EnsembleWeights
-from outrider.distiller.engines.lexical import Lexical
+from outrider.distiller.engines.lexical import Lexical, Rhetoric
 from outrider.distiller.engines.llmlingua2 import LLMLingua2
-from outrider.distiller.engines.rhetoric import Rhetoric
 from outrider.models.loading import choose_device
 from outrider.state.distilling import Calibration
 from outrider.state.errors import BadRequest

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrider.interfaces.cli.options import (
-    FiltersOption,
-    JsonOption,
-    LibraryOption,
-    call_library,
-    open_services,
-    parse_filters,
-    wait_for,
-)
+from outrider.interfaces.cli.options import FiltersOption, JsonOption, LibraryOption, call_library, open_services, parse_filters, wait_for
 from outrider.interfaces.cli.terminal import BAD_INPUT, Progress, console, note, plain, print_json, resumable, table
 from outrider.state.errors import BadRequest, did_you_mean, shorten
 from outrider.state.filters import parse_filter
@@ -191,7 +183,7 @@ def reindex(
     run the same command to continue.
     """
     from outrider.settings.load import load
-    from outrider.usecases.reindex import areindex
+    from outrider.usecases.ingest import areindex
 
     loaded = load({"library.uri": library})
     configured, origin = loaded.settings.embedding.model_name, loaded.origins["embedding.model_name"]

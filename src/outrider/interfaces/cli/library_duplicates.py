@@ -106,7 +106,7 @@ def decisions(
 def _decide(
     what: Literal["merge", "split", "forget"], ids: list[str], by: str | None, why: str, uri: str | None, message: str, *, as_json: bool
 ) -> None:
-    from outrider.usecases.decisions import record_decision
+    from outrider.usecases.deduplicate import record_decision
 
     result = wait_for(record_decision(open_services(uri), what, ids, by, why))
     if as_json:

@@ -21,7 +21,7 @@ from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUna
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from outrider.distiller.labelled_cases import LabelledText
+    from outrider.distiller.calibration import LabelledText
     from outrider.library.library import Library
     from outrider.services import Services
     from outrider.state.distilling import Calibration
@@ -79,7 +79,7 @@ def calibrate_distiller(
 
 def _read_labelled(file: Path) -> list[LabelledText]:
     """Raises `BadRequest` for a file that cannot be read or parsed."""
-    from outrider.distiller.labelled_cases import parse_labelled_lines
+    from outrider.distiller.calibration import parse_labelled_lines
 
     try:
         text = file.expanduser().read_text(encoding="utf-8-sig")

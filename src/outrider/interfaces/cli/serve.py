@@ -59,8 +59,8 @@ def key(
     as_json: JsonOption = False,
 ) -> None:
     """Make an API key. The key is shown once and stored nowhere; the settings hold its hash."""
-    from outrider.interfaces.http.auth import hash_key, new_key
-    from outrider.settings.serving import KEY_NAME
+    from outrider.interfaces.http.access import hash_key, new_key
+    from outrider.settings.sections import KEY_NAME
 
     if not KEY_NAME.match(name):
         raise BadRequest(f"the name of a key's owner has up to 64 letters, digits, - and _, not {name!r}")

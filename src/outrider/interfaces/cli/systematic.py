@@ -62,7 +62,7 @@ def systematic(
     """
     from outrider.ingest.export import make_writer
     from outrider.systematic_search.ledger_reader import export_hits
-    from outrider.systematic_search.prisma_reports import write_reports
+    from outrider.systematic_search.prisma import write_reports
     from outrider.usecases.systematic import find_run_format
 
     if (query is None) == (resume is None):
@@ -157,7 +157,7 @@ def _show_run(run: Run, manifest: Manifest) -> None:
 
 
 def _explain(services: Services, query: Any, names: list[str], syntax: Any, *, as_json: bool) -> None:
-    from outrider.boolean.explain import format_history, outline
+    from outrider.boolean.printer import format_history, outline
     from outrider.usecases.explain_query import explain_query
 
     try:

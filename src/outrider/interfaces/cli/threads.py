@@ -15,7 +15,7 @@ from outrider.state.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from outrider.services.thread_ledger import ThreadRun
+    from outrider.services.checkpoints import ThreadRun
     from outrider.usecases.threads import Threads
 
 threads_app = typer.Typer(help="List, show, resume and delete saved searches.", no_args_is_help=True)

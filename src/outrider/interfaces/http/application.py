@@ -30,16 +30,13 @@ from starlette.middleware.cors import CORSMiddleware
 from outrider.graph.analyze import build_analysis
 from outrider.graph.pipeline import build
 from outrider.interfaces.http import health, problems, rest, systematic
-from outrider.interfaces.http.admission import Admission
-from outrider.interfaces.http.allowed_origins import OriginCheck
-from outrider.interfaces.http.auth import KeyAuthentication
-from outrider.interfaces.http.graph_runner import GraphRunner
+from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
+from outrider.interfaces.http.health import Metrics
 from outrider.interfaces.http.langserve import AdmissionMiddleware, add_langserve_routes
-from outrider.interfaces.http.metrics import Metrics
 from outrider.interfaces.http.middleware import ResponseMiddleware
 from outrider.interfaces.http.openapi import describe
-from outrider.interfaces.http.request_limits import RequestLimits
-from outrider.interfaces.http.run_registry import RunRegistry
+from outrider.interfaces.http.request_limits import Admission, RequestLimits
+from outrider.interfaces.http.search_runs import GraphRunner, RunRegistry
 from outrider.interfaces.web import routes as page
 from outrider.nodes.dedup.cluster import WORKER_MODULES
 from outrider.runtime.workers import count_cores
@@ -48,7 +45,7 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from outrider.services import Services
-    from outrider.settings.serving import ServeSettings
+    from outrider.settings.sections import ServeSettings
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langserve import add_routes
 from pydantic import BaseModel, Field, ValidationError
 
-from outrider.interfaces.http.admission import Admission
-from outrider.interfaces.http.graph_runner import Modes, read_thread
-from outrider.interfaces.http.metrics import Metrics
+from outrider.interfaces.http.health import Metrics
 from outrider.interfaces.http.problems import Refusal, refuse_field, refuse_invalid
-from outrider.runtime.background_loop import run_in_background
+from outrider.interfaces.http.request_limits import Admission
+from outrider.interfaces.http.search_runs import Modes, read_thread
+from outrider.runtime.threads import run_in_background
 from outrider.services.nodes import parse_analysis_target
 from outrider.services.systematic import refuse_unreadable
 from outrider.state.analysis import Analysis, AnalyzeRequest, check_analysis_request
@@ -38,7 +38,7 @@ from outrider.state.response import SearchResponse
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from outrider.interfaces.http.graph_runner import GraphRunner
+    from outrider.interfaces.http.search_runs import GraphRunner
     from outrider.usecases.threads import Part
 
 PATHS = ("/search", "/analyze")

@@ -15,7 +15,7 @@ from outrider.state.errors import SearchError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from outrider.interfaces.http.metrics import Metrics
+    from outrider.interfaces.http.health import Metrics
 
 log = logging.getLogger(__name__)
 

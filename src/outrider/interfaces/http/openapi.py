@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.openapi.utils import get_openapi
 
-from outrider.interfaces.http.auth import OPEN
+from outrider.interfaces.http.access import OPEN
 from outrider.interfaces.http.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:

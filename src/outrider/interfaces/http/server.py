@@ -17,7 +17,7 @@ from outrider.state.errors import BadRequest
 
 if TYPE_CHECKING:
     from outrider.services import Services
-    from outrider.settings.serving import ServeSettings
+    from outrider.settings.sections import ServeSettings
 
 
 BACKLOG = 2_048

@@ -22,7 +22,7 @@ from outrider.usecases.systematic import AsyncSystematicHits, HitPage, asystemat
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from outrider.interfaces.http.admission import Admission
+    from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
 
 LINES = "application/x-ndjson"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from outrider.nodes import organizer, rule_ranker
 from outrider.nodes.fine_scorer import dimensions
-from outrider.nodes.fine_scorer import place_unscored as unscored
+from outrider.nodes.fine_scorer import waves as unscored
 from outrider.nodes.fine_scorer.papers import TAGS
 from outrider.nodes.rule_ranker import DELTA, K1, TEXT_DEPTH, B
 from outrider.settings.model import RankingSettings, RepositorySettings

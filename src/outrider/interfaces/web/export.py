@@ -15,7 +15,7 @@ from outrider.state.response import SearchResponse
 from outrider.usecases.export import SUFFIXES, make_record, write_records
 
 if TYPE_CHECKING:
-    from outrider.interfaces.http.run_registry import RunRegistry
+    from outrider.interfaces.http.search_runs import RunRegistry
 
 MEDIA_TYPES = {
     "bibtex": "application/x-bibtex",

@@ -23,8 +23,8 @@ from outrider.usecases.systematic import RUN_FORMATS
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.interfaces.http.admission import Admission
-    from outrider.interfaces.http.run_registry import RunRegistry
+    from outrider.interfaces.http.request_limits import Admission
+    from outrider.interfaces.http.search_runs import RunRegistry
     from outrider.services import Services
 
 

@@ -21,13 +21,12 @@ from outrider.state.errors import BadRequest
 from outrider.state.model import Model
 from outrider.systematic_search import ledger, manifest
 from outrider.systematic_search.ledger_reader import export_hits
-from outrider.systematic_search.prisma import make_flow
-from outrider.systematic_search.prisma_reports import flow_diagram, flow_json
+from outrider.systematic_search.prisma import flow_diagram, flow_json, make_flow
 from outrider.usecases.explain_query import explain_query
 from outrider.usecases.systematic import RUN_FORMATS
 
 if TYPE_CHECKING:
-    from outrider.interfaces.http.admission import Admission
+    from outrider.interfaces.http.request_limits import Admission
     from outrider.services import Services
     from outrider.systematic_search.manifest import Manifest
 

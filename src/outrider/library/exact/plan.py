@@ -21,7 +21,7 @@ from outrider.library.filter_sql import in_list, literal
 from outrider.library.schema import EXACT_FIELDS, OTHER, TAGS, is_irregular
 from outrider.state.boolean import LACKING, Dates, Either, Everything, Field, Heading, Leaf, Near, Node, Pattern, Text, Words, children
 from outrider.state.records import Paper
-from outrider.text.tokens import UNSEGMENTED, tokens
+from outrider.text.words import UNSEGMENTED, tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from outrider.library.maintenance import EXACT_COLUMNS, KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import ODD, OTHER
 from outrider.library.text_search import ALL_ROWS
-from outrider.text.tokens import tokens
+from outrider.text.words import tokens
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from outrider.models.chat.cost import TokenUsage
 from outrider.models.chat.endpoint_errors import UnreadableResponse
-from outrider.models.chat.provider import Endpoint
+from outrider.models.chat.provider import Endpoint, TokenUsage
 from outrider.state.errors import BadAnswer
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from typing import Any
 
 from outrider.models.chat.answer_parser import ParsedAnswer, UnusableAnswer, parse_answer
 from outrider.models.chat.client import ChatClient, ClientTimeout, ConnectionBroken, Messages, Reply, get_concurrency_limiter
-from outrider.models.chat.cost import NO_USAGE, TokenUsage, count_max_tokens
 from outrider.models.chat.endpoint_errors import (
     SHORT_PAUSE_S,
     ModeRefused,
@@ -29,9 +28,9 @@ from outrider.models.chat.endpoint_errors import (
     is_key_rejected,
 )
 from outrider.models.chat.journal import ask_or_replay
-from outrider.models.chat.provider import Endpoint, resolve_endpoint
+from outrider.models.chat.provider import NO_USAGE, Endpoint, TokenUsage, count_max_tokens, resolve_endpoint
 from outrider.models.chat.structured_output_modes import Capabilities, OutputMode, describe_schema, get_capabilities, make_schema
-from outrider.runtime.background_loop import in_background
+from outrider.runtime.threads import in_background
 from outrider.runtime.tracing import span
 from outrider.settings.model import LlmSettings
 from outrider.state.chat import Budget, Call, Chat, ChatRequest, Shape

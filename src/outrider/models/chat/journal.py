@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from outrider.models.chat.client import Reply
-from outrider.models.chat.cost import TokenUsage
+from outrider.models.chat.provider import TokenUsage
 from outrider.state.errors import ThreadError
 
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from outrider.settings.sources import GithubSettings
+from outrider.settings.sections import GithubSettings
 from outrider.sources.adapter import build_answer, deadline_after, drop_stop_words, query_terms, score_results, split_words, usable_seconds
 from outrider.sources.github.details import fetch_details
 from outrider.sources.github.parse import NAME, SearchPage, find_refusal, is_cacheable, normal_name, parse_search_page

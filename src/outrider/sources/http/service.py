@@ -12,7 +12,7 @@ from outrider.state.errors import Malformed, SourceError
 from outrider.text.sanitize import HIDDEN, redact
 
 if TYPE_CHECKING:
-    from outrider.settings.sources import ServiceSettings
+    from outrider.settings.sections import ServiceSettings
 
 MEBIBYTE = 2**20
 MOVED = frozenset({301, 302, 307, 308})

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from xml.etree.ElementTree import Element, ParseError  # the types only; defusedxml parses
 
 from outrider.linkage.identifiers import normal_doi, normal_pmcid, normal_pmid
-from outrider.settings.sources import PubmedSettings
+from outrider.settings.sections import PubmedSettings
 from outrider.sources.adapter import ServiceSource, build_answer, content_words, deadline_after, query_terms, score_results
 from outrider.sources.http.client import Caller
 from outrider.sources.http.service import Reply, Service

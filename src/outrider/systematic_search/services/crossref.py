@@ -16,10 +16,9 @@ from outrider.sources.http.client import Params
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.phrase_syntax import PhraseSyntax
 from outrider.systematic_search.services.semantic_scholar import STOP_WORDS
-from outrider.systematic_search.services.slice_reader import CursorReader, read_slices
+from outrider.systematic_search.services.slice_reader import CursorReader, ServiceClient, read_slices
 from outrider.systematic_search.services.translate import Condition, Filters, RelaxedPart, Term, Wider, read_values, read_years, translate
 from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView, view_without_tags
 

@@ -22,9 +22,8 @@ from outrider.state.boolean import Field, Node
 from outrider.state.errors import SourceUnavailable
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.phrase_syntax import PhraseSyntax
-from outrider.systematic_search.services.slice_reader import Part, ServicePage, read_slices
+from outrider.systematic_search.services.slice_reader import Part, ServiceClient, ServicePage, read_slices
 from outrider.systematic_search.services.translate import Condition, Conjunct, RelaxedPart, Term, Translation, Wider, translate
 from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView
 

@@ -19,9 +19,8 @@ from outrider.sources.openalex import FIELDS, NAME, PER_PAGE, WORKS
 from outrider.state.boolean import LACKING, Field, Node
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.phrase_syntax import PhraseSyntax, slop, stem
-from outrider.systematic_search.services.slice_reader import CursorReader, read_slices
+from outrider.systematic_search.services.slice_reader import CursorReader, ServiceClient, read_slices
 from outrider.systematic_search.services.translate import Condition, Filters, Term, read_values, read_years, render, translate
 from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView, view_without_tags
 from outrider.text.languages_and_work_types import normal_language

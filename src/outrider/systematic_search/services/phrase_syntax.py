@@ -16,7 +16,7 @@ from outrider.boolean.occurrences import STAND_INS, WILD
 from outrider.boolean.relax import join_all, join_any
 from outrider.state.boolean import Dates, Either, Field, Heading, Leaf, Near, Pattern, Text, Words
 from outrider.systematic_search.services.translate import Condition, Nothing, RelaxedPart, Wider
-from outrider.text.tokens import UNSEGMENTED, tokens
+from outrider.text.words import UNSEGMENTED, tokens
 
 MOST_CHOICES = 48
 """Combinations of one term from each side of a proximity that are written out."""

@@ -18,9 +18,8 @@ from outrider.state.boolean import LACKING, Everything, Field, Node
 from outrider.state.errors import Malformed
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.pubmed_syntax import is_native, native_text, render_query, translate_leaf
-from outrider.systematic_search.services.slice_reader import NOTE, Part, ServicePage, read_slices
+from outrider.systematic_search.services.slice_reader import NOTE, Part, ServiceClient, ServicePage, read_slices
 from outrider.systematic_search.services.translate import Nothing, Wider, limit_notes, relax_query
 from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView
 

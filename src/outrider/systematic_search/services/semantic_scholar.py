@@ -18,9 +18,8 @@ from outrider.state.errors import Forbidden, Unauthorized
 from outrider.state.intent import NumberRange
 from outrider.state.records import Record
 from outrider.state.systematic import Harvest, MatchedPage, SentQuery
-from outrider.systematic_search.services.client import ServiceClient
 from outrider.systematic_search.services.phrase_syntax import PhraseSyntax, slop, stem
-from outrider.systematic_search.services.slice_reader import Part, ServicePage, Unsliced, read_slices
+from outrider.systematic_search.services.slice_reader import Part, ServiceClient, ServicePage, Unsliced, read_slices
 from outrider.systematic_search.services.translate import Condition, Filters, Term, read_years, render, translate
 from outrider.systematic_search.services.verify_hits import HitVerifier, RecordView, view_without_tags
 

@@ -1,30 +1,42 @@
-"""Registry of searches, which have a number, record events and can be stopped."""
+"""Registry of searches, which have a number, record events and can be stopped.
+
+Runs of the graphs for the server's interfaces, and the thread that a request names.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from outrider.interfaces.http.events import LAST, Event, make_event, make_events
-from outrider.interfaces.http.problems import Refusal, make_problem, translate_error
+from outrider.interfaces.http.problems import Refusal, make_problem, refuse_field, translate_error
 from outrider.state.analysis import Analysis
 from outrider.state.errors import SearchError
+from outrider.state.pipeline import RunContext
 from outrider.state.response import SearchResponse
+from outrider.usecases.threads import MODES, Part, Threads, open_threads
 
 if TYPE_CHECKING:
-    from outrider.interfaces.http.admission import Admission
-    from outrider.interfaces.http.graph_runner import GraphRunner
-    from outrider.interfaces.http.metrics import Metrics
+    from langchain_core.runnables import RunnableConfig
+    from starlette.requests import Request
+
+    from outrider.graph.analyze import AnalysisGraph
+    from outrider.graph.pipeline import SearchGraph
+    from outrider.interfaces.http.health import Metrics
+    from outrider.interfaces.http.request_limits import Admission
+    from outrider.services import Services
     from outrider.state.analysis import AnalyzeRequest
     from outrider.state.pipeline import RunContext
     from outrider.state.request import SearchRequest
     from outrider.usecases.threads import Part
+
 
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 INTERNAL = Refusal(500, "internal", "an error of this server; its log has details under this search's number")
@@ -184,3 +196,67 @@ class RunRegistry:
             if position < surplus or now - ended_at > self.keep_s:
                 with suppress(KeyError):
                     del self._runs[run_id]
+
+
+HEADER = "x-thread-id"
+THREAD_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
+Modes = Any
+"""Modes of LangGraph's stream; fewer modes take less time. A thread streams all."""
+
+
+def read_thread(request: Request, thread_id: object = None) -> str:
+    """The thread of a request, from its body (`thread_id`) or `X-Thread-Id`; empty for none.
+
+    With a key it belongs to the owner: the same name used by another owner is another thread. Raises `Refusal` for an invalid name.
+    """
+    name = thread_id if thread_id is not None else request.headers.get(HEADER)
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not THREAD_NAME.match(name):
+        raise refuse_field("thread_id", "takes up to 128 letters, digits, dots, colons, - and _")
+    owner = request.scope["state"].get("owner", "")
+    return f"{owner}/{name}" if owner else name
+
+
+@dataclass(slots=True)
+class GraphRunner:
+    """One for a server. The store of threads is opened at its first use: most servers have none."""
+
+    services: Services
+    graph: SearchGraph
+    analysis: AnalysisGraph
+    _threads: Threads | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def search(
+        self,
+        request: SearchRequest,
+        context: RunContext | None = None,
+        thread: str = "",
+        config: RunnableConfig | None = None,
+        modes: Modes = MODES,
+    ) -> AsyncIterator[Part]:
+        """The parts of LangGraph's stream in `modes`. Raises `SearchError`."""
+        context = context or RunContext()
+        if thread:
+            async with self._lock:
+                if self._threads is None:
+                    self._threads = await self._stack.enter_async_context(open_threads(self.services))
+            async for part in self._threads.search(thread, request, context):
+                yield part
+            return
+        stream: AsyncIterator[Any] = self.graph.astream(request, config, context=context, stream_mode=modes)
+        async for kind, part in stream:
+            yield kind, part
+
+    async def analyze(
+        self, request: AnalyzeRequest, context: RunContext | None = None, config: RunnableConfig | None = None, modes: Modes = MODES
+    ) -> AsyncIterator[Part]:
+        """The same for the analysis of one work."""
+        stream: AsyncIterator[Any] = self.analysis.astream(request, config, context=context or RunContext(), stream_mode=modes)
+        async for kind, part in stream:
+            yield kind, part
+
+    async def close(self) -> None:
+        await self._stack.aclose()
