@@ -38,7 +38,7 @@ def test_scores_follow_the_order_given(tiny: data.Collection) -> None:
 
 def test_both_engines_find_what_is_there(tiny: data.Collection) -> None:
     """The same words, stemmed alike, find the same two documents."""
-    name, documents, queries, *figures = quality.make_row(tiny)
+    name, documents, queries, *figures = quality.row(tiny)
     assert (name, documents, queries) == ("tiny", 3, 1)
     assert figures == [1.0, 1.0, 0.0, 1.0, 1.0]
 

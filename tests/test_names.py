@@ -1,0 +1,91 @@
+"""Names and first lines of docstrings: the lexicon of CONTRIBUTING.md, checked on the source."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "outrider"
+MODULES = {
+    "apart", "arrival", "asked", "asking", "beside", "bounds", "caller", "calls", "deciding", "doors", "envelope", "exchange", "filling", "found",
+    "gate", "glance", "grey", "harvests", "helpers", "judging", "keeping", "kept", "kept_drafts", "leaving", "listening", "nearest", "place",
+    "reading", "row", "said", "screening", "sent_away", "shelf", "speech", "streamed", "streaming", "tending", "texts", "unscored", "upkeep",
+    "utils", "verdicts", "ways", "wellbeing", "world",
+}  # fmt: skip
+"""Former names that a reader could not guess."""
+CLASSES = {
+    "Asked", "Came", "Doors", "Drawn", "Found", "Gate", "Given", "Going", "Heard", "Held", "Kept", "Known", "Learnt", "Made", "Named", "Said",
+    "Seen", "Shelf", "Shown", "Standing", "Told", "Turn", "World",
+}  # fmt: skip
+IRREGULAR = {
+    "asked", "begun", "bought", "brought", "built", "caught", "chosen", "come", "done", "drawn", "found", "given", "gone", "grown", "heard", "held",
+    "hidden", "kept", "known", "laid", "learnt", "left", "made", "meant", "said", "seen", "sent", "shown", "spent", "stood", "taken", "taught",
+    "thrown", "told", "understood", "written",
+}  # fmt: skip
+NO_PARTICIPLE = {"bleed", "embed", "exceed", "feed", "need", "proceed", "red", "seed", "speed", "succeed"}
+PUBLIC = {"src/outrider/state/ports.py": {"Shelf"}}
+"""Documented names, which stay."""
+
+
+def test_no_module_has_a_name_that_the_lexicon_bans() -> None:
+    """A command's module is named after the command, whatever that is."""
+    assert [str(file) for file, _ in _modules() if file.stem in MODULES and "cli" not in file.parts] == []
+
+
+def test_no_class_has_a_name_that_the_lexicon_bans() -> None:
+    """A class is a noun of the field."""
+    banned = [
+        f"{file}: {node.name}"
+        for file, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.strip("_") in CLASSES and node.name not in PUBLIC.get(str(file), ())
+    ]
+    assert banned == []
+
+
+def test_no_function_is_a_bare_participle() -> None:
+    """A function is a verb. One that answers yes or no, or a property, may be an adjective: `is_closed`, `finished`."""
+    banned = [
+        f"{file}:{node.lineno}: {node.name}"
+        for file, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_participle(node.name) and not _is_adjective(node)
+    ]
+    assert banned == []
+
+
+def test_no_parameter_is_a_riddle() -> None:
+    """A parameter is named after the thing it holds."""
+    banned = [
+        f"{file}:{node.lineno}: {node.arg}"
+        for file, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) and node.arg in {"asked", "found", "given", "heard", "held", "kept", "made", "said", "shown", "told"}
+    ]
+    assert banned == []
+
+
+def test_docstrings_of_modules_begin_with_a_short_line() -> None:
+    """A noun phrase of at most 90 characters: what a reader of the folder sees."""
+    long = [f"{file}: {line}" for file, tree in _modules() if len(line := (ast.get_docstring(tree) or "").partition("\n")[0]) > 90]
+    assert long == []
+
+
+def _is_participle(name: str) -> bool:
+    word = name.strip("_")
+    return word in IRREGULAR or (re.fullmatch("[a-z]{3,}ed", word) is not None and word not in NO_PARTICIPLE)
+
+
+def _is_adjective(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return is_property or (node.returns is not None and "bool" in ast.unparse(node.returns))
+
+
+def _modules() -> Iterator[tuple[Path, ast.Module]]:
+    """Every file of the package, through the links, by its path in the repository."""
+    for folder, _, names in os.walk(PACKAGE, followlinks=True):
+        for file in (Path(folder) / name for name in sorted(names) if name.endswith(".py")):
+            yield file.relative_to(PACKAGE.parents[1]), ast.parse(file.read_text(encoding="utf-8"))
