@@ -1,12 +1,10 @@
-"""Labelled texts: queries with texts in which people have marked the answers.
+"""Labelled texts, and calibration: a threshold that keeps all answers in most cases.
 
-Thresholds are fitted on them, and classifiers trained.
+Labelled texts are queries with texts in which people have marked the answers. Thresholds are fitted on them, and classifiers trained.
 
-Calibration: a threshold that keeps everything that answers in most cases.
-
-Split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to Conformal
-Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units, so that
-every threshold up to there keeps the case whole. The threshold is one of the smallest of n such scores: that of rank k keeps
+The method is split conformal prediction (Vovk, Gammerman and Shafer 2005; Angelopoulos and Bates 2021, "A Gentle Introduction to
+Conformal Prediction"). A case is a query with one text and the units of it that answer. Its score is that of the weakest of these units,
+so that every threshold up to there keeps the case whole. The threshold is one of the smallest of n such scores: that of rank k keeps
 1 - k / (n + 1) of new cases whole, on the mean over all samples of cases, whatever the engine's quality. A poor engine only keeps more
 text. For the sample at hand the share may be lower, the more so the smaller it is; `conformal_rank` therefore takes a smaller k (Vovk
 2012, "Conditional validity of inductive conformal predictors").
@@ -31,6 +29,26 @@ from outrider.state.distilling import Calibration, Range, Reading, parse_calibra
 from outrider.state.errors import BadRequest
 from outrider.state.ports import OnCount
 from outrider.text.words import STOP_WORDS, words
+
+KEEP_RATE = 0.95
+CONFIDENCE = 0.8
+"""Confidence that the guarantee holds for the sample at hand; without it, it would hold on the mean and fail every second time."""
+FAR_BELOW = 0.04
+"""A share of new cases this much below the stated one visibly breaks the guarantee."""
+LOOKS = 20
+LOOK_RISK = 0.1
+"""Chance that any of `LOOKS` checks, each on as many new cases as were fitted on, finds the share that far below."""
+MAX_EXCESS = 0.015
+"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
+and this one counts."""
+MIN_CASES = 20
+"""Fewest cases to fit a threshold; for 95 % any text can be left out only from 32 cases on."""
+MIN_WORDS = 30
+"""The language of a shorter text cannot be told."""
+SAMPLE_CHARS = 20_000
+NOT_LATIN = re.compile("[^\x00-\u024f]")
+TIMES_LONGER = 4.0
+"""Times the units of the longest fitted text; a text beyond is another kind of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +98,6 @@ def parse_labelled_lines(lines: Iterable[str]) -> list[LabelledText]:
     return cases
 
 
-KEEP_RATE = 0.95
-CONFIDENCE = 0.8
-"""Confidence that the guarantee holds for the sample at hand; without it, it would hold on the mean and fail every second time."""
-FAR_BELOW = 0.04
-"""A share of new cases this much below the stated one visibly breaks the guarantee."""
-LOOKS = 20
-LOOK_RISK = 0.1
-"""Chance that any of `LOOKS` checks, each on as many new cases as were fitted on, finds the share that far below."""
-MAX_EXCESS = 0.015
-"""Of the mean share above the promise: beyond it, too much text is kept. With fewer than about 270 cases this and `RARE` cannot both hold,
-and this one counts."""
-
-
 def conformal_threshold(weakest: Sequence[float], keep_rate: float) -> float:
     """The score with the rank that `rank` gives; 0, which keeps everything, where there are too few to leave one out."""
     place = conformal_rank(len(weakest), keep_rate)
@@ -130,16 +135,6 @@ def chance_below(share: float, k: int, cases: int, new: int) -> float:
 
 def _log_binomial(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-MIN_CASES = 20
-"""Fewest cases to fit a threshold; for 95 % any text can be left out only from 32 cases on."""
-MIN_WORDS = 30
-"""The language of a shorter text cannot be told."""
-SAMPLE_CHARS = 20_000
-NOT_LATIN = re.compile("[^\x00-\u024f]")
-TIMES_LONGER = 4.0
-"""Times the units of the longest fitted text; a text beyond is another kind of text."""
 
 
 def explain_mismatch(calibration: Calibration, engine: Engine, cuts: Sequence[SegmentedText], scores: Scores) -> str:

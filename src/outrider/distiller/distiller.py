@@ -15,6 +15,9 @@ from outrider.state.distilling import Calibration, Distilled, Frame, KeptUnit, R
 
 DEFAULT_REMOVED_SHARE = 0.3
 """Share of the text that an uncalibrated engine is expected to remove."""
+MAX_CHARS_READ = 2_000_000
+"""Characters read of one text, about a thousand pages; the rest is left out with a note."""
+MAX_CHARS_PER_TOKEN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,6 @@ def keep_whole_texts(readings: Sequence[Reading]) -> tuple[KeptUnit, ...]:
             start = len(reading.text) - len(reading.text.lstrip())
             units.append(KeptUnit(reading.doc_id, start, start + len(text), text, 1.0, "text", "passed", reading.key))
     return tuple(units)
-
-
-MAX_CHARS_READ = 2_000_000
-"""Characters read of one text, about a thousand pages; the rest is left out with a note."""
-MAX_CHARS_PER_TOKEN = 20
 
 
 class Compressor(Protocol):

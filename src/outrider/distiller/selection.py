@@ -37,6 +37,21 @@ REFERS = re.compile(
 """Beginning of a unit that refers to the one before it, and not to the whole work ("this study")."""
 MAX_BACK = 2
 """Units before a unit that get its score, if the one before refers back as well."""
+REPEAT_SIMILARITY = 0.8
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+NEGATION = re.compile(
+    r"\b(?:not|no|nor|never|neither|none|without|cannot|fail(?:s|ed)?|lack(?:s|ed|ing)?|unlike|un(?:able|affected|changed|related|likely))\b"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
+DIRECTION = re.compile(r"\b(?:in|de)creas\w*|\b(?:higher|lower|more|less|fewer|greater|smaller|up|down)\b", re.IGNORECASE)
+"""Words that reverse a statement although little else differs."""
+THRESHOLD = 0.4
+"""Of P(relevant | unit, query), for an uncalibrated engine."""
+NOISE = 0.1
+"""A text whose best unit scores below this contributes nothing, not even that unit."""
+Shorten = Callable[[KeptUnit], str]
+"""Returns the shortened text of a kept unit; empty if it stays as it is."""
 
 
 def lift_context_scores(segmented: SegmentedText, scores: Sequence[float]) -> tuple[list[float], list[Why]]:
@@ -62,17 +77,6 @@ def lift_context_scores(segmented: SegmentedText, scores: Sequence[float]) -> tu
         if unit.kind == "heading":
             open_headings.append(at)
     return lifted, why
-
-
-REPEAT_SIMILARITY = 0.8
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-NEGATION = re.compile(
-    r"\b(?:not|no|nor|never|neither|none|without|cannot|fail(?:s|ed)?|lack(?:s|ed|ing)?|unlike|un(?:able|affected|changed|related|likely))\b"
-    r"|n['’]t\b",
-    re.IGNORECASE,
-)
-DIRECTION = re.compile(r"\b(?:in|de)creas\w*|\b(?:higher|lower|more|less|fewer|greater|smaller|up|down)\b", re.IGNORECASE)
-"""Words that reverse a statement although little else differs."""
 
 
 def find_repeats(texts: Sequence[str], stemmed: Sequence[Iterable[str]] | None = None) -> list[int]:
@@ -108,12 +112,6 @@ def _is_similar(first: frozenset[str], second: frozenset[str]) -> bool:
     return both >= REPEAT_SIMILARITY * (len(first) + len(second) - both)
 
 
-THRESHOLD = 0.4
-"""Of P(relevant | unit, query), for an uncalibrated engine."""
-NOISE = 0.1
-"""A text whose best unit scores below this contributes nothing, not even that unit."""
-
-
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
     threshold: float = THRESHOLD
@@ -137,10 +135,6 @@ class _Candidate:
     text: int
     unit: int
     kept: KeptUnit
-
-
-Shorten = Callable[[KeptUnit], str]
-"""Returns the shortened text of a kept unit; empty if it stays as it is."""
 
 
 def select_units(

@@ -1,9 +1,8 @@
-"""Blocking work in threads, with its result on the caller's event loop.
+"""Blocking work in threads, and event loops in threads of their own.
 
-Event loops in threads of their own.
-
-The background loop serves callers that are not asynchronous, and clients that are bound to one loop. An isolated loop runs code of other
-packages: if that code blocks, it blocks nobody else. ADR 18 says why this is not anyio's portal.
+Blocking work gives its result on the caller's event loop. The background loop serves callers that are not asynchronous, and clients that
+are bound to one loop. An isolated loop runs code of other packages: if that code blocks, it blocks nobody else. ADR 18 explains why this
+is not anyio's portal.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ Result = TypeVar("Result")
 
 _modules: dict[str, ModuleType] = {}
 _caller_gone: ContextVar[threading.Event | None] = ContextVar("caller_gone", default=None)
+BACKGROUND = "background"
+CLEANUP_S = 1.0
+"""How long a cancelled caller waits for the end of its work, so that what the work wrote is complete."""
 
 
 class Abandoned(Exception):
@@ -96,11 +98,6 @@ def call_on(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *v
     """Call a function on a loop from any thread. A loop that has ended meanwhile has no caller left, so nothing happens."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *values)
-
-
-BACKGROUND = "background"
-CLEANUP_S = 1.0
-"""How long a cancelled caller waits for the end of its work, so that what the work wrote is complete."""
 
 
 def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:

@@ -15,13 +15,11 @@ from typing import Protocol
 RUN: ContextVar[str] = ContextVar("run", default="")
 """The run's id, in logs and spans."""
 Value = str | int | float | bool
+_installed: list[Tracer] = []
 
 
 class Tracer(Protocol):
     def span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[None]: ...
-
-
-_installed: list[Tracer] = []
 
 
 def install(tracer: Tracer | None) -> None:

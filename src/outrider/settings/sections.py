@@ -1,11 +1,4 @@
-"""Base class of all sections of the settings, type of keys, and names of secrets.
-
-A module of its own, below the three that declare sections.
-
-Settings of the server: access and limits.
-
-Settings of sources: one section for each, all of the same form.
-"""
+"""Sections of the settings for the server, the sources and the cache, and their base class."""
 
 from __future__ import annotations
 
@@ -15,6 +8,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, field_validator
 
 from outrider.state.model import Model
+
+SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+MEBIBYTE = 2**20
+KEY_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class Section(Model):
@@ -30,17 +28,11 @@ def _header_value(secret: SecretStr) -> SecretStr:
 
 
 ApiKey = Annotated[SecretStr, AfterValidator(_header_value)]
-SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
     """Whether the name of a free setting, such as an option of an object store, denotes a secret."""
     return bool(SECRET.search(name))
-
-
-MEBIBYTE = 2**20
-KEY_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
-KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class ServeSettings(Section):

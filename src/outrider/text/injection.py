@@ -1,12 +1,10 @@
-"""The known ways themselves, and for each the signs without which it cannot be there.
+"""Known ways of hiding instructions for a model in a title, an abstract or a README.
 
-Few texts hold one, and to look words up takes a fraction of the time of the patterns. What `ANSWER` knows are the forms of answers that
-the prompts ask for.
+A match puts a mark on the hit. A mark is a warning, not the defence: that is the fence around what comes from outside, and the check of
+every answer. What no pattern here describes passes unmarked, and a text about such attacks is marked although it is none.
 
-Known ways of hiding an instruction for a model in a title, an abstract or a README, for a mark on the hit.
-
-A mark is a warning, not the defence: that is the fence around what comes from outside, and the check of every answer. What no
-pattern here knows passes unmarked, and a text about such attacks is marked although it is none.
+Each pattern has signs: words or marks without which it cannot match. Few texts hold one, and looking words up takes a fraction of the
+time of the patterns. `ANSWER` matches the forms of answers that the prompts request.
 """
 
 from __future__ import annotations
@@ -94,6 +92,48 @@ ADDRESSED = rf"""
 """
 FOREIGN = re.compile(r"[\u0400-\u1fff\u3040-\uffef]")
 """Scripts of which the patterns know orders, without words that could be looked up."""
+MAX_DECODED = 50
+"""Runs of base64 that are looked into: a notebook holds pictures by the hundred."""
+DECODED_CHARS = 4_000
+"""Of each; a multiple of four, so that what is cut off still decodes."""
+AS_BLANK, AS_NOTHING = b"_-\r\t\x0b\x0c\x1c\x1d\x1e\x1f", b"*`"
+BLANKED = bytes(32 if byte in AS_BLANK else byte for byte in range(256))
+TAGS = re.compile(r"[\U000e0020-\U000e007e]+")
+STYLED = re.compile(r"[\uff01-\uff5e\u24b6-\u24e9\U0001d400-\U0001d7ff]+")
+"""Letters of full width, in circles, and of mathematics: each stands for one plain letter."""
+INVISIBLE = re.compile(r"[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+")
+BLANK = re.compile(r"[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""Beyond ASCII."""
+UNUSUAL = re.compile("[" + "".join(one.pattern.strip("[]+") for one in (TAGS, STYLED, INVISIBLE, BLANK)) + "]")
+"""Any of these, as one class: most texts hold none."""
+FLAG = re.compile(r"\U0001f3f4[\U000e0020-\U000e007f]{1,8}")
+"""The flags of England, Scotland and Wales are spelt in tags."""
+HIDDEN = re.compile(
+    r"""[\U000e0020-\U000e007e]{4}                  # tags: ASCII that no screen shows
+      | [\u202d\u202e]                              # the writing direction overridden
+      | [\u200b-\u200d\u2060-\u2064\ufeff]{6}       # a message in zero-width characters
+      | (?:[A-Za-z][\u200b-\u200d\u2060\ufeff]){3}  # words broken up, to pass a filter
+      | [\ufe00-\ufe0f\U000e0100-\U000e01ef]{4}     # bytes in variation selectors
+    """,
+    re.VERBOSE,
+)
+UNSEEN = re.compile(
+    r"""<!--[^<]{1,600} | \[(?://|comment)\]:\s?\#[^\n]{1,600}
+      | <[a-z]{1,10}\s[^<>]{0,200}?(?:display\s?:\s?none|font-size\s?:\s?0|visibility\s?:\s?hidden|color\s?:\s?(?:white|\#fff))[^<]{1,600}
+    """,
+    re.VERBOSE,
+)
+"""What a page does not show. It need not hold an order: only then it counts."""
+UNSEEN_MARKS = ("<!--", "[//]:", "[comment]:", "display", "font-size", "visibility", "color")
+"""One of them stands in whatever it finds."""
+ORDER = re.compile(
+    rf"\b(?:{MODEL}|models?|assistants?|reviewers?|graders?)\b[^.\n]{{0,80}}\b(?:must|should|please|rate|score|rank|recommend|ignore|say)\b"
+    r"|\b(?:rate|score|rank|recommend)\s(?:this|it)\b"
+)
+BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{32,}={0,2}")
+IN_BASE64 = bytes(97 if byte < 128 and (chr(byte).isalnum() or chr(byte) in "+/") else 32 for byte in range(256))
+LEAST_RUN = b"a" * 32
+""""a" for all that base64 is written in: a search for a run of it takes a tenth of the time of the pattern."""
 
 
 class Pattern(NamedTuple):
@@ -175,51 +215,6 @@ def find_candidates(plain: str) -> Set[str]:
     said = plain.encode("ascii", "replace").translate(PARTED).decode("ascii").split()
     held = SIGNS.intersection(said).union(mark for mark in MARKS if mark in plain)
     return {name for sign in held for name, rest in BY_SIGN.get(sign, ()) if not any(map(held.isdisjoint, rest))}
-
-
-MAX_DECODED = 50
-"""Runs of base64 that are looked into: a notebook holds pictures by the hundred."""
-DECODED_CHARS = 4_000
-"""Of each; a multiple of four, so that what is cut off still decodes."""
-
-AS_BLANK, AS_NOTHING = b"_-\r\t\x0b\x0c\x1c\x1d\x1e\x1f", b"*`"
-BLANKED = bytes(32 if byte in AS_BLANK else byte for byte in range(256))
-TAGS = re.compile(r"[\U000e0020-\U000e007e]+")
-STYLED = re.compile(r"[\uff01-\uff5e\u24b6-\u24e9\U0001d400-\U0001d7ff]+")
-"""Letters of full width, in circles, and of mathematics: each stands for one plain letter."""
-INVISIBLE = re.compile(r"[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+")
-BLANK = re.compile(r"[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""Beyond ASCII."""
-UNUSUAL = re.compile("[" + "".join(one.pattern.strip("[]+") for one in (TAGS, STYLED, INVISIBLE, BLANK)) + "]")
-"""Any of these, as one class: most texts hold none."""
-FLAG = re.compile(r"\U0001f3f4[\U000e0020-\U000e007f]{1,8}")
-"""The flags of England, Scotland and Wales are spelt in tags."""
-HIDDEN = re.compile(
-    r"""[\U000e0020-\U000e007e]{4}                  # tags: ASCII that no screen shows
-      | [\u202d\u202e]                              # the writing direction overridden
-      | [\u200b-\u200d\u2060-\u2064\ufeff]{6}       # a message in zero-width characters
-      | (?:[A-Za-z][\u200b-\u200d\u2060\ufeff]){3}  # words broken up, to pass a filter
-      | [\ufe00-\ufe0f\U000e0100-\U000e01ef]{4}     # bytes in variation selectors
-    """,
-    re.VERBOSE,
-)
-UNSEEN = re.compile(
-    r"""<!--[^<]{1,600} | \[(?://|comment)\]:\s?\#[^\n]{1,600}
-      | <[a-z]{1,10}\s[^<>]{0,200}?(?:display\s?:\s?none|font-size\s?:\s?0|visibility\s?:\s?hidden|color\s?:\s?(?:white|\#fff))[^<]{1,600}
-    """,
-    re.VERBOSE,
-)
-"""What a page does not show. It need not hold an order: only then it counts."""
-UNSEEN_MARKS = ("<!--", "[//]:", "[comment]:", "display", "font-size", "visibility", "color")
-"""One of them stands in whatever it finds."""
-ORDER = re.compile(
-    rf"\b(?:{MODEL}|models?|assistants?|reviewers?|graders?)\b[^.\n]{{0,80}}\b(?:must|should|please|rate|score|rank|recommend|ignore|say)\b"
-    r"|\b(?:rate|score|rank|recommend)\s(?:this|it)\b"
-)
-BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{32,}={0,2}")
-IN_BASE64 = bytes(97 if byte < 128 and (chr(byte).isalnum() or chr(byte) in "+/") else 32 for byte in range(256))
-LEAST_RUN = b"a" * 32
-""""a" for all that base64 is written in: a search for a run of it takes a tenth of the time of the pattern."""
 
 
 def suspicious(text: str) -> tuple[str, ...]:

@@ -41,27 +41,6 @@ uk ukr Ukrainian|ur urd Urdu|uz uzb Uzbek|ve ven Venda|vi vie Vietnamese|vo vol 
 yi yid Yiddish|yo yor Yoruba|za zha Zhuang|zh zho chi Chinese|zu zul Zulu
 """
 """`two letters, three letters (one or two codes), name`; `scc` and `scr` are codes in old records."""
-
-
-def normal_language(language: str) -> str | None:
-    """Return `en` for `eng`, `en-US` or `English`; keep a three-letter code without a two-letter one; None where no language is named."""
-    match = PLAIN.match(" ".join(language.split()).casefold())
-    if match is None or match.group() in NONE:
-        return None
-    return _language_codes().get(match.group()) or (match.group() if len(match.group()) == 3 and match.group().isascii() else None)
-
-
-@cache
-def _language_codes() -> dict[str, str]:
-    entries = [entry.split() for line in REGISTER.split("\n") for entry in line.split("|") if entry]
-    codes: dict[str, str] = {}
-    for two, *others in entries:
-        longer = [other for other in others if other.islower()]
-        name = " ".join(others[len(longer) :]).casefold()
-        codes |= dict.fromkeys((two, *longer, name), two)
-    return codes
-
-
 TYPES = {
     "article": "journalarticle articlejournal researcharticle jour",
     "review": "systematicreview scopingreview reviewarticle metaanalysis networkmetaanalysis",
@@ -87,6 +66,25 @@ TYPES = {
 """Our words, and their synonyms without case and punctuation."""
 GENRES = frozenset({"review", "editorial", "letter", "news", "erratum", "retraction", "trial", "case-report"})
 """More specific types that a journal article may have."""
+
+
+def normal_language(language: str) -> str | None:
+    """Return `en` for `eng`, `en-US` or `English`; keep a three-letter code without a two-letter one; None where no language is named."""
+    match = PLAIN.match(" ".join(language.split()).casefold())
+    if match is None or match.group() in NONE:
+        return None
+    return _language_codes().get(match.group()) or (match.group() if len(match.group()) == 3 and match.group().isascii() else None)
+
+
+@cache
+def _language_codes() -> dict[str, str]:
+    entries = [entry.split() for line in REGISTER.split("\n") for entry in line.split("|") if entry]
+    codes: dict[str, str] = {}
+    for two, *others in entries:
+        longer = [other for other in others if other.islower()]
+        name = " ".join(others[len(longer) :]).casefold()
+        codes |= dict.fromkeys((two, *longer, name), two)
+    return codes
 
 
 def normal_type(name: str) -> str | None:

@@ -11,6 +11,8 @@ HIDDEN = "********"
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 MAX_MESSAGE_CHARS = 200
 """Characters that are shown of what a server says."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+"""C0 and C1 controls, zero-width and direction marks, isolates and overrides."""
 
 
 def without_password(address: str) -> str:
@@ -49,10 +51,6 @@ def redact(message: object, key: str) -> str:
         text = text.replace(form, HIDDEN)
     line = " ".join(without_password(text).split())
     return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}..."
-
-
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
-"""C0 and C1 controls, zero-width and direction marks, isolates and overrides."""
 
 
 def without_control(text: str, replacement: str = " ") -> str:

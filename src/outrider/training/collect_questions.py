@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 EXAMPLE = '{"query": "aspirin and the liver", "doc_id": "...", "relevance": 1}'
+CITES = "cites"
+COLUMNS = ("doi", "pmid", "arxiv")
+"""Identifiers that the library can look up."""
+CITED_EACH = 3
+"""Most citations of one record that become questions, so that one long review does not outweigh the others."""
+KNOWN_EACH = 4
 
 
 class Judgement(Model):
@@ -68,14 +74,6 @@ def _explain_error(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
-
-
-CITES = "cites"
-COLUMNS = ("doi", "pmid", "arxiv")
-"""Identifiers that the library can look up."""
-CITED_EACH = 3
-"""Most citations of one record that become questions, so that one long review does not outweigh the others."""
-KNOWN_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)

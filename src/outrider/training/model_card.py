@@ -1,8 +1,8 @@
-"""Report and model card of a trained reranker.
+"""Report, model card and output folder of a trained reranker.
 
 The card is Markdown under the front matter that model hubs read. Its fields: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 
-Output folder of a training: atomic, and only ever replaces an earlier training.
+The output folder is written atomically and replaces only an earlier training.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from outrider.training.training_loop import INTERRUPTED, Check, Recipe
 
 FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+RECORD = "outrider_training.json"
+"""What the training came to, for programs; its presence marks the folder as ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,6 @@ def base_name(base: str) -> str:
 
 def _is_folder(base: str) -> bool:
     return Path(base).expanduser().is_dir()
-
-
-RECORD = "outrider_training.json"
-"""What the training came to, for programs; its presence marks the folder as ours."""
 
 
 def refuse_foreign(out: Path) -> None:

@@ -1,14 +1,13 @@
 """Questions whose answer is known: a query, and the records that answer it.
 
-Known items: a record's title asks for its body, a sentence of it asks for the rest. What the query was taken from is missing in
-every text it is compared with, in the right one and in the wrong ones: else the gap itself would tell them apart. People do not
-type whole sentences, so that two thirds of these queries lose words.
+For training, a record's title asks for its body, and a sentence of it asks for the rest. What the query was taken from is removed from
+every text it is compared with, the right one and the wrong ones: otherwise the gap itself would tell them apart. People do not type
+whole sentences, so that two thirds of these queries lose words.
 
-Known items: queries made from records, whose right answer is the record itself.
-
-They stand in for human judgements (Azzopardi, de Rijke and Balog, SIGIR 2007). A whole title is hidden from the searched record: left
-in, it matches itself, and any reranker could only do harm. A few words are left in, since other records match them too. Whole
-sentences, hidden likewise, were tried and mislead: their neighbours are similar rather than relevant, which favours similarity models.
+For evaluation, known items are queries made from records, whose right answer is the record itself. They stand in for human judgements
+(Azzopardi, de Rijke and Balog, SIGIR 2007). A whole title is removed from the searched record: otherwise it matches itself, and any
+reranker could only do harm. A few words are left in, since other records match them too. Whole sentences, removed likewise, were tried
+and mislead: their neighbours are similar rather than relevant, which favours similarity models.
 """
 
 from __future__ import annotations
@@ -32,6 +31,17 @@ MIN_SENTENCE_WORDS = 6
 MIN_SENTENCES = 3
 KEPT_WORDS = 0.7
 KEYWORDS = (4, 8)
+Kind = Literal["title", "words of a title", "words of a sentence"]
+KINDS: tuple[Kind, ...] = ("title", "words of a title", "words of a sentence")
+"""What asks, in turn."""
+FIELDS = ("abstract", "description", "text")
+"""Where sentences are taken from: the first that holds any."""
+MIN_WORDS = 4
+"""Words that say something, in a title or sentence: with fewer it names no record in particular."""
+ASKED_WORDS = 3
+MIN_REST = 20
+"""Words of what is left of a record."""
+MARKS = ".,;:!?()[]{}\"'“”‘’"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +132,6 @@ def _less_a_sentence(body: str, source_text: str, rng: random.Random) -> str:
         return body
     start, end = spans[rng.randrange(len(spans))]
     return f"{body[:start]}{body[end:]}".replace("  ", " ").strip()
-
-
-Kind = Literal["title", "words of a title", "words of a sentence"]
-KINDS: tuple[Kind, ...] = ("title", "words of a title", "words of a sentence")
-"""What asks, in turn."""
-FIELDS = ("abstract", "description", "text")
-"""Where sentences are taken from: the first that holds any."""
-MIN_WORDS = 4
-"""Words that say something, in a title or sentence: with fewer it names no record in particular."""
-ASKED_WORDS = 3
-MIN_REST = 20
-"""Words of what is left of a record."""
-MARKS = ".,;:!?()[]{}\"'“”‘’"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from outrider.training.training_loop import Optimizer, OptimizerSettings
 
 BASE_SETTINGS = SettingNames("--base", "--device", "--base")
 MIN_CASES = 20
+OnEpoch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,6 @@ class TrainingResult:
     losses: tuple[float, ...]
     """Mean of each epoch."""
     seconds: float
-
-
-OnEpoch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,8 @@ BATCHES_PER_WINDOW = 16
 
 
 T = TypeVar("T")
+OnStep = Callable[[int, int, float | None], None]
+"""Called with steps done, steps planned, and the best nDCG so far, None before the first check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,6 @@ class TrainingResult:
     pairs: int = 0
     busy_s: float = 0.0
     """Seconds of the steps, without the checks."""
-
-
-OnStep = Callable[[int, int, float | None], None]
-"""Called with steps done, steps planned, and the best nDCG so far, None before the first check."""
 
 
 def fine_tune(

@@ -1,6 +1,6 @@
-"""Candidate groups: questions with texts to rank, for training and for held-out checks.
+"""Training set of a reranker: questions split by source, grouped with texts to rank.
 
-Training set of a reranker: questions split by source, with wrong answers from searches.
+Wrong answers come from searches and from any record.
 """
 
 from __future__ import annotations
@@ -31,6 +31,16 @@ HARD = 3
 RANDOM = 1
 GROUP = 1 + HARD + RANDOM
 CANDIDATES = 10
+Made = TypeVar("Made")
+CITED_SHARE = 0.3
+"""Most of the questions that citations make, where known items can make the others."""
+HELD_OUT_SHARE = 1 / 8
+HELD_OUT = (10, 100)
+"""Fewest and most questions that are held out."""
+FEWEST = 20
+"""Groups below which nothing is trained; so few only show that it runs."""
+OnPair = Callable[[int, int], None]
+"""Called with questions done, of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +124,6 @@ def _group(question: Question, records: Sequence[Record], seed: int) -> Group:
         texts=tuple(make_passage(record, question, rng) for record, rng in zip(records, rngs, strict=True)),
         relevance=tuple(question.relevance.get(record.doc_id, 0) for record in records),
     )
-
-
-Made = TypeVar("Made")
-
-CITED_SHARE = 0.3
-"""Most of the questions that citations make, where known items can make the others."""
-HELD_OUT_SHARE = 1 / 8
-HELD_OUT = (10, 100)
-"""Fewest and most questions that are held out."""
-FEWEST = 20
-"""Groups below which nothing is trained; so few only show that it runs."""
-
-OnPair = Callable[[int, int], None]
-"""Called with questions done, of how many."""
 
 
 @dataclass(frozen=True, slots=True)

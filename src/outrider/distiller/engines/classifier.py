@@ -1,12 +1,10 @@
-"""Token windows: query and text encoded together, in windows of whole units.
-
-A text that fits is one window. Each window of a longer text begins with the last units of the one before, which give context and are
-not scored again.
-
-Classifier engine: transformers that read query and text together.
+"""Classifier engine: transformers that read query and text together, in windows of whole units.
 
 A token classifier reads the text in windows and scores a unit by the mean over its tokens, as Provence does; a sequence classifier or
 cross-encoder reads the query with each unit alone. The names of the labels tell which one means "relevant".
+
+A text that fits is one window. Each window of a longer text begins with the last units of the one before, which give context and are
+not scored again.
 """
 
 from __future__ import annotations
@@ -31,6 +29,14 @@ QUERY_SHARE, TITLE_SHARE = 0.25, 0.125
 """Of a window, at most."""
 TOKENIZER_BATCH = 2_000
 """Units that the tokenizer is given together: it holds a few hundred bytes a token."""
+CLASSIFIER_SETTINGS = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
+BATCH, BATCH_TOKENS = 32, 8_192
+MAX_TOKENS = 8_192
+TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
+RELEVANT = ("relevant", "keep", "entailment", "yes", "answer", "positive", "label_1", "1")
+"""Names of the label that means relevant, the surest first; QNLI calls it entailment: the sentence answers the question."""
+IRRELEVANT = "neutral"
+"""Label of natural language inference: units that support and units that contradict both belong to the answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,16 +130,6 @@ class PairEncoder:
 
 def _place(ids: Sequence[int], part: Sequence[int], start: int) -> int:
     return next((at for at in range(start, len(ids)) if list(ids[at : at + len(part)]) == list(part)), start)
-
-
-CLASSIFIER_SETTINGS = SettingNames("distiller.model_name", "distiller.device", "distiller.model_name")
-BATCH, BATCH_TOKENS = 32, 8_192
-MAX_TOKENS = 8_192
-TOKEN, SEQUENCE = "ForTokenClassification", "ForSequenceClassification"
-RELEVANT = ("relevant", "keep", "entailment", "yes", "answer", "positive", "label_1", "1")
-"""Names of the label that means relevant, the surest first; QNLI calls it entailment: the sentence answers the question."""
-IRRELEVANT = "neutral"
-"""Label of natural language inference: units that support and units that contradict both belong to the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,12 @@
-"""Rhetoric engine: whether a unit states a result or a method, and its position in the text.
+"""Lexical and rhetoric engines: BM25 of the query's words, and signs of a result or method.
 
-Teufel and Moens 2002, "Summarizing Scientific Articles", call this argumentative zoning. It ignores the query and answers none alone;
-in an ensemble it adds what similarity to the query misses: an abstract's aim uses the words of its conclusion, and only the conclusion
-answers. Weights are of a logistic regression on half of SciFact's claims (`bench/distil`). Position counts only in texts as short as
-an abstract; a book has no such order.
+The lexical engine's raw score of a unit is its BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework") against the
+query's stems, as a share of the highest possible score, so that scores of long and short queries compare. Neighbours count, too.
 
-Lexical engine: the query's words in a unit and its neighbours, by BM25.
-
-A unit's raw score is its BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework") against the query's stems, as a
-share of the highest possible score, so that scores of long and short queries compare.
+The rhetoric engine scores whether a unit states a result or a method, and its position in the text; Teufel and Moens 2002, "Summarizing
+Scientific Articles", call this argumentative zoning. It ignores the query and is of no use alone; in an ensemble it adds what similarity
+to the query misses: an abstract's aim uses the words of its conclusion, and only the conclusion answers. Its weights are of a logistic
+regression on half of SciFact's claims (`bench/distil`). Position counts only in texts as short as an abstract; a book has no such order.
 """
 
 from __future__ import annotations
@@ -39,6 +37,17 @@ PER_UNIT = (0.386, -1.254, 1.524)
 PLACE = (2.916, -0.892, -0.327)
 """Weights of the position from 0 to 1, of its square, and of being the last."""
 INTERCEPT = -10.522
+K1, B = 1.2, 0.3
+"""Units are short: a word seldom occurs twice in one, and a long sentence is hardly less relevant."""
+NEIGHBOUR_SHARE = 0.2
+"""Weight of a neighbour's score; on SciFact units without their neighbours match fewer rationales."""
+MIN_BEST = 0.25
+"""Least best score to compare with: a text does not answer only because its other units match still less."""
+WEIGHTS = (3.509, 3.835, -1.291)
+"""Weights of a unit's raw score and of its distance from the best of its text, and the intercept.
+
+From a logistic regression on half of SciFact's claims (`python -m bench.train_distiller`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +77,6 @@ def features(segmented: SegmentedText) -> list[tuple[float, ...]]:
         rows.append((float(RESULT.search(text) is not None), float(METHOD.search(text) is not None), length, *position))
         rank += unit.kind != "heading"
     return rows
-
-
-K1, B = 1.2, 0.3
-"""Units are short: a word seldom occurs twice in one, and a long sentence is hardly less relevant."""
-NEIGHBOUR_SHARE = 0.2
-"""Weight of a neighbour's score; on SciFact units without their neighbours match fewer rationales."""
-MIN_BEST = 0.25
-"""Least best score to compare with: a text does not answer only because its other units match still less."""
-WEIGHTS = (3.509, 3.835, -1.291)
-"""Weights of a unit's raw score and of its distance from the best of its text, and the intercept.
-
-From a logistic regression on half of SciFact's claims (`python -m bench.train_distiller`).
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
 
+PASSED_THROUGH = ("response_format", "thinking", "max_tokens")
+"""Request fields sent unchanged: the client would parse the first one its own way, and rename the last."""
+Messages = list[dict[str, str]]
+"""`role` and `content` of each message."""
+
 
 class ConcurrencyLimiter:
     """A first-come, first-served limit on concurrent calls. A waiting call delays all later ones, whatever their limits.
@@ -65,13 +70,6 @@ class ConcurrencyLimiter:
 def get_concurrency_limiter() -> ConcurrencyLimiter:
     """The limiter of the process."""
     return ConcurrencyLimiter()
-
-
-PASSED_THROUGH = ("response_format", "thinking", "max_tokens")
-"""Request fields sent unchanged: the client would parse the first one its own way, and rename the last."""
-
-Messages = list[dict[str, str]]
-"""`role` and `content` of each message."""
 
 
 class ConnectionBroken(Exception):

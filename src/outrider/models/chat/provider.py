@@ -1,7 +1,4 @@
-"""Chat providers and their defaults, and the endpoint that the settings select.
-
-Cost of a call: prices of chat models, upper bounds, and cost by the provider's count.
-"""
+"""Chat providers, the endpoint that the settings select, and the cost of calls."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ AUTO, NONE = "auto", "none"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_MODEL = "no model is configured: set OPENAI_API_KEY or DEEPSEEK_API_KEY, or llm.base_url and llm.model for a model of your own"
 SWITCHED_OFF = "llm.model is none"
+MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +105,6 @@ def resolve_endpoint(settings: LlmSettings) -> tuple[Endpoint | None, str]:
     endpoint = Endpoint(model, base_url, key, price, first_mode, options, lengths)
     cost = f"${price.input:g} in, ${price.output:g} out for a million tokens" if price else "its price is unknown, see llm.prices"
     return endpoint, f"{endpoint.name} ({choice}; {cost})"
-
-
-MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

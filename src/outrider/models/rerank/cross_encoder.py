@@ -29,6 +29,8 @@ QWEN3_TEMPLATE = (
 Without it the model's answers are close to chance: vLLM pull request 19260. The score is logit("yes") - logit("no").
 A text cannot end its own part: marks of the template inside it are broken up.
 """
+BATCH = 32
+RERANKER_SETTINGS = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,6 @@ def find_preset(name: str) -> CrossEncoderPreset | None:
     """The preset with this name, with or without its owner, in any case."""
     known = {form.lower(): preset for preset in PRESETS for form in (preset.name, preset.name.rpartition("/")[2])}
     return known.get(name.lower())
-
-
-BATCH = 32
-RERANKER_SETTINGS = SettingNames("reranker.model_name", "reranker.device", "reranker.base_url")
 
 
 @dataclass(slots=True)

@@ -29,6 +29,18 @@ FINGERPRINTS = 16
 
 Stamps = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file of a folder."""
+SWITCHED_OFF = "switched off (reranker.model_name is none)"
+NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
+OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
+NONE_HELPED = "the last probe found none that makes this library's ranking better"
+NONE_AVAILABLE = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
+REQUESTED = "asked for by the request"
+NOT_EVALUATED = "named in the settings; not probed on this library yet"
+WEIGHTS_CHANGED = "named in the settings; its weights have changed since the last probe"
+NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
+CACHED_MODELS = 2
+"""Cross-encoders that a process keeps: one that runs, one that replaces it."""
+HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 def normalize_name(name: str) -> str:
@@ -68,20 +80,6 @@ def read_weights_revision(name: str) -> str:
 @lru_cache(maxsize=FINGERPRINTS)
 def _fingerprint(folder: Path, _: Stamps) -> str:
     return fingerprint(folder)
-
-
-SWITCHED_OFF = "switched off (reranker.model_name is none)"
-NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
-OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
-NONE_HELPED = "the last probe found none that makes this library's ranking better"
-NONE_AVAILABLE = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
-REQUESTED = "asked for by the request"
-NOT_EVALUATED = "named in the settings; not probed on this library yet"
-WEIGHTS_CHANGED = "named in the settings; its weights have changed since the last probe"
-NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
-CACHED_MODELS = 2
-"""Cross-encoders that a process keeps: one that runs, one that replaces it."""
-HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 class Embedder(TokenEmbedder, Protocol):
