@@ -1,6 +1,6 @@
 """Syntax errors and warnings about a Boolean query, with their places.
 
-Warnings about parts of a query that a library, or PubMed, may treat in an unexpected way.
+Warnings are about parts of a query that a library, or PubMed, may treat in an unexpected way.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from outrider.state.errors import BadRequest
 
 SHOWN = 60
 """Characters of a line on each side of the place of an error."""
+Code = Literal[
+    "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
+    "hyphen", "short truncation", "explosion", "major topic", "only years", "unused line", "empty",
+]  # fmt: skip
+SHORTEST_STEM = 4
+"""PubMed truncates from four characters on (User Guide, "Truncating search terms")."""
 
 
 class BooleanSyntaxError(BadRequest):
@@ -51,12 +57,6 @@ def show_place(text: str, at: int) -> str:
     return f"  {shown}\n  {' ' * len(before)}^"
 
 
-Code = Literal[
-    "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
-    "hyphen", "short truncation", "explosion", "major topic", "only years", "unused line", "empty",
-]  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A warning, with the place (from 1) of its first occurrence and the number of occurrences."""
@@ -86,10 +86,6 @@ class Findings:
         """In the order of their places, then of their messages."""
         findings = sorted((min(offsets), code, message, len(offsets)) for (code, message), offsets in self._offsets.items())
         return tuple(Finding(code, message, *find_place(self.text, at), times=times) for at, code, message, times in findings)
-
-
-SHORTEST_STEM = 4
-"""PubMed truncates from four characters on (User Guide, "Truncating search terms")."""
 
 
 def add_remarks(tree: Node, findings: Findings) -> None:

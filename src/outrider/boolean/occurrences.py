@@ -20,6 +20,20 @@ QUOTES = '"“”„‟″«»'
 """Characters that open and close a phrase, in any combination."""
 _UNPRINTABLE = re.compile(rf"[{QUOTES}\[\]\x00-\x1f\x7f-\x9f]")
 _BRACE = re.compile(r"[{}]")
+STRIDE = 2**40
+"""Distance between the first positions of two texts of a column: longer than any text and than any proximity."""
+BETWEEN = " \0 "
+"""Separator of the texts of a column: no part of a word."""
+STAND_INS = "\U00010330\U00010331\U00010332\U00010333\U00010334\U00010335\U00010336\U00010337"
+"""Gothic letters: the tokenizer does not change them, so one can stand for a wildcard."""
+Interval = tuple[int, int]
+Occurrence = tuple[Interval, ...]
+"""The words of an occurrence: ordered, disjoint intervals of positions, both ends included."""
+ANY = "[^ \0]"
+"""Any character of a word."""
+Matcher = str | re.Pattern[str]
+"""Matches one word of a column: the word itself, or a pattern."""
+_EXPRESSION = re.compile(re.escape(ANY) + r"(?:\*|\?|\{0,\d+\})?")
 
 
 def split_term(text: str) -> tuple[str, ...]:
@@ -37,23 +51,6 @@ def stem_length(word: str) -> int:
     before = WILD.split(word, maxsplit=1)[0]
     words = tokens(before)
     return len(words[-1]) if words and tokens(before[-1]) else 0
-
-
-STRIDE = 2**40
-"""Distance between the first positions of two texts of a column: longer than any text and than any proximity."""
-
-BETWEEN = " \0 "
-"""Separator of the texts of a column: no part of a word."""
-
-STAND_INS = "\U00010330\U00010331\U00010332\U00010333\U00010334\U00010335\U00010336\U00010337"
-"""Gothic letters: the tokenizer does not change them, so one can stand for a wildcard."""
-Interval = tuple[int, int]
-Occurrence = tuple[Interval, ...]
-"""The words of an occurrence: ordered, disjoint intervals of positions, both ends included."""
-ANY = "[^ \0]"
-"""Any character of a word."""
-Matcher = str | re.Pattern[str]
-"""Matches one word of a column: the word itself, or a pattern."""
 
 
 @dataclass(slots=True)
@@ -123,9 +120,6 @@ def make_matchers(word: str) -> tuple[Matcher, ...]:
         if token.strip("".join(stand_ins)):
             matchers.append(token if stand_ins.keys().isdisjoint(token) else re.compile("".join(parts)))
     return tuple(matchers)
-
-
-_EXPRESSION = re.compile(re.escape(ANY) + r"(?:\*|\?|\{0,\d+\})?")
 
 
 def letters(pattern: re.Pattern[str]) -> list[str]:

@@ -24,6 +24,30 @@ from outrider.text.languages_and_work_types import normal_language
 _COMMENT = re.compile(r"\[[^\[\]]*\]")
 _FIRST = re.compile(r"\s*#?1\s*(?:[.):\t]|\s(?=\s*\S))\s*(?!(?:and|or|not|adj\d*)\b)\S", re.IGNORECASE)
 _HITS = re.compile(r"(?<=[\s./)])\(\s*\d[\d,]*\s*\)\s*$")
+_CODE = "|".join(sorted(CODES))
+_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:\s*,\s*(?:{_CODE}))*)\s*(?:\.(?!\w)|(?=[\s)]|$))"
+_FIELD = re.compile(_FIELDS, re.IGNORECASE)
+_WORD = re.compile(rf"(?:(?!{_FIELDS.replace('?P<codes>', '?:')})[^\s(){QUOTES}])+", re.IGNORECASE)
+_QUALIFIER = "|".join(sorted(QUALIFIERS))
+_HEADING = re.compile(
+    rf"(?P<explode>exp(?:lode)?\s+)?(?P<major>\*\s*)?(?P<name>[{QUOTES}][^{QUOTES}]+[{QUOTES}]|"
+    rf"(?!(?:and|or|not|exp)\s)[^\s()/{QUOTES}]+(?:\s+(?!(?:and|or|not|adj\d*)\s)[^\s()/{QUOTES}]+)*)\s*/"
+    rf"(?P<qualifiers>(?:{_QUALIFIER})(?:\s*,\s*(?:{_QUALIFIER}))*(?!\w))?(?=[\s)]|$)",
+    re.IGNORECASE,
+)
+_SETS = re.compile(r"(?P<operator>and|or)\s*/\s*(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?!\w)", re.IGNORECASE)
+_SETS_AFTER = re.compile(r"(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
+_ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
+_REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
+_UNKNOWN_CODE = re.compile(r"\.\w{2}(?:,\w{0,2})*[.,]$")
+_OPERATORS = ("AND", "OR", "NOT")
+_LIMIT = re.compile(r"limit\s+(?P<line>\d+)\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
+_LIMIT_SHORT = re.compile(r"\.\.\s*l\s*/\s*(?P<line>\d+)\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
+_DEDUPED = re.compile(r"remove duplicates from\s+(?P<line>\d+)\s*", re.IGNORECASE)
+_LIMIT_DATES = re.compile(
+    r"(?P<code>yr|ed|dt|da|ep|dp|ez)\s*=\s*[\"“”]?\s*(?P<start>\d{0,8})\s*(?P<dash>-)?\s*(?P<end>\d{0,8}|current)\s*[\"“”]?", re.IGNORECASE
+)
+_TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +80,6 @@ def _join_continuations(lines: list[tuple[int, str]]) -> list[tuple[int, int]]:
         else:
             joined[-1] = (joined[-1][0], start + len(line))
     return joined
-
-
-_CODE = "|".join(sorted(CODES))
-_FIELDS = rf"\.\s*(?P<codes>(?:{_CODE})(?:\s*,\s*(?:{_CODE}))*)\s*(?:\.(?!\w)|(?=[\s)]|$))"
-_FIELD = re.compile(_FIELDS, re.IGNORECASE)
-_WORD = re.compile(rf"(?:(?!{_FIELDS.replace('?P<codes>', '?:')})[^\s(){QUOTES}])+", re.IGNORECASE)
-_QUALIFIER = "|".join(sorted(QUALIFIERS))
-_HEADING = re.compile(
-    rf"(?P<explode>exp(?:lode)?\s+)?(?P<major>\*\s*)?(?P<name>[{QUOTES}][^{QUOTES}]+[{QUOTES}]|"
-    rf"(?!(?:and|or|not|exp)\s)[^\s()/{QUOTES}]+(?:\s+(?!(?:and|or|not|adj\d*)\s)[^\s()/{QUOTES}]+)*)\s*/"
-    rf"(?P<qualifiers>(?:{_QUALIFIER})(?:\s*,\s*(?:{_QUALIFIER}))*(?!\w))?(?=[\s)]|$)",
-    re.IGNORECASE,
-)
-_SETS = re.compile(r"(?P<operator>and|or)\s*/\s*(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?!\w)", re.IGNORECASE)
-_SETS_AFTER = re.compile(r"(?P<sets>\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)\s*/\s*(?P<operator>and|or)\b", re.IGNORECASE)
-_ADJACENT = re.compile(r"adj(\d{0,4})", re.IGNORECASE)
-_REFERENCE = re.compile(r"[#sS]?(\d{1,4})")
-_UNKNOWN_CODE = re.compile(r"\.\w{2}(?:,\w{0,2})*[.,]$")
-_OPERATORS = ("AND", "OR", "NOT")
-
-_LIMIT = re.compile(r"limit\s+(?P<line>\d+)\s+to\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
-_LIMIT_SHORT = re.compile(r"\.\.\s*l\s*/\s*(?P<line>\d+)\s+(?P<to>.+)", re.IGNORECASE | re.DOTALL)
-_DEDUPED = re.compile(r"remove duplicates from\s+(?P<line>\d+)\s*", re.IGNORECASE)
-_LIMIT_DATES = re.compile(
-    r"(?P<code>yr|ed|dt|da|ep|dp|ez)\s*=\s*[\"“”]?\s*(?P<start>\d{0,8})\s*(?P<dash>-)?\s*(?P<end>\d{0,8}|current)\s*[\"“”]?", re.IGNORECASE
-)
-_TRUNCATED = re.compile(r"(?<=[\w?#])[$*:](\d{0,2})(?!\w)|(?<=[\w?#])[$](\d{0,2})")
 
 
 def parse_ovid(text: str, findings: Findings) -> tuple[Node, list[OvidLine]]:

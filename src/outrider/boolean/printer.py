@@ -1,6 +1,6 @@
-"""Printing of a tree as a query in PubMed's syntax, which parses to the same tree.
+"""Printing of a parsed query: in PubMed's syntax, as an outline, as a search history.
 
-Outline and search history of a parsed query.
+A tree that is printed in PubMed's syntax parses to the same tree.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from outrider.boolean.field_tags import ENTERED, HEADING, MAJOR, PUBLISHED, QUAL
 from outrider.state.boolean import And, Dates, Either, Everything, Heading, Leaf, Near, Node, Not, Or, Pattern, Text, Words, children
 
 OPEN = ("1000", "3000")
+_OPERATORS: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
 
 
 def format_tree(tree: Node) -> str:
@@ -76,9 +77,6 @@ def _format_pattern(pattern: Pattern) -> str:
 
 def _format_group(pattern: Pattern) -> str:
     return _format_pattern(pattern) if isinstance(pattern, Words) else f"({_format_pattern(pattern)})"
-
-
-_OPERATORS: dict[type, str] = {And: "AND", Or: "OR", Not: "NOT"}
 
 
 def outline(tree: Node, indent: int = 2) -> str:

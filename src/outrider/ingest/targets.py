@@ -1,11 +1,10 @@
-"""Parsing of targets: identifiers such as `doi:10.1000/x` or `github:owner/name`, and links.
+"""Parsing and fetching of targets: identifiers such as `doi:10.1000/x`, and links.
 
 A path that exists is a path, even if it looks like a target. A link whose form names a work is that work, not a page.
 
-Fetching of targets as records: identifiers from the sources, other links as pages.
-
-A page gives its own record, unless it declares an identifier under which a source knows the same work: then the source's record
-leads and the page fills its gaps. A PDF behind a link is reported, not fetched.
+Identifiers are fetched from the sources as records, other links as pages. A page gives its own record, unless it declares an identifier
+under which a source knows the same work: then the source's record leads and the page fills its gaps. A PDF behind a link is reported, not
+fetched.
 """
 
 from __future__ import annotations
@@ -34,6 +33,10 @@ PAGE = "page"
 """The scheme of a link whose form names no work."""
 ARXIV_DOI = "10.48550/arxiv."
 """arXiv's own DOIs. They become arXiv numbers, which arXiv itself answers best."""
+AT_ONCE = 8
+"""Targets fetched at a time. Each service has its own limit besides."""
+PUBLICATION_SCHEMES = ("doi", "pmid", "pmcid")
+"""Schemes that name one publication: fetched under another of them, it is the same record. A preprint has its own record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,6 @@ def _make_target(scheme: str, value: str) -> Target:
     if scheme == "doi" and value.startswith(ARXIV_DOI) and (arxiv := normal_arxiv(value.removeprefix(ARXIV_DOI))):
         return Target("arxiv", arxiv)
     return Target(scheme, value)
-
-
-AT_ONCE = 8
-"""Targets fetched at a time. Each service has its own limit besides."""
-PUBLICATION_SCHEMES = ("doi", "pmid", "pmcid")
-"""Schemes that name one publication: fetched under another of them, it is the same record. A preprint has its own record."""
 
 
 @dataclass(frozen=True, slots=True)

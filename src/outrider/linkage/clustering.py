@@ -1,11 +1,10 @@
-"""Clustering of records: union-find, and greedy correlation clustering of judged pairs.
+"""Clustering of records: union-find, correlation clustering of judged pairs, overrides.
 
 Correlation clustering (Elsner and Schudy 2009): pairs are joined in order of decreasing score. Two groups are joined if the mean score of
 their pairs is high enough and no pair contradicts.
 
-Decisions that override evidence: records that are one work, and records that must not be.
-
-Decisions come from a person or from an earlier step.
+Decisions override evidence: they name records that are one work, and records that must not be. They come from a person or from an earlier
+step.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ MIN_MEAN_SCORE = 0.0
 MAX_PAIRS_COMPARED = 64
 """Between two groups. Of larger groups only the first pairs are compared, in order, so that joining stays cheap."""
 Judge = Callable[[Keys, Keys, Weights], Judgement]
+SAME_ID = "the same record"
 
 
 class Groups:
@@ -111,9 +111,6 @@ class Clustering:
         for at in moved:
             self.group_of[at] = first
         self.members[first] = sorted(self.members[first] + moved)
-
-
-SAME_ID = "the same record"
 
 
 @dataclass(frozen=True, slots=True)

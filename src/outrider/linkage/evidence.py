@@ -37,6 +37,11 @@ LIKE_NAME = 0.79
 SAME_ABSTRACT, LIKE_ABSTRACT, OTHER_ABSTRACT = 0.7, 0.3, 0.08
 FEW_HASHES = 5
 """A sketch with fewer hashes is no evidence."""
+KINDS = (
+    ("meeting", re.compile(r"\b(?:proc\w*|conf\w*|workshop|symp\w*|meeting|congress)\b")),
+    ("report", re.compile(r"\b(?:tech\w* rep\w*|report|thesis|dissertation|manuscript|unpublished|preprint|submitted|tr)\b")),
+    ("journal", re.compile(r"\b(?:j|journal|trans|transactions|letters|review|annals)\b")),
+)
 
 
 def compare_keys(one: Keys, other: Keys, *, all_fields: bool = False) -> tuple[FieldLevel, ...]:
@@ -191,13 +196,6 @@ def _venues(one: str, other: str) -> str:
         return "alike"
     share = sum(any(_begins(word, whole) for whole in longer) for word in shorter) / len(shorter)
     return "alike" if share >= 0.75 else "other" if share <= 0.34 else ""
-
-
-KINDS = (
-    ("meeting", re.compile(r"\b(?:proc\w*|conf\w*|workshop|symp\w*|meeting|congress)\b")),
-    ("report", re.compile(r"\b(?:tech\w* rep\w*|report|thesis|dissertation|manuscript|unpublished|preprint|submitted|tr)\b")),
-    ("journal", re.compile(r"\b(?:j|journal|trans|transactions|letters|review|annals)\b")),
-)
 
 
 @lru_cache(maxsize=16_384)

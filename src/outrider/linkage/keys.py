@@ -41,6 +41,33 @@ MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)
 """Spreadsheets turn pages 6-10 into 10-Jun; such pages are treated as unknown."""
 DASH = re.compile(r"\s*[-‐‑‒–—−/]+\s*")
 PAGE = re.compile(r"([a-z]*?)\.?\s*0*(\d+)([a-z]?\d*)", re.IGNORECASE)
+PREPRINT_DOI = re.compile(
+    r"""10\.(?: 48550/arxiv\.                                # arXiv
+      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 belong to journals
+      | 2139/ssrn\. | 21203/rs\. | 26434/chemrxiv | 20944/preprints | 36227/techrxiv | 22541/au\. | 7287/peerj\.preprints
+      | 31(?:219|234|235|222|223|224)/ )                     # OSF, PsyArXiv, SocArXiv, MetaArXiv, EarthArXiv, engrXiv
+    """,
+    re.VERBOSE,
+)
+ARXIV_DOI = "10.48550/arxiv."
+LIBRARY = "library"
+MAX_IDENTIFIER_CHARS = 500
+NORMAL: Mapping[str, Callable[[str], str | None]] = {
+    "doi": normal_doi,
+    "pmid": normal_pmid,
+    "pmcid": normal_pmcid,
+    "arxiv": normal_arxiv,
+    "openalex": normal_openalex,
+    "s2": normal_s2,
+    "isbn": normal_isbn,
+    "github": normal_repository,
+    "pypi": normal_distribution,
+}
+CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECASE)
+RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
+MARSHAL_VERSION = 0
+"""Version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
+TITLE_BYTES, DIGEST_BYTES = 48, 16
 
 
 class Pages(NamedTuple):
@@ -105,31 +132,6 @@ def make_keys(record: Record) -> Keys:
 
 # identifiers
 
-PREPRINT_DOI = re.compile(
-    r"""10\.(?: 48550/arxiv\.                                # arXiv
-      | 1101/(?:\d{6}$|\d{4}\.\d\d\.\d\d\.) | 64898/         # bioRxiv and medRxiv; other numbers under 10.1101 belong to journals
-      | 2139/ssrn\. | 21203/rs\. | 26434/chemrxiv | 20944/preprints | 36227/techrxiv | 22541/au\. | 7287/peerj\.preprints
-      | 31(?:219|234|235|222|223|224)/ )                     # OSF, PsyArXiv, SocArXiv, MetaArXiv, EarthArXiv, engrXiv
-    """,
-    re.VERBOSE,
-)
-ARXIV_DOI = "10.48550/arxiv."
-LIBRARY = "library"
-MAX_IDENTIFIER_CHARS = 500
-
-
-NORMAL: Mapping[str, Callable[[str], str | None]] = {
-    "doi": normal_doi,
-    "pmid": normal_pmid,
-    "pmcid": normal_pmcid,
-    "arxiv": normal_arxiv,
-    "openalex": normal_openalex,
-    "s2": normal_s2,
-    "isbn": normal_isbn,
-    "github": normal_repository,
-    "pypi": normal_distribution,
-}
-
 
 def collect_identifiers(record: Record) -> tuple[tuple[str, str], ...]:
     """The record's identifiers, its address, its number at its source and, for an arXiv DOI, the arXiv number."""
@@ -155,10 +157,6 @@ def find_server(identifiers: Mapping[str, str]) -> str:
     if doi.startswith(ARXIV_DOI):
         return "arxiv"
     return doi.partition("/")[0] if PREPRINT_DOI.match(doi) else ""
-
-
-CODE = re.compile(r"\bgithub\.com/([\w-][\w.-]*/[\w-][\w.-]*[\w-])", re.IGNORECASE)
-RETRACTS = frozenset({"retraction", "withdrawal", "removal"})
 
 
 def collect_links(record: Record) -> tuple[tuple[str, str, str], ...]:
@@ -239,10 +237,6 @@ def resemblance(one: tuple[int, ...], other: tuple[int, ...]) -> float:
 
 
 # canonical bytes, for storage and for a total order: equal keys have equal bytes
-
-MARSHAL_VERSION = 0
-"""Version 0 writes no references: with them the bytes would depend on which objects happen to be shared."""
-TITLE_BYTES, DIGEST_BYTES = 48, 16
 
 
 def encode_keys(key: Keys) -> bytes:

@@ -1,9 +1,10 @@
-"""Author names as family name and initials, in a form that compares equal for one person.
+"""Normal forms of author names and titles, which compare equal for one person or title.
 
-`Curie, Marie`, `Marie Curie`, `M. Curie`, `Curie MS` and `CURIE M` are one person. Particles belong to the family name and are dropped
-(`van Beethoven` becomes `beethoven`). A name in Han or kana without a space stays whole. A single word is taken as a family name.
+A name becomes a family name and initials: `Curie, Marie`, `Marie Curie`, `M. Curie`, `Curie MS` and `CURIE M` are one person. Particles
+belong to the family name and are dropped (`van Beethoven` becomes `beethoven`). A name in Han or kana without a space stays whole. A single
+word is taken as a family name.
 
-Titles in a normal form that compares equal for one title, in any script.
+A title may be in any script.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import html
 import re
 import unicodedata
 from functools import lru_cache
-from html import unescape
 from typing import NamedTuple
 
 from outrider.text.words import STOP_WORDS, words
@@ -26,6 +26,66 @@ LOST = re.compile(r"[?\ufffd]")
 """Replacement characters of letters that a wrong encoding lost."""
 INITIALS = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
 MAX_NAME_CHARS = 200
+NUMBER = re.compile(r"\d+")
+TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+NOT_WORD = re.compile(r"[\W_]+")
+ACCENTS = re.compile(r"[\u0300-\u034e\u0350-\u036f]+")
+"""Combining marks of Latin, Greek and Cyrillic letters; other scripts need a look-up of each character."""
+ASCII_NOT_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
+"""Table for `str.translate`: the same result for ASCII text, five times as fast."""
+MAX_TITLE_CHARS = 500
+"""Longer titles are cut, because the time of some steps grows with the square of the length."""
+NOTE = re.compile(
+    r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
+      | \bpreprint\W*$
+      | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
+      | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|keynote|panel|poster|session|talk|tutorial)\b[^()\[\]]*[)\]]\W*$
+      | [\[(](?:in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian|polish
+          |portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Notes that catalogues add to a title."""
+AHEAD = re.compile(r"^\W*(?:(?:1[89]|20)\d\d\b\W+|(?:panel|tutorial|short report|research article|original article)\s*:\s+)", re.IGNORECASE)
+"""Prefixes that references add to a title: a year, a kind of text."""
+SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
+GREEK = {
+    ord(letter): f" {name} "
+    for letter, name in zip("αβγδεκλμω", "alpha beta gamma delta epsilon kappa lambda mu omega".split(), strict=True)
+}
+DISTINGUISHING = frozenset(
+    """
+    i ii iii iv v vi vii viii ix x one two three four five six seven eight nine ten
+    first second third fourth fifth sixth seventh eighth ninth tenth
+    no non not without
+    addendum appendix comment commentary correction corrigendum editorial erratum errata letter protocol reply response retracted
+    retraction supplement supplementary
+    """.split()
+)
+"""Words that show a different work if only one of two titles has them."""
+GENERIC = frozenset(
+    """
+    abstract abstracts acknowledgement acknowledgements advances announcement announcements annual address appendix article articles author
+    authors book books calendar chair chairman column comment commentary comments conclusion conclusions contents contributors
+    correction corrections correspondence corrigendum discussion discussions editor editorial editorials editors errata erratum
+    foreword front guest highlights index influential introduction introductory invited issue journal keynote letter
+    letters list matter meeting meetings memoriam message minutes news newsletter note notes notice notices obituary overview panel
+    perspective perspectives poster posters papers preface president proceedings profile profiles readers
+    remarks reminiscences reply report reports response results retraction retracted review reviewers reviews
+    section selected session special statement summaries summary supplement symposium title treasurer tutorial welcome workshop
+    """.split()
+)
+"""Words that name a kind of text. A title that has no other words hardly identifies a work."""
+AHEAD_OF_TITLE = re.compile(
+    r"""^\W*(?:(?P<retracts>(?:notice\ of\ )?retraction(?:\ (?:note|notice|statement))?)
+      | (?P<corrects>(?:author'?s?'?\ |publisher'?s?\ )?(?:correction|corrigend(?:um|a)|errat(?:um|a)|addend(?:um|a))s?)
+      | (?P<comments>(?:author'?s?'?\ )?(?:reply|response|comment|commentary|invited\ commentary|editorial\ comment)s?))
+      (?:\ (?:to|for|on|of)(?:\ the\ (?:article|paper))?(?P<of>\b))?
+      (?P<mark>\s*[-:.,–—"“‘'«\[(]+)?\s*(?P<title>\S.*)$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+BEHIND_TITLE = re.compile(
+    r"^(?P<title>.*\S)\s*[\[(:–—-]\s*(?:(?P<retracts>retraction)|(?P<corrects>erratum|corrigendum|correction))\W*$", re.IGNORECASE
+)
 
 
 class Name(NamedTuple):
@@ -39,7 +99,7 @@ class Name(NamedTuple):
 @lru_cache(maxsize=65_536)
 def parse_name(text: str) -> Name | None:
     """None for text that names nobody: empty, "et al", "Anonymous"."""
-    family, comma, given = unescape(text)[:MAX_NAME_CHARS].partition(",")
+    family, comma, given = html.unescape(text)[:MAX_NAME_CHARS].partition(",")
     if not comma or not normal_title(given):
         family, given = _split_name(family.split())
     words = [word for word in normal_title(family).split() if word not in AFTER_NAMES]
@@ -71,15 +131,6 @@ def _split_name(words: list[str]) -> tuple[str, str]:
     return " ".join(family), " ".join(bare[: len(bare) - len(family)])
 
 
-NUMBER = re.compile(r"\d+")
-TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-NOT_WORD = re.compile(r"[\W_]+")
-ACCENTS = re.compile(r"[\u0300-\u034e\u0350-\u036f]+")
-"""Combining marks of Latin, Greek and Cyrillic letters; other scripts need a look-up of each character."""
-ASCII_NOT_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
-"""Table for `str.translate`: the same result for ASCII text, five times as fast."""
-
-
 def normal_title(title: str) -> str:
     """The title in case-folded words without accents, markup and punctuation, separated by one space; empty if it has no word."""
     plain = TAG.sub(" ", html.unescape(title))
@@ -91,52 +142,6 @@ def normal_title(title: str) -> str:
     if any(map(unicodedata.combining, set(letters))):
         letters = "".join(char for char in letters if not unicodedata.combining(char))
     return NOT_WORD.sub(" ", unicodedata.normalize("NFC", letters)).strip()
-
-
-MAX_TITLE_CHARS = 500
-"""Longer titles are cut, because the time of some steps grows with the square of the length."""
-
-NOTE = re.compile(
-    r"""[(\[][^()\[\]]*\b(?:preprint|postprint|manuscript|version|v\d+)\b[^()\[\]]*[)\]]\W*$
-      | \bpreprint\W*$
-      | \s[-–—:]\s(?:book\ review|(?:guest\ )?editor(?:'?s'?|ial)(?:\ (?:foreword|introduction|note|preface))?|foreword|preface)\W*$
-      | [(\[][^()\[\]]*\b(?:abstract|demo|demonstration|keynote|panel|poster|session|talk|tutorial)\b[^()\[\]]*[)\]]\W*$
-      | [\[(](?:in\s)?(?:chinese|czech|danish|dutch|english|finnish|french|german|hungarian|italian|japanese|korean|norwegian|polish
-          |portuguese|russian|spanish|swedish|turkish|ukrainian)[\])]\W*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Notes that catalogues add to a title."""
-AHEAD = re.compile(r"^\W*(?:(?:1[89]|20)\d\d\b\W+|(?:panel|tutorial|short report|research article|original article)\s*:\s+)", re.IGNORECASE)
-"""Prefixes that references add to a title: a year, a kind of text."""
-SUBTITLE = re.compile(r"(?<=\w)(?::|\?|\.|\s[-–—])\s|(?<=\w)—")
-GREEK = {
-    ord(letter): f" {name} "
-    for letter, name in zip("αβγδεκλμω", "alpha beta gamma delta epsilon kappa lambda mu omega".split(), strict=True)
-}
-
-DISTINGUISHING = frozenset(
-    """
-    i ii iii iv v vi vii viii ix x one two three four five six seven eight nine ten
-    first second third fourth fifth sixth seventh eighth ninth tenth
-    no non not without
-    addendum appendix comment commentary correction corrigendum editorial erratum errata letter protocol reply response retracted
-    retraction supplement supplementary
-    """.split()
-)
-"""Words that show a different work if only one of two titles has them."""
-GENERIC = frozenset(
-    """
-    abstract abstracts acknowledgement acknowledgements advances announcement announcements annual address appendix article articles author
-    authors book books calendar chair chairman column comment commentary comments conclusion conclusions contents contributors
-    correction corrections correspondence corrigendum discussion discussions editor editorial editorials editors errata erratum
-    foreword front guest highlights index influential introduction introductory invited issue journal keynote letter
-    letters list matter meeting meetings memoriam message minutes news newsletter note notes notice notices obituary overview panel
-    perspective perspectives poster posters papers preface president proceedings profile profiles readers
-    remarks reminiscences reply report reports response results retraction retracted review reviewers reviews
-    section selected session special statement summaries summary supplement symposium title treasurer tutorial welcome workshop
-    """.split()
-)
-"""Words that name a kind of text. A title that has no other words hardly identifies a work."""
 
 
 class Title(NamedTuple):
@@ -165,19 +170,6 @@ def parse_title(text: str) -> Title:
     telling = tuple(sorted(word for word in whole.split() if word in DISTINGUISHING))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
     return Title(whole, whole.replace(" ", ""), main, content, telling, tuple(NUMBER.findall(whole)), not set(content) - GENERIC)
-
-
-AHEAD_OF_TITLE = re.compile(
-    r"""^\W*(?:(?P<retracts>(?:notice\ of\ )?retraction(?:\ (?:note|notice|statement))?)
-      | (?P<corrects>(?:author'?s?'?\ |publisher'?s?\ )?(?:correction|corrigend(?:um|a)|errat(?:um|a)|addend(?:um|a))s?)
-      | (?P<comments>(?:author'?s?'?\ )?(?:reply|response|comment|commentary|invited\ commentary|editorial\ comment)s?))
-      (?:\ (?:to|for|on|of)(?:\ the\ (?:article|paper))?(?P<of>\b))?
-      (?P<mark>\s*[-:.,–—"“‘'«\[(]+)?\s*(?P<title>\S.*)$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-BEHIND_TITLE = re.compile(
-    r"^(?P<title>.*\S)\s*[\[(:–—-]\s*(?:(?P<retracts>retraction)|(?P<corrects>erratum|corrigendum|correction))\W*$", re.IGNORECASE
-)
 
 
 @lru_cache(maxsize=16_384)

@@ -1,11 +1,10 @@
-"""Prefilter: a cheap test for records that might be one work, before any keys are made.
+"""Cheap tests for records that might be one work: a prefilter of records, a screen of pairs.
 
-It reads identifiers, title words and pages of some hundred records. Most hits of a search are unrelated works, and making the keys of all
-of them takes ten times as long as this test.
+`prefilter` reads identifiers, title words and pages of some hundred records before any keys are made. Most hits of a search are unrelated
+works, and making the keys of all of them takes ten times as long as this test.
 
-Vectorised screen of candidate pairs by titles, pages and identifiers.
-
-It drops most pairs before they are judged.
+`screen_pairs` compares the titles, pages and identifiers of candidate pairs with array operations, and drops most pairs before they are
+judged.
 """
 
 from __future__ import annotations
@@ -41,6 +40,13 @@ MAX_SAME_PAGE = 12
 """Largest group of records with one page and year that is compared; a larger one is chance."""
 WORD = re.compile(r"[a-z0-9]+")
 FIRST_PAGE = re.compile(r"\d+")
+BATCH = 100_000
+ALWAYS, NOTICE, PART = 1, 2, 4
+HASH_MASK = 2**32 - 1
+"""Hashes are cut to 32 bits. A collision costs time only: the pair is judged, and found different."""
+SCHEMES = ("doi", "pmid", "pmcid", "arxiv", "openalex", "s2", "isbn", "github", "pypi", "url", "own")
+COLUMNS = 4 + len(SCHEMES)
+Marks = tuple[int, tuple[int, ...]]
 
 
 def prefilter(records: Sequence[Record], owners: Sequence[int]) -> list[list[int]]:
@@ -135,15 +141,6 @@ def _similar_titles(titles: Sequence[frozenset[str]]) -> Iterator[tuple[frozense
             tried = len(shared) - ceil(MIN_SHARED * len(title)) + 1
             for word in sorted(shared, key=lambda word: (common[word], word))[:tried]:
                 holders.setdefault(word, []).append(title)
-
-
-BATCH = 100_000
-ALWAYS, NOTICE, PART = 1, 2, 4
-HASH_MASK = 2**32 - 1
-"""Hashes are cut to 32 bits. A collision costs time only: the pair is judged, and found different."""
-SCHEMES = ("doi", "pmid", "pmcid", "arxiv", "openalex", "s2", "isbn", "github", "pypi", "url", "own")
-COLUMNS = 4 + len(SCHEMES)
-Marks = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)

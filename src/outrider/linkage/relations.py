@@ -17,19 +17,6 @@ from outrider.linkage.evidence import ONE_TITLE, FieldLevel
 from outrider.linkage.keys import Keys
 
 RelationKind = Literal["preprint of", "version of", "corrects", "retracts", "comments on", "part beside", "code of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    kind: RelationKind
-    why: str
-    forward: bool = True
-    """Whether the first record, not the second, is the notice, preprint or code. Meaningless for versions and parts."""
-
-    def reverse(self) -> Relation:
-        return Relation(self.kind, self.why, not self.forward)
-
-
 PARTS = re.compile(
     r"\b(?:part|chapter|section|vol|volume|no) (?P<named>[ivx]{1,5}|\d{1,3}|one|two|three|four|five)\b|\b(?P<bare>ii|iii|iv|vi|vii|viii)\b"
 )
@@ -43,6 +30,18 @@ MIN_COMMON_LETTERS = 12
 OTHER_WORK = frozenset({"title's telling words", "title's words", "title's numbers"})
 """Fields that are evidence only if titles differ, as in mice and rats, or part 1 and part 2."""
 SAME_AUTHORS = frozenset({"all", "both", "the only one", "all of one", "most"})
+KINDS: dict[str, RelationKind] = {"corrects": "corrects", "retracts": "retracts", "code of": "code of", "comments on": "comments on"}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    kind: RelationKind
+    why: str
+    forward: bool = True
+    """Whether the first record, not the second, is the notice, preprint or code. Meaningless for versions and parts."""
+
+    def reverse(self) -> Relation:
+        return Relation(self.kind, self.why, not self.forward)
 
 
 def find_relation(one: Keys, other: Keys, levels: tuple[FieldLevel, ...]) -> Relation | None:
@@ -114,6 +113,3 @@ def find_links(keys: Sequence[Keys]) -> list[tuple[int, int, Relation]]:
                         (one, two), Relation(KINDS[kind.removesuffix(" this")], f"it says so of {scheme} {value}", forward)
                     )
     return [(one, two, relation) for (one, two), relation in sorted(relations.items(), key=lambda pair: pair[0])]
-
-
-KINDS: dict[str, RelationKind] = {"corrects": "corrects", "retracts": "retracts", "code of": "code of", "comments on": "comments on"}

@@ -1,11 +1,9 @@
-"""The manifest of a run: its request, the results by source, and checksums.
+"""The manifest of a run: its request, results by source, checksums, and signature.
 
 Everything but `times`, `seal` and `signature` follows from the ledger, so the two files check each other. `provenance_hash` covers what
 equal runs have in common (no times, no name of a tag); `seal` covers the whole file, and a signature signs the seal.
 
-Ed25519 signatures (RFC 8032) over a manifest's seal, with the user's own key.
-
-The package `cryptography` is an extra.
+Signatures are Ed25519 (RFC 8032), made with the user's own key. They need the extra package `cryptography`.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 
 
 NAME = "manifest.json"
+MAKE = "make one with: openssl genpkey -algorithm ed25519 -out key.pem"
 
 
 class RunRequest(Model):
@@ -261,9 +260,6 @@ def parse_manifest(raw: bytes, name: str) -> Manifest:
     except ValidationError as error:
         wrong = error.errors()[0]
         raise Tampered(f"{name}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from error
-
-
-MAKE = "make one with: openssl genpkey -algorithm ed25519 -out key.pem"
 
 
 def signer(path: Path) -> Callable[[Manifest], Manifest]:

@@ -1,9 +1,8 @@
-"""Flow counts of PRISMA 2020 and search log of PRISMA-S, made from a manifest alone.
+"""PRISMA reports of a run: flow counts and search log as JSON, Markdown and SVG.
 
 Page MJ et al., BMJ 2021;372:n71 (PRISMA 2020, boxes "Identification" and "Screening"); Rethlefsen ML et al., Syst Rev 2021;10:39
-(PRISMA-S, 16 items). Only facts of the run are filled in; the later steps of a review are None or left to the authors.
-
-PRISMA reports of a run as files: flow and search log as JSON, Markdown and SVG.
+(PRISMA-S, 16 items). Both are made from a manifest alone. Only facts of the run are filled in; the later steps of a review are None or left
+to the authors.
 """
 
 from __future__ import annotations
@@ -30,6 +29,15 @@ DATABASES = {
     "github": "GitHub, through its search API",
 }
 """Database and platform."""
+WIDTH, LEFT, RIGHT, BOX = 860, 60, 470, 340
+"""Pixels: of the picture, of the two columns' left edges, of a box."""
+LINE, PAD, GAP = 18, 12, 34
+LETTER = 6.5
+"""Pixels of a stage's letter, which stand one above the other."""
+CHARS = 46
+"""Of a line in a box, at the font below."""
+LATER = "(n = ____ )"
+STYLE = "font-family:Helvetica,Arial,sans-serif;font-size:13px"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +133,6 @@ def _describe_source(source: SourceResult, manifest: Manifest) -> dict[str, obje
     if source.source == LIBRARY and (snapshot := manifest.asked.snapshot):
         row["snapshot"] = snapshot.model_dump(mode="json")
     return row
-
-
-WIDTH, LEFT, RIGHT, BOX = 860, 60, 470, 340
-"""Pixels: of the picture, of the two columns' left edges, of a box."""
-LINE, PAD, GAP = 18, 12, 34
-LETTER = 6.5
-"""Pixels of a stage's letter, which stand one above the other."""
-CHARS = 46
-"""Of a line in a box, at the font below."""
-LATER = "(n = ____ )"
-STYLE = "font-family:Helvetica,Arial,sans-serif;font-size:13px"
 
 
 def write_reports(manifest: Manifest, folder: Path) -> tuple[Path, ...]:

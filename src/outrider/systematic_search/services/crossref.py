@@ -28,6 +28,7 @@ MOST_VALUES = 20
 TITLE = "query.title"
 NOT_THERE = frozenset({Field.KEYWORDS, Field.MESH, Field.BODY, Field.PUBLICATION_TYPE, Field.LANGUAGE, *LACKING})
 """Crossref's lists have no language."""
+NO_OR = Wider(f"{NAME} does not join words; it can be asked for one that must be there")
 
 
 def phrase(words: str) -> Condition | None:
@@ -36,7 +37,6 @@ def phrase(words: str) -> Condition | None:
     return Term(max(usable, key=_by_length)) if usable else None
 
 
-NO_OR = Wider(f"{NAME} does not join words; it can be asked for one that must be there")
 SYNTAX = PhraseSyntax(NAME, frozenset({Field.TITLE}), NOT_THERE, phrase, lambda piece: None)
 
 

@@ -39,6 +39,7 @@ NOT_THERE = frozenset(Field) - SEARCHED
 """A search does not read a README, and languages are those of programs."""
 ACCEPTED = frozenset({200, REFUSED})
 _OPERATORS = frozenset({"and", "or", "not"})
+NOT_JOINED = Wider(f"{NAME} joins neither alternatives with other words nor more than {MOST_OPERATORS + 1} of them")
 
 
 def phrase(words: str) -> Condition:
@@ -46,7 +47,6 @@ def phrase(words: str) -> Condition:
 
 
 SYNTAX = PhraseSyntax(NAME, SEARCHED, NOT_THERE, phrase, lambda piece: None, dated=False)
-NOT_JOINED = Wider(f"{NAME} joins neither alternatives with other words nor more than {MOST_OPERATORS + 1} of them")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,12 @@ MOST_CHOICES = 48
 """Combinations of one term from each side of a proximity that are written out."""
 _JOINED = re.compile(r"(?<=\w)['’._](?=\w)")
 _OUTSIDE = re.compile(r"[^\w'’.]+|(?<!\w)['’.]|['’.](?!\w)")
+LABELS = {
+    Field.ALL: "all fields (authors and journals among them)",
+    Field.MESH: "words of headings",
+    Field.BODY: "the full text",
+    Field.JOURNAL_WORDS: "words of journals",
+}
 
 
 def pieces(words: Iterable[str]) -> tuple[str, ...]:
@@ -99,14 +105,6 @@ def slop(count: int, distance: int) -> int:
     In a window of that many places, a word's place minus its number in the phrase varies by at most this much (`SloppyPhraseMatcher`).
     """
     return distance + 2 * (count - 1)
-
-
-LABELS = {
-    Field.ALL: "all fields (authors and journals among them)",
-    Field.MESH: "words of headings",
-    Field.BODY: "the full text",
-    Field.JOURNAL_WORDS: "words of journals",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,8 @@
-"""Uncached requests to a service, with a wait when the service asks for one.
+"""Reading of a service to its last record, in slices below the service's limit.
 
-Reading a service to the last record, in slices below the service's limit.
-
-A slice that is larger than the limit is halved, and each half is read the same way. `Harvest.remarks` reports a total that changes, records
-that come twice, and missing records; a remark that is more than a note makes the harvest incomplete.
-
-Services whose lists have a cursor and no limit need one slice.
+Requests are not cached, and wait when the service asks for it. A slice that is larger than the limit is halved, and each half is read the
+same way. `Harvest.remarks` reports a total that changes, records that come twice, and missing records; a remark that is more than a note
+makes the harvest incomplete. Services whose lists have a cursor and no limit need one slice.
 """
 
 from __future__ import annotations
@@ -38,6 +35,13 @@ LONG_S = 5.0
 OK = frozenset({200})
 
 log = logging.getLogger(__name__)
+Part = tuple[int, int] | None
+"""First and last moment of a slice, in the service's own unit; None is the whole."""
+MOST_NAMED = 5
+NOTE = "note: "
+"""Begins a remark about how the service read the query; such a remark does not make a harvest incomplete."""
+START = "*"
+"""The cursor of the first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +89,6 @@ class ServiceClient:
             if reply.stale and reply.why:
                 raise reply.why
             return reply
-
-
-Part = tuple[int, int] | None
-"""First and last moment of a slice, in the service's own unit; None is the whole."""
-MOST_NAMED = 5
-NOTE = "note: "
-"""Begins a remark about how the service read the query; such a remark does not make a harvest incomplete."""
-START = "*"
-"""The cursor of the first page."""
 
 
 @dataclass(frozen=True, slots=True)
