@@ -1,4 +1,4 @@
-"""Outrider: one request, searched everywhere at once, answered with the sentences that count and the trail to check them.
+"""Public interface of Outrider, a search over papers, repositories and one's own library.
 
 >>> from outrider import search
 >>> answer = search("retry a failing call with exponential backoff")  # doctest: +SKIP

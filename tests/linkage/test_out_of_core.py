@@ -47,7 +47,7 @@ def resolve_on_disk(records: Sequence[Record], decisions: Decisions | None = Non
         found = work.resolve()
         ambiguous = [(pair.one, pair.other, pair.judgement.score) for pair in found.ambiguous_pairs()]
         groups = list(found.groups())
-        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(found.related())
+        return [group.places for group in groups], [group.reasons for group in groups], ambiguous, list(found.find_related())
 
 
 @settings(max_examples=30, deadline=None)

@@ -76,7 +76,7 @@ class FileDeduplication:
         return self._resolution.ambiguous_pairs()
 
     def related_pairs(self) -> Sequence[Related]:
-        return self._resolution.related()
+        return self._resolution.find_related()
 
     def record(self, place: int) -> Record:
         return self._records[place]

@@ -238,7 +238,7 @@ class OutOfCoreResolution:
                 first, *others = np.flatnonzero(self._keys.rank_of == rank).tolist()
                 yield from (Pair(first, other, judgement) for other in others)
 
-    def related(self) -> list[Related]:
+    def find_related(self) -> list[Related]:
         """As `Resolution.related`."""
         relations: dict[tuple[int, int], Relation] = {}
         for ranks in self._judged.related:

@@ -165,16 +165,16 @@ class RepositoryDetails:
         self.figures["closed_issues"] = parse_count(reply)
 
 
-def merge_details(record: Repository, told: RepositoryDetails) -> Repository:
-    """With what was told, and otherwise as it was, its `doc_id` included; of a repository that was renamed the name of now."""
-    figures = dict(told.figures)
-    if told.issues is not None and told.comments is not None:
-        every = len(told.comments) < NEWEST
-        figures["issue_response_days"] = median_response_days(told.issues, told.comments, all_comments=every)
+def merge_details(record: Repository, details: RepositoryDetails) -> Repository:
+    """The record with its details; all else stays, `doc_id` included. A renamed repository gets its present name."""
+    figures = dict(details.figures)
+    if details.issues is not None and details.comments is not None:
+        every = len(details.comments) < NEWEST
+        figures["issue_response_days"] = median_response_days(details.issues, details.comments, all_comments=every)
     known = {name: value for name, value in figures.items() if value is not None}
-    changed: dict[str, Any] = {"text": record.text or told.text, "metadata": {**record.metadata, **known}}
-    if told.itself:
-        changed |= _of_itself(record, told.itself)
+    changed: dict[str, Any] = {"text": record.text or details.text, "metadata": {**record.metadata, **known}}
+    if details.itself:
+        changed |= _of_itself(record, details.itself)
     return record.model_copy(update=changed)
 
 

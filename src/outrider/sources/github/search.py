@@ -151,39 +151,39 @@ class Github:
     async def search(self, query: SourceQuery) -> SourceAnswer:
         """A query that GitHub refuses is asked again for less, and one by stars that finds nothing or fails, too: something should come."""
         until = deadline_after(query.within_s)
-        asked, plain = build_query(query), build_query(query, plain=True)
-        if not asked or query.limit < 1:
+        terms, plain = build_query(query), build_query(query, plain=True)
+        if not terms or query.limit < 1:
             return SourceAnswer(())
         if query.strategy == STARS:
             # One that fails costs half of the time, its turn not counted, and with its second query no more requests than any other
             once = replace(self.service, tries=1, timeout_s=min(self.service.timeout_s, (until - time.monotonic()) / 2))
             try:
-                first = await self._run_query(asked, query, until, once)
+                first = await self._run_query(terms, query, until, once)
             except (SourceTimeout, SourceUnavailable) as error:
                 try:
                     second = await self._run_query(plain, query, until, replace(self.service, tries=self.service.tries - 1))
                 except SourceError:
                     raise error from None
-                return build_search_answer(second, missing=f"asking for {asked!r} failed, so asked for {plain!r}: {error}")
-            if plain != asked and (first.found is None or not first.found.records):
-                return await self._retry_plain(asked, plain, first, query, until)
+                return build_search_answer(second, missing=f"asking for {terms!r} failed, so asked for {plain!r}: {error}")
+            if plain != terms and (first.found is None or not first.found.records):
+                return await self._retry_plain(terms, plain, first, query, until)
             return build_search_answer(first)
-        first = await self._run_query(asked, query, until)
-        if first.found is None and plain != asked:
-            return await self._retry_plain(asked, plain, first, query, until)
+        first = await self._run_query(terms, query, until)
+        if first.found is None and plain != terms:
+            return await self._retry_plain(terms, plain, first, query, until)
         return build_search_answer(first)
 
-    async def _retry_plain(self, asked: str, plain: str, first: QueryOutcome, query: SourceQuery, until: float) -> SourceAnswer:
+    async def _retry_plain(self, terms: str, plain: str, first: QueryOutcome, query: SourceQuery, until: float) -> SourceAnswer:
         try:
             second = await self._run_query(plain, query, until)
         except SourceError as error:
             if first.found is None:
                 raise
-            return replace(build_search_answer(first), status="partial", message=f"nothing for {asked!r}; asking for less failed: {error}")
-        return build_search_answer(second, f"nothing for {asked!r}, so asked for {plain!r}")
+            return replace(build_search_answer(first), status="partial", message=f"nothing for {terms!r}; asking for less failed: {error}")
+        return build_search_answer(second, f"nothing for {terms!r}, so asked for {plain!r}")
 
-    async def _run_query(self, asked: str, query: SourceQuery, until: float, service: Service | None = None) -> QueryOutcome:
-        params: Params = {"q": asked, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
+    async def _run_query(self, terms: str, query: SourceQuery, until: float, service: Service | None = None) -> QueryOutcome:
+        params: Params = {"q": terms, "per_page": min(query.limit, self.capabilities.most), **SORTED[query.strategy]}
         within_s, accept = until - time.monotonic(), frozenset({200, REFUSED})
         path = "/search/repositories"
         reply = await self.caller.get(service or self.service, path, params, within_s=within_s, headers=JSON, accept=accept)

@@ -167,7 +167,7 @@ class Tab:
                 if self.way.there:
                     break
                 async with asyncio.timeout(left_ms(late) / 1_000):
-                    await self.way.arrived()
+                    await self.way.wait()
                 await self.page.wait_for_load_state("domcontentloaded", timeout=left_ms(late))
         if not self.way.there:
             await self.session.send("Page.stopLoading")  # else reading waits for the other page
@@ -260,7 +260,7 @@ class NavigationState:
     def there(self) -> bool:
         return self._there.is_set()
 
-    async def arrived(self) -> None:
+    async def wait(self) -> None:
         await self._there.wait()
 
     def leaves(self, event: dict[str, Any]) -> None:

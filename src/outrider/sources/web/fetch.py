@@ -140,27 +140,27 @@ class PageFetcher:
             raise Forbidden(what)
         raise SourceUnavailable(what)
 
-    async def _load_in_browser(self, found: FetchedPage, until: float) -> FetchedPage:
+    async def _load_in_browser(self, fetched: FetchedPage, until: float) -> FetchedPage:
         """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
         left_s = until - time.monotonic()
-        if not (found.needs_browser and self.browser and left_s > BROWSER_S):
-            return found
+        if not (fetched.needs_browser and self.browser and left_s > BROWSER_S):
+            return fetched
         leading: list[FetchedPage] = []
 
         async def may(url: str) -> None:
             target = self.guard.target(url)
             if leads := _known_by_link(target.url):
                 leading.append(leads)
-                raise Forbidden(f"{found.url} leads to {target.url}, which is not fetched")
-            if target.url != found.url:  # whose turn this is
+                raise Forbidden(f"{fetched.url} leads to {target.url}, which is not fetched")
+            if target.url != fetched.url:  # whose turn this is
                 await self._turn(target, until)
 
         try:
-            url, html = await self.browser.render(found.url, left_s, may)
+            url, html = await self.browser.render(fetched.url, left_s, may)
         except SourceError:
-            return leading[0] if leading else found
+            return leading[0] if leading else fetched
         seen = _known_by_link(url) or await read_page(url, html.encode(errors="replace"), "text/html; charset=utf-8")
-        return seen if len(seen.page.text) > len(found.page.text) else found
+        return seen if len(seen.page.text) > len(fetched.page.text) else fetched
 
     async def _rules(self, target: Target) -> RobotsRules:
         """What its robots.txt says, read once a day however many ask."""
