@@ -124,26 +124,20 @@ def _make_value_test(pattern: Pattern, name: Field) -> Test:
     """A field that is compared as a whole; nothing matches a value that the record or a library lacks."""
     if not isinstance(pattern, Words):
         return lambda _: False
-    if name in (Field.AUTHOR, Field.PMID, Field.DOI):
-        is_same = _make_identity_test(pattern.words, name)
-        return lambda document: any(map(is_same, read_texts(document.record, name)))
-    equals = whole_value(pattern.words)
-    language = normal_language(" ".join(pattern.words)) if name is Field.LANGUAGE else None
+    words = pattern.words
+    if name is Field.AUTHOR:
+        return lambda document: any(is_author(words, author) for author in read_texts(document.record, name))
+    if name is Field.PMID:
+        numbers = {word.lstrip("0") for word in words}
+        return lambda document: any(pmid.lstrip("0") in numbers for pmid in read_texts(document.record, name))
+    if name is Field.DOI:
+        doi = re.compile(".*".join(map(re.escape, normal_doi(" ".join(words)).split("*"))), re.DOTALL)
+        return lambda document: any(doi.fullmatch(normal_doi(value)) for value in read_texts(document.record, name))
+    equals = whole_value(words)
+    language = normal_language(" ".join(words)) if name is Field.LANGUAGE else None
     if language is not None:
         return lambda document: any(normal_language(text) == language for text in read_texts(document.record, name))
     return lambda document: any(map(equals, document.values(name)))
-
-
-def _make_identity_test(words: tuple[str, ...], name: Field) -> Callable[[str], bool]:
-    """A test of one author's name, PMID or DOI."""
-    if name is Field.AUTHOR:
-        return lambda value: is_author(words, value)
-    if name is Field.PMID:
-        numbers = {word.lstrip("0") for word in words}
-        return lambda value: value.lstrip("0") in numbers
-    parts = normal_doi(" ".join(words)).split("*")
-    doi = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
-    return lambda value: doi.fullmatch(normal_doi(value)) is not None
 
 
 def _make_heading_test(heading: Heading) -> Test:

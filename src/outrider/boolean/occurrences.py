@@ -137,40 +137,35 @@ def find_occurrences(pattern: Pattern, column: Column) -> Iterator[Occurrence]:
     """Every occurrence, possibly repeated. Lazy: the first one comes before the others are searched."""
     match pattern:
         case Words(words):
-            yield from _find_phrases(words, column)
+            matchers = [matcher for word in words for matcher in make_matchers(word)]
+            starts = set(column.where(matchers[0])) if all(map(column.may_hold, matchers)) else set()
+            for step, matcher in enumerate(matchers[1:], 1):
+                if not starts:
+                    return
+                starts &= {position - step for position in column.where(matcher)}
+            yield from (((start, start + len(matchers) - 1),) for start in sorted(starts))
         case Either(parts):
             for part in parts:
                 yield from find_occurrences(part, column)
         case Near():
-            yield from _find_near(pattern, column)
-
-
-def _find_phrases(words: Iterable[str], column: Column) -> Iterator[Occurrence]:
-    """Occurrences of adjacent words, in the order of their positions."""
-    matchers = [matcher for word in words for matcher in make_matchers(word)]
-    if not all(map(column.may_hold, matchers)):
-        return
-    starts = set(column.where(matchers[0]))
-    for step, matcher in enumerate(matchers[1:], 1):
-        if not starts:
-            return
-        starts &= {position - step for position in column.where(matcher)}
-    yield from (((start, start + len(matchers) - 1),) for start in sorted(starts))
-
-
-def _find_near(pattern: Near, column: Column) -> Iterator[Occurrence]:
-    parts = [sorted(set(find_occurrences(part, column))) for part in pattern.parts]
-    if not all(parts):
-        return
-    longest = sum(max(occurrence[-1][1] - occurrence[0][0] + 1 for occurrence in part) for part in parts)
-    order = range(len(parts)) if pattern.ordered else sorted(range(len(parts)), key=lambda number: (len(parts[number]), number))
-    yield from _combine([parts[number] for number in order], (), longest + pattern.distance, pattern)
+            sides = [sorted(set(find_occurrences(part, column))) for part in pattern.parts]
+            if not all(sides):
+                return
+            longest = sum(max(occurrence[-1][1] - occurrence[0][0] + 1 for occurrence in side) for side in sides)
+            order = range(len(sides)) if pattern.ordered else sorted(range(len(sides)), key=lambda number: (len(sides[number]), number))
+            yield from _combine([sides[number] for number in order], (), longest + pattern.distance, pattern)
 
 
 def _combine(parts: list[list[Occurrence]], picks: tuple[Occurrence, ...], longest: int, pattern: Near) -> Iterator[Occurrence]:
     """Add one occurrence of each remaining part to the picks; together they span at most `longest` words."""
     if not parts:
-        if _count_words_between(picks) <= pattern.distance:
+        # words inside the span of an occurrence do not count as words between
+        spans = sorted((occurrence[0][0], occurrence[-1][1]) for occurrence in picks)
+        between, end_so_far = 0, spans[0][1]
+        for start, end in spans[1:]:
+            between += max(0, start - end_so_far - 1)
+            end_so_far = max(end_so_far, end)
+        if between <= pattern.distance:
             yield tuple(sorted(interval for occurrence in picks for interval in occurrence))
         return
     for occurrence in _find_in_reach(parts[0], picks, longest):
@@ -192,13 +187,3 @@ def _find_in_reach(part: list[Occurrence], picks: tuple[Occurrence, ...], longes
             return
         if max(last, occurrence[-1][1]) - min(first, occurrence[0][0]) < longest:
             yield occurrence
-
-
-def _count_words_between(picks: Sequence[Occurrence]) -> int:
-    """Words between the occurrences; words inside the span of one do not count."""
-    spans = sorted((occurrence[0][0], occurrence[-1][1]) for occurrence in picks)
-    between, end_so_far = 0, spans[0][1]
-    for start, end in spans[1:]:
-        between += max(0, start - end_so_far - 1)
-        end_so_far = max(end_so_far, end)
-    return between

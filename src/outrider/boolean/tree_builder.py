@@ -185,21 +185,20 @@ class Builder:
             at = _span(unit)
             self.terms += 1
             return Words(self._split_words(children[0].value, at), at)
-        if unit.data == "group":
-            return self._build_either(children[1], own)
-        raise BooleanSyntaxError(
-            "only words can be near each other", self.text, _span(unit).start, ["a word", "a phrase", "words joined by OR"]
-        )
-
-    def _build_either(self, chain: Tree[Any], own: list[tuple[Tags, Lexeme]]) -> Pattern:
-        lead, *links = chain.children
+        if unit.data != "group":
+            raise BooleanSyntaxError(
+                "only words can be near each other", self.text, _span(unit).start, ["a word", "a phrase", "words joined by OR"]
+            )
         parts = []
-        for link in (lead, *links):
+        for number, link in enumerate(children[1].children):
             signs = [child for child in link.children if isinstance(child, Lexeme)]
-            if any(sign.kind != "OR" for sign in signs) or (link is not lead and not signs):
-                at = signs[0].start if signs else _span(link).start
+            if any(sign.kind != "OR" for sign in signs) or (number and not signs):
+                start = signs[0].start if signs else _span(link).start
                 raise BooleanSyntaxError(
-                    "terms that are near others can be joined by OR only; quote “and” where it belongs to a phrase", self.text, at, ["OR"]
+                    "terms that are near others can be joined by OR only; quote “and” where it belongs to a phrase",
+                    self.text,
+                    start,
+                    ["OR"],
                 )
             parts.append(self._build_near(link.children[-1], own))
         return parts[0] if len(parts) == 1 else Either(tuple(parts), Span(parts[0].at.start, parts[-1].at.end))
