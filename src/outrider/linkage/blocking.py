@@ -70,6 +70,7 @@ def word_counts(keys: Iterable[Keys]) -> Counter[str]:
 
 
 def make_block_names(key: Keys, common: Mapping[str, int]) -> BlockNames:
+    """The blocks of a record; `common` is the number of titles with each word."""
     cuts = hash(("year", key.year)) & MASK, hash(("author", key.authors[0].family if key.authors else "")) & MASK
     strong: list[object] = [pair for pair in key.identifiers if pair[0] in STRONG_SCHEMES]
     title = key.title
@@ -77,23 +78,20 @@ def make_block_names(key: Keys, common: Mapping[str, int]) -> BlockNames:
         strong.append(title.compact)
         if title.main != title.compact and len(title.main) > LONG_MAIN_TITLE:
             strong.append(title.main)
-    return BlockNames(_hash_each(strong), _hash_each(_weak_names(key, common)), cuts)
+    rare = sorted((word for word in title.content if common[word] > 1), key=lambda word: (common[word], word))[:RARE_WORDS]
+    weak: list[object] = [*combinations(rare, 2)]
+    for name in {author.family for author in (*key.authors[:1], *key.authors[-1:])}:
+        weak += (("author", name, word) for word in rare[:WORDS_BESIDE_NAMES])
+        if key.pages.first:
+            weak.append(("author", name, key.pages.first))
+    if key.pages.first and key.volume:
+        weak.append(("page", key.pages.first, key.volume))
+    weak += combinations(key.abstract[:3], 2)
+    return BlockNames(_hash_each(strong), _hash_each(weak), cuts)
 
 
 def _hash_each(values: Iterable[object]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(hash(one) & MASK for one in values))
-
-
-def _weak_names(key: Keys, common: Mapping[str, int]) -> Iterator[object]:
-    rare = sorted((word for word in key.title.content if common[word] > 1), key=lambda word: (common[word], word))[:RARE_WORDS]
-    yield from combinations(rare, 2)
-    for name in {author.family for author in (*key.authors[:1], *key.authors[-1:])}:
-        yield from (("author", name, word) for word in rare[:WORDS_BESIDE_NAMES])
-        if key.pages.first:
-            yield "author", name, key.pages.first
-    if key.pages.first and key.volume:
-        yield "page", key.pages.first, key.volume
-    yield from combinations(key.abstract[:3], 2)
 
 
 def flatten_names(names_by_rank: Iterable[tuple[int, Sequence[int]]]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -194,7 +194,11 @@ def _venues(one: str, other: str) -> str:
     shorter, longer = (mine, theirs) if len(mine) <= len(theirs) else (theirs, mine)
     if len(shorter) == 1 and shorter[0] == "".join(word[0] for word in longer if len(word) > 3 or len(longer) < 4):
         return "alike"
-    share = sum(any(_begins(word, whole) for whole in longer) for word in shorter) / len(shorter)
+    begins = [
+        any((word.startswith(whole) or whole.startswith(word)) and (min(len(word), len(whole)) > 1 or word == whole) for whole in longer)
+        for word in shorter
+    ]
+    share = sum(begins) / len(shorter)
     return "alike" if share >= 0.75 else "other" if share <= 0.34 else ""
 
 
@@ -210,11 +214,6 @@ def _kinds(one: str, other: str) -> str:
     if first and second:
         return "differ"
     return "one a journal" if "journal" in {first, second} else ""
-
-
-def _begins(one: str, other: str) -> bool:
-    short, long = (one, other) if len(one) <= len(other) else (other, one)
-    return long.startswith(short) and (len(short) > 1 or short == long)
 
 
 def _abstracts(one: tuple[int, ...], other: tuple[int, ...]) -> str:

@@ -51,7 +51,16 @@ def fill_missing(leader: Record, others: Sequence[Record]) -> Record:
     own = strip_page_values(leader)
     donors = others if own is leader else (*others, leader)
     values, sources = _fill(own, [_Donor(donor) for donor in donors], FILLED)
-    metadata = {**own.metadata, **_notices([leader, *others])}
+    metadata: dict[str, JsonValue] = {**own.metadata}
+    records = [leader, *others]
+    if any(record.metadata.get("retracted") is True for record in records):
+        metadata["retracted"] = True
+    for name in NOTICES:
+        # retractions and corrections that any of the records names, each once
+        lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
+        once = {json.dumps(notice, sort_keys=True): notice for notices in lists for notice in notices}
+        if once and isinstance(leader.metadata.get(name) or [], list):
+            metadata[name] = list(once.values())
     if sources:
         metadata["filled_from"] = {**_filled_from(own), **sources}
     return own.model_copy(update={**values, "metadata": metadata})
@@ -133,16 +142,3 @@ def _fill(leader: Record, donors: Sequence[_Donor], fields: Collection[str]) -> 
 def _filled_from(record: Record) -> Mapping[str, JsonValue]:
     sources = record.metadata.get("filled_from")
     return sources if isinstance(sources, dict) else {}
-
-
-def _notices(records: Sequence[Record]) -> dict[str, JsonValue]:
-    """All retractions and corrections that any of the records names, each once."""
-    united: dict[str, JsonValue] = {}
-    if any(record.metadata.get("retracted") is True for record in records):
-        united["retracted"] = True
-    for name in NOTICES:
-        lists = [notices for record in records if isinstance(notices := record.metadata.get(name), list)]
-        once = {json.dumps(notice, sort_keys=True): notice for notices in lists for notice in notices}
-        if once and isinstance(records[0].metadata.get(name) or [], list):
-            united[name] = list(once.values())
-    return united

@@ -196,28 +196,25 @@ class OutOfCoreResolution:
             return [Group(tuple(places), ())]
         if len(ranks) > 1:
             joins = self._joins[int(self._group_of[min(ranks)])]
-            return [Group(tuple(places), tuple(reason or self._explain_join(one, other) for one, other, reason in joins))]
+            reasons = []
+            for one, other, reason in joins:
+                judgement = None if reason else self._judge(one, other)
+                reasons.append(f"{judgement.score:.1f}: {judgement.why()}" if judgement else reason)
+            return [Group(tuple(places), tuple(reasons))]
         rank = min(ranks)
         if self._judge(rank, rank).verdict == "same":
             return [Group(tuple(places), (COPIES,))]
         return [Group((at,), ()) for at in places]
-
-    def _explain_join(self, one: int, other: int) -> str:
-        judgement = self._judge(one, other)
-        return f"{judgement.score:.1f}: {judgement.why()}"
 
     def _judge(self, one: int, other: int) -> Judgement:
         return judge_keys(self._keys.key(one), self._keys.key(other), self._weights)
 
     def ambiguous_pairs(self) -> list[Pair]:
         """As `Resolution.ambiguous_pairs`."""
-        pairs = [Pair(one, other, self._judge(*ranks)) for one, other, ranks in self._best_pairs()]
-        return sorted((*pairs, *self._copies_apart()), key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
-
-    def _best_pairs(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
-        """The first places of two groups, with the pair of ranks between them that has the highest score."""
         import numpy as np
 
+        pairs: list[Pair] = []
+        # between two groups, the pair of ranks with the highest score
         places = np.sort(self._first[self._keys.first[self._judged.pairs]], axis=1)
         order = np.lexsort((-self._judged.scores, places[:, 1], places[:, 0]))
         last = (-1, -1)
@@ -225,18 +222,15 @@ class OutOfCoreResolution:
             one, other = (int(place) for place in places[at])
             if one != other and last != (one, other):
                 last = (one, other)
-                first, second = self._judged.pairs[at].tolist()
-                yield one, other, (first, second)
-
-    def _copies_apart(self) -> Iterator[Pair]:
-        import numpy as np
-
+                pairs.append(Pair(one, other, self._judge(*self._judged.pairs[at].tolist())))
+        # copies with too little content to be one work
         counts = np.bincount(self._keys.rank_of, minlength=len(self._keys))
         alone = np.bincount(self._first, minlength=len(self._first))[self._first[self._keys.first]] == counts
         for rank in np.flatnonzero((counts > 1) & alone).tolist():
             if (judgement := self._judge(rank, rank)).verdict == "unsure":
                 first, *others = np.flatnonzero(self._keys.rank_of == rank).tolist()
-                yield from (Pair(first, other, judgement) for other in others)
+                pairs += (Pair(first, other, judgement) for other in others)
+        return sorted(pairs, key=lambda pair: (-round(pair.judgement.score, 6), pair.one, pair.other))
 
     def find_related(self) -> list[Related]:
         """As `Resolution.related`."""
