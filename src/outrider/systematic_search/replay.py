@@ -97,9 +97,8 @@ class _Causes:
     def find(self, change: Change, key: HitKey) -> str:
         if change == "changed":
             return "record changed"
-        return self._find_in_library(change, key) if key[0] == LIBRARY else self._find_at_source(key[0])
-
-    def _find_in_library(self, change: Change, key: HitKey) -> str:
+        if key[0] != LIBRARY:
+            return self._find_at_source(key[0])
         then = self.before[key][0] if key in self.before else None if self.contents_before is None else self.contents_before.get(key[1], "")
         now = self.after[key][0] if key in self.after else None if self.contents_now is None else self.contents_now.get(key[1], "")
         if then is None or now is None:

@@ -165,7 +165,12 @@ class Run:
                     yield page
             self.seconds[name] = time.perf_counter() - started
         if not self.ledger.state.done:
-            await asyncio.to_thread(self._append_done)
+            duplicates: list[Duplicate] = []
+            method = ""
+            if len(self.request.names) > 1:
+                most = self.dependencies.identity_most
+                duplicates, method = await asyncio.to_thread(find_duplicates, self.ledger.path, most)
+            await asyncio.to_thread(self.ledger.append_done, [asdict(duplicate) for duplicate in duplicates], self.hits, method)
         self.manifest = await asyncio.to_thread(self._write_manifest, "finished")
 
     async def _library_pages(self, tree: Node) -> AsyncGenerator[RunPage]:
@@ -200,13 +205,6 @@ class Run:
         lines = await asyncio.to_thread(self.ledger.append_page, name, hits, cursor, fetch_state)
         numbered = (RunHit(line["hit"], hit.record, name, hit.proof, line["content"]) for line, hit in zip(lines, hits, strict=True))
         return RunPage(tuple(numbered), f"{name}:{cursor}", name)
-
-    def _append_done(self) -> None:
-        duplicates: list[Duplicate] = []
-        method = ""
-        if len(self.request.names) > 1:
-            duplicates, method = find_duplicates(self.ledger.path, self.dependencies.identity_most)
-        self.ledger.append_done([asdict(duplicate) for duplicate in duplicates], self.hits, method)
 
     def _log(self, event: str, details: Mapping[str, Any]) -> None:
         """Write an event to the sessions, for the manifest's times, and to the audit log."""

@@ -142,25 +142,22 @@ class PhraseSyntax:
     def _translate_pattern(self, pattern: Pattern) -> RelaxedPart:
         match pattern:
             case Words(words):
-                return self._translate_words(words)
-            case Either(parts):
+                term = f"“{' '.join(words)}”"
+                parts = runs(words)
+                conditions = [condition for wild, run in parts for condition in self._translate_run(run, wild=wild)]
+                if not conditions:
+                    return self._refuse(term)
+                in_one = len(parts) == 1 and len(conditions) == 1
+                return RelaxedPart(join_all(conditions), () if in_one else (f"{term} is asked for part by part",))
+            case Either(alternatives):
                 # all alternatives or none: leaving one out would lose hits
-                relaxed = [self._translate_pattern(part) for part in parts]
+                relaxed = [self._translate_pattern(part) for part in alternatives]
                 wider = next((part for part in relaxed if isinstance(part.condition, Wider)), None)
                 if wider is not None:
                     return RelaxedPart(wider.condition)
                 return RelaxedPart(join_any(part.condition for part in relaxed), tuple(note for part in relaxed for note in part.widened))
             case Near():
                 return self._translate_near(pattern)
-
-    def _translate_words(self, words: tuple[str, ...]) -> RelaxedPart:
-        term = f"“{' '.join(words)}”"
-        parts = runs(words)
-        conditions = [condition for wild, run in parts for condition in self._translate_run(run, wild=wild)]
-        if not conditions:
-            return self._refuse(term)
-        in_one = len(parts) == 1 and len(conditions) == 1
-        return RelaxedPart(join_all(conditions), () if in_one else (f"{term} is asked for part by part",))
 
     def _translate_run(self, run: tuple[str, ...], *, wild: bool) -> list[Condition]:
         """The expressible part of a run; if it holds a word that cannot be expressed, each other word by itself."""

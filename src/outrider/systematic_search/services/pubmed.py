@@ -80,7 +80,11 @@ class _Reader:
     async def read(self, part: Part, place: str, *, anyway: bool) -> ServicePage:
         """In the order of the numbers; `place` is the last one that was fetched."""
         if part not in self._ids:
-            self._ids = {part: await self._search(part)}
+            fields: dict[str, str | int] = {"term": self.query.query, **dict(self.query.parameters), "retmode": "json", "tool": "outrider"}
+            if part is not None:
+                fields |= {"datetype": "edat", "mindate": _format_day(part[0]), "maxdate": _format_day(part[1])}
+            found = parse_search(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
+            self._ids = {part: (tuple(sorted(map(int, found.ids))), found.total, found.warned)}
         ids, total, warning = self._ids[part]
         if (total or 0) > (self.most or 0) and not anyway:
             return ServicePage((), total)
@@ -93,13 +97,6 @@ class _Reader:
             remarks.append(f"{len(missing):,} of {len(wanted):,} numbers have no record: {', '.join(map(str, missing[:5]))}")
         is_last = not wanted or start + self.fetch_size >= len(ids)
         return ServicePage(tuple(records), total, "" if is_last else str(wanted[-1]), tuple(remarks))
-
-    async def _search(self, part: Part) -> tuple[tuple[int, ...], int | None, str]:
-        fields: dict[str, str | int] = {"term": self.query.query, **dict(self.query.parameters), "retmode": "json", "tool": "outrider"}
-        if part is not None:
-            fields |= {"datetype": "edat", "mindate": _format_day(part[0]), "maxdate": _format_day(part[1])}
-        found = parse_search(await self._post("esearch", {**fields, "retmax": self.most or MOST}))
-        return tuple(sorted(map(int, found.ids))), found.total, found.warned
 
     async def _fetch(self, ids: tuple[int, ...]) -> list[Record]:
         fields = {"db": "pubmed", "retmode": "xml", "tool": "outrider", "id": ",".join(map(str, ids))}

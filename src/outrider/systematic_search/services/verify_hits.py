@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outrider.boolean.evaluator import Evaluator
-from outrider.state.boolean import And, Dates, Everything, Field, Heading, Leaf, Node, Not, Or, Text
+from outrider.state.boolean import And, Dates, Everything, Field, Heading, Node, Not, Or, Text
 from outrider.state.records import Record
 from outrider.state.systematic import Matched, Proof
 
@@ -73,15 +73,12 @@ def _assume(node: Node, view: RecordView, *, matches: bool) -> Node:
             return Or(tuple(_assume(part, view, matches=matches) for part in parts))
         case Not(part):
             return Not(_assume(part, view, matches=not matches))
-    return Everything() if matches and _is_unknown(node, view) else node
-
-
-def _is_unknown(leaf: Leaf, view: RecordView) -> bool:
-    match leaf:
         case Text(_, fields):
-            return not view.hidden.isdisjoint(fields) or view.lacking.issuperset(fields)
+            is_unknown = not view.hidden.isdisjoint(fields) or view.lacking.issuperset(fields)
         case Heading():
-            return not view.headings
+            is_unknown = not view.headings
         case Dates():
-            return not view.dates
-    return False
+            is_unknown = not view.dates
+        case _:
+            is_unknown = False
+    return Everything() if matches and is_unknown else node
