@@ -11,7 +11,7 @@ import csv
 import datetime as dt
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -51,7 +51,13 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
     rows = csv.reader(lines, delimiter=lines.separator)
     header = [cell.replace("\x00", "") for cell in next(rows)]
     if tuple(header) == COLUMNS:
-        yield from _parse_export(rows, lines)
+        for cells in rows:
+            try:
+                if cells:
+                    yield lines.find_open_quote() or Entry(parse_csv_cells(cells))
+            except InvalidRow as error:
+                yield BadEntry(lines.where, str(error))
+            lines.forget()
         return
     names = _make_names(header)
     check_columns(path, names, options.columns)
@@ -64,16 +70,6 @@ def _parse_text(path: Path, stream: TextIO, options: ReadOptions) -> Iterator[Pa
         lines.forget()
     if empty:
         raise NothingToRead(f"{path}: holds a header but no row")
-
-
-def _parse_export(rows: Iterable[list[str]], lines: _Lines) -> Iterator[Parsed]:
-    for cells in rows:
-        try:
-            if cells:
-                yield lines.find_open_quote() or Entry(parse_csv_cells(cells))
-        except InvalidRow as error:
-            yield BadEntry(lines.where, str(error))
-        lines.forget()
 
 
 class _Lines:
