@@ -1,15 +1,15 @@
-"""Scores for works that the model did not score, by their places in rule order.
+"""Model calls in waves, and scores for the works that the model did not score.
 
-Such a work is not irrelevant, so it keeps its place by the rules: it gets the score that the model would probably give at that place.
-That is the antitonic fit of the scores to the rule order (pool adjacent violators; Ayer et al. 1955, "An empirical distribution function
-for sampling with incomplete information"): the falling step function with the least squared distance, on which a single outlier has
-little effect. Between two scored places the value falls evenly from one fit to the other, and after the last one towards 0.
-
-Model calls in waves; a failed call costs only its own works.
+A failed call costs only its own works.
 
 Repositories and all other works are two queues, each read in rule order until its own first works are settled. In one queue, works that
 several services returned, papers above all, would come before all repositories, and be settled before a repository is read. Waves of both
 queues run together, so that the choice of what to read next does not depend on which model call is faster.
+
+A work without a score is not irrelevant, so it keeps its place by the rules: it gets the score that the model would probably give there.
+That is the antitonic fit of the scores to the rule order (pool adjacent violators; Ayer et al. 1955, "An empirical distribution function
+for sampling with incomplete information"): the falling step function with the least squared distance, on which a single outlier has
+little effect. Between two scored places the value falls evenly from one fit to the other, and after the last one towards 0.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ from outrider.state.records import Record, Repository
 
 STEP = 1e-6
 """Difference between neighbouring unscored works, so that a later tie-break cannot change their order."""
+MAX_FAILED_CALLS = 2
+"""After so many calls in a row without a score the rest is not read: the model is down, or cannot do it.
+
+Calls of one queue end that queue, calls of both together end both, so that each queue need not find out by itself.
+"""
+FIRST_REPOSITORIES = 17
+"""Repositories in the first wave, one a call: with the three calls of the other works two rounds of ten (`llm.concurrency`), which
+thirteen calls would take as well.
+"""
 
 
 def place_unscored(judged: Sequence[float | None], unread_from: int | None = None) -> list[float]:
@@ -88,17 +97,6 @@ def _gaps(judged: Sequence[float | None], fit: Iterator[float]) -> Iterator[tupl
             yield length, next(fit)
             length = 0
     yield length, 0.0
-
-
-MAX_FAILED_CALLS = 2
-"""After so many calls in a row without a score the rest is not read: the model is down, or cannot do it.
-
-Calls of one queue end that queue, calls of both together end both, so that each queue need not find out by itself.
-"""
-FIRST_REPOSITORIES = 17
-"""Repositories in the first wave, one a call: with the three calls of the other works two rounds of ten (`llm.concurrency`), which
-thirteen calls would take as well.
-"""
 
 
 class Stopping(Protocol):

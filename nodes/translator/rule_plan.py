@@ -1,6 +1,4 @@
-"""Years and stars that the words of a request name. The search mode has no effect on them.
-
-Plan of a search by rules: intent, key phrases, and variations of repeated queries.
+"""Plan of a search by rules: intent, years, stars, key phrases, variations of queries.
 
 No model is involved, so the same words always give the same plan. Key phrases by RAKE (Rose, Engel, Cramer and Cowley 2010, "Automatic
 keyword extraction from individual documents").
@@ -45,9 +43,32 @@ STARS = re.compile(
 )
 UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
+TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
+"""Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
+ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
+"""Words of asking, not of the subject; they end a phrase as stop words do."""
+MAX_CONCEPTS = 8
+MAX_WORDS = 4
+"""A longer run of content words is cut: it is a sentence without stop words, not a concept."""
+EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 3, SearchMode.EXPLORATORY: 8}
+"""Most terms that are added to a search."""
+LEAST_EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 2, SearchMode.EXPLORATORY: 5}
+TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
+    ("survey", frozenset({"survey", "surveys", "review", "reviews", "overview", "meta-analysis", "tutorial"})),
+    ("dataset", frozenset({"dataset", "datasets", "corpus", "corpora", "benchmark", "benchmarks"})),
+    ("baseline", frozenset({"baseline", "baselines", "sota", "leaderboard"})),
+    (
+        "library",
+        frozenset({"library", "libraries", "package", "packages", "framework", "frameworks", "repository", "tool", "client", "sdk", "cli"}),
+    ),
+    ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
+)
+MAX_VARIATIONS = 300
+"""Variations tried for one query: all subsets of eight concepts, and some more terms."""
+
 
 def read_constraints(query: str, bounds: StarsSettings, this_year: int) -> tuple[Constraints, str]:
-    """The constraints, and the query without its years and numbers of stars.
+    """The constraints, and the query without its years and numbers of stars. The search mode has no effect on them.
 
     Words such as "stable" stay: "stable diffusion" is not about stars alone.
     """
@@ -95,30 +116,6 @@ def _read_years(query: str, this_year: int) -> tuple[NumberRange, str]:
 
 def _cut_out(query: str, match: re.Match[str]) -> str:
     return " ".join((query[: match.start()] + " " + query[match.end() :]).split())
-
-
-TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
-"""Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
-ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
-"""Words of asking, not of the subject; they end a phrase as stop words do."""
-MAX_CONCEPTS = 8
-MAX_WORDS = 4
-"""A longer run of content words is cut: it is a sentence without stop words, not a concept."""
-EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 3, SearchMode.EXPLORATORY: 8}
-"""Most terms that are added to a search."""
-LEAST_EXPANSION = {SearchMode.FOCUSED: 0, SearchMode.BALANCED: 2, SearchMode.EXPLORATORY: 5}
-TYPE_WORDS: tuple[tuple[IntentType, frozenset[str]], ...] = (
-    ("survey", frozenset({"survey", "surveys", "review", "reviews", "overview", "meta-analysis", "tutorial"})),
-    ("dataset", frozenset({"dataset", "datasets", "corpus", "corpora", "benchmark", "benchmarks"})),
-    ("baseline", frozenset({"baseline", "baselines", "sota", "leaderboard"})),
-    (
-        "library",
-        frozenset({"library", "libraries", "package", "packages", "framework", "frameworks", "repository", "tool", "client", "sdk", "cli"}),
-    ),
-    ("method", frozenset({"method", "methods", "algorithm", "algorithms", "approach", "approaches", "technique", "techniques"})),
-)
-MAX_VARIATIONS = 300
-"""Variations tried for one query: all subsets of eight concepts, and some more terms."""
 
 
 def extract_concepts(text: str) -> tuple[str, ...]:

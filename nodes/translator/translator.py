@@ -1,6 +1,6 @@
-"""Cache of the model's plans, so that the same question is not sent again at once.
+"""The node that turns a request into an intent and a search strategy, with a cache of plans.
 
-The node that turns a request into an intent and a search strategy.
+The cache holds the model's plans, so that the same question is not sent again at once.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
 PATIENCE_S = 1.0
 """A slower cache is treated as a miss."""
 REQUEST_FIELDS = {"query", "search_mode", "user_feedback", "previous_strategies"}
+MODEL = "translator.model"
+"""Node of the model's failures: the search continues, while a failure of `translator` itself would end it."""
+MODEL_SHARE, LIBRARY_SHARE = 0.5, 0.25
+"""Shares of the run's remaining time for the model and for the library's terms: searching needs the rest."""
+NO_MODEL = "no model is configured"
+AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, without a model")
+NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +98,6 @@ def make_cache_key(request: SearchRequest, sources: Sequence[str], model: str, p
 @cache
 def _draft_schema() -> str:
     return json.dumps(Draft.model_json_schema(), sort_keys=True)
-
-
-MODEL = "translator.model"
-"""Node of the model's failures: the search continues, while a failure of `translator` itself would end it."""
-MODEL_SHARE, LIBRARY_SHARE = 0.5, 0.25
-"""Shares of the run's remaining time for the model and for the library's terms: searching needs the rest."""
-NO_MODEL = "no model is configured"
-AS_WRITTEN = Bypass(step="translator", why="systematic mode: the query is run as it is written, without a model")
-NOTHING_NEW = Bypass(step="new queries", why="every variation of the request was searched in an earlier round; it is searched again")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
-"""Ledger of threads: their runs, and paid answers of unfinished runs.
+"""Storage of threads in SQLite or Postgres: LangGraph's checkpoints, and a ledger of runs.
 
-Storage of threads: LangGraph's checkpoints and the ledger, in SQLite or Postgres.
+`threads.uri` names the file or database. The ledger also has the paid answers of unfinished runs.
 
-`threads.uri` names the file or database.
 Only types of the state are read back from a checkpoint (https://docs.langchain.com/oss/python/langgraph/persistence): an attacker who can
 write to the database can load no other.
 """
@@ -47,6 +46,11 @@ TABLES = (
     run TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, answer TEXT NOT NULL, PRIMARY KEY (run, key, number))""",
 )
 COLUMNS = "run, thread, query, asked, context, status, holder, began, touched"
+STATE_PACKAGE = "outrider.state."
+BUSY_S = 30.0
+"""Limit on the wait for another process that writes."""
+POSTGRES = ("postgres://", "postgresql://")
+CONNECT_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +141,6 @@ class ThreadLedger:
 
     def close(self) -> None:
         self.connection.close()
-
-
-STATE_PACKAGE = "outrider.state."
-BUSY_S = 30.0
-"""Limit on the wait for another process that writes."""
-POSTGRES = ("postgres://", "postgresql://")
-CONNECT_S = 10
 
 
 @dataclass(frozen=True, slots=True)

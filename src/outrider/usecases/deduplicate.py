@@ -1,7 +1,4 @@
-"""`outrider.merge` and `split`: decisions of a person about which records are one work.
-
-Deduplication of files (`outrider.dedup`) and of a library.
-"""
+"""Deduplication of files and libraries (`outrider.dedup`), and decisions (`merge`, `split`)."""
 
 from __future__ import annotations
 
@@ -33,6 +30,10 @@ if TYPE_CHECKING:
 
 MAX_IDS, MAX_CHARS = 100, 1_000
 MIN_IDS = {"merge": 2, "split": 1, "forget": 1}
+BY = "outrider library dedup"
+IDS_A_DECISION = 100
+"""A larger group takes several decisions, which share an id."""
+DECISIONS_A_COMMIT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +125,6 @@ def _check_ids(what: str, ids: Sequence[str]) -> None:
     for doc_id in ids:
         if not doc_id.strip() or len(doc_id) > MAX_CHARS or not doc_id.isprintable():
             raise BadRequest(f"{doc_id[:80]!r} is no id of a record; search and `outrider library list` show them")
-
-
-BY = "outrider library dedup"
-IDS_A_DECISION = 100
-"""A larger group takes several decisions, which share an id."""
-DECISIONS_A_COMMIT = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""`outrider.add_to_library`: files, folders, identifiers and links into a library.
-
-`outrider.reindex`: every record of a library embedded by one model.
-"""
+"""`outrider.add_to_library` and `outrider.reindex`: a library's records and their vectors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`outrider.search` and `outrider.asearch`: one search by the whole graph.
-
-`outrider.translate`, `score` and `organize`: single steps of the pipeline.
-"""
+"""`outrider.search` by the whole graph; `translate`, `score` and `organize` as single steps."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""API keys: generation, storage as hashes, and the check of every request.
+"""Access to the server: API keys, and checks of the `Host` and `Origin` headers.
 
 A key is 256 random bits, so one round of SHA-256 is enough: it cannot be guessed, and a slow hash would let anybody keep a server busy.
 
-Checks of the `Host` and `Origin` headers against DNS rebinding and cross-site requests.
-
-A web page can reach a server on this machine in two ways: by its own name that resolves to this machine (DNS rebinding), which `Host`
-reveals, and by a form or script that sends without reading the answer, which `Origin` reveals.
+The headers are checked against DNS rebinding and cross-site requests. A web page can reach a server on this machine in two ways: by its
+own name that resolves to this machine (DNS rebinding), which `Host` reveals, and by a form or script that sends without reading the
+answer, which `Origin` reveals.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ OPEN = frozenset({"/healthz", "/readyz", *addresses()})
 """Paths that need no key: whether the server is up, and the page's own files, which hold no data."""
 ANYBODY = ""
 """The owner of requests without a key."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def new_key() -> str:
@@ -79,9 +79,6 @@ class KeyAuthentication:
         if owner is None:
             raise Refusal(401, "key-rejected", "this server does not know that key", CHALLENGE)
         return owner
-
-
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
-"""Metrics of the server for Prometheus: `outrider_...` at `/metrics`.
+"""Monitoring of the server: `/healthz`, `/readyz`, `/health`, and `/metrics` for Prometheus.
 
-Names follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values, so that no
-request can create new series.
-
-Monitoring of the server: `/healthz`, `/readyz`, `/health` and `/metrics`.
+Names of metrics follow https://prometheus.io/docs/practices/naming/: seconds, `_total` for counters. Labels come from fixed sets of values,
+so that no request can create new series.
 """
 
 from __future__ import annotations

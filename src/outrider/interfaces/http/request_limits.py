@@ -1,6 +1,6 @@
-"""Limits on concurrent and waiting searches; others are refused with `Retry-After`.
+"""Limits on searches (running and waiting) and on requests (connections, times, size).
 
-Limits on requests: connections, time for head and body, size, time for the answer.
+Searches beyond the limits are refused with `Retry-After`.
 
 uvicorn limits how long a connection may be idle between requests, not how slowly a request's head may arrive: a few hundred sockets that
 send a byte a minute would block it (https://en.wikipedia.org/wiki/Slowloris_(cyber_attack)).
@@ -33,6 +33,13 @@ FIRST_GUESS_S = 5.0
 MAX_RETRY_S = 60
 WEIGHT = 0.2
 """Of the newest search in the running mean."""
+log = logging.getLogger(__name__)
+
+FULL = Refusal(429, "busy", "too many connections are open here")
+SLOW = Refusal(408, "slow-head", "the request did not arrive in time")
+WRONG = Refusal(400, "no-http", "this is no HTTP request that can be understood")
+CLOSE = {"Connection": "close"}
+"""The rest of such a request is not read."""
 
 
 @dataclass(slots=True)
@@ -92,13 +99,6 @@ class Admission:
 
     def _busy(self, why: str) -> Refusal:
         return Refusal(429, "busy", why, {"Retry-After": str(self.retry_after_s())})
-
-
-log = logging.getLogger(__name__)
-
-FULL = Refusal(429, "busy", "too many connections are open here")
-SLOW = Refusal(408, "slow-head", "the request did not arrive in time")
-WRONG = Refusal(400, "no-http", "this is no HTTP request that can be understood")
 
 
 class Connection(H11Protocol):
@@ -171,10 +171,6 @@ class Connection(H11Protocol):
         retry = "Retry-After: 5\r\n" if refusal.status == FULL.status else ""
         self.transport.write(f"{head}{retry}Connection: close\r\n\r\n".encode() + body)
         self.transport.close()
-
-
-CLOSE = {"Connection": "close"}
-"""The rest of such a request is not read."""
 
 
 class ClientDisconnected(Exception):

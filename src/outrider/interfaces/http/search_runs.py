@@ -1,6 +1,6 @@
-"""Registry of searches, which have a number, record events and can be stopped.
+"""Searches of the server: the registry of numbered runs, and the runner of the graphs.
 
-Runs of the graphs for the server's interfaces, and the thread that a request names.
+A registered search records its events and can be stopped.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 Status = Literal["waiting", "running", "done", "failed", "cancelled"]
 INTERNAL = Refusal(500, "internal", "an error of this server; its log has details under this search's number")
+HEADER = "x-thread-id"
+THREAD_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
+Modes = Any
+"""Modes of LangGraph's stream; fewer modes take less time. A thread streams all."""
 
 log = logging.getLogger(__name__)
 
@@ -196,12 +200,6 @@ class RunRegistry:
             if position < surplus or now - ended_at > self.keep_s:
                 with suppress(KeyError):
                     del self._runs[run_id]
-
-
-HEADER = "x-thread-id"
-THREAD_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
-Modes = Any
-"""Modes of LangGraph's stream; fewer modes take less time. A thread streams all."""
 
 
 def read_thread(request: Request, thread_id: object = None) -> str:

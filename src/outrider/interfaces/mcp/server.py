@@ -1,6 +1,6 @@
-"""Streamable HTTP at `/mcp`, with the keys and origin checks of `outrider serve`.
+"""MCP server: its tools and resources, and Streamable HTTP at `/mcp`.
 
-Tools and resources of the MCP server. Imported only when the server starts.
+HTTP requests pass the keys and origin checks of `outrider serve`. Imported only when the server starts.
 """
 
 from __future__ import annotations
@@ -71,42 +71,6 @@ if TYPE_CHECKING:
 
 
 PATH = "/mcp"
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalMiddleware:
-    """ASGI middleware that answers refusals."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.app(scope, receive, send)
-        except Refusal as refusal:
-            await make_problem_response(refusal, uuid.uuid4().hex)(scope, receive, send)
-
-
-def build_application(server: MCPServer, services: Services, host: str) -> ASGIApp:
-    """The ASGI application. Raises `BadRequest` if it needs a key and the settings hold none."""
-    settings = services.settings.serve
-    needs_key = requires_key(settings, host)
-    no_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `OriginCheck` does it
-    inner = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=no_check, max_request_body_size=settings.body_bytes
-    )
-    authenticated = KeyAuthentication(inner, settings.api_keys, needs_key)
-    return RefusalMiddleware(OriginCheck(authenticated, frozenset({*settings.hosts, host.lower()}), frozenset(settings.origins)))
-
-
-def serve(server: MCPServer, services: Services, host: str, port: int) -> None:
-    app = build_application(server, services, host)
-    with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
-        sys.stderr.write(f"Outrider's tools are at {format_address(host, bound)}{PATH} - Ctrl-C stops it\n")
-        settings = services.settings.serve
-        protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[bound])
-
-
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
 {DATA} Tools answer briefly; the resource that they link to holds everything."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
@@ -330,3 +294,37 @@ def _make_uri(kind: str, name: str) -> str:
 
 def _link(name: str, title: str) -> ResourceLink:
     return ResourceLink(name=name, title=title, uri=_make_uri("result", name))
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalMiddleware:
+    """ASGI middleware that answers refusals."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except Refusal as refusal:
+            await make_problem_response(refusal, uuid.uuid4().hex)(scope, receive, send)
+
+
+def build_application(server: MCPServer, services: Services, host: str) -> ASGIApp:
+    """The ASGI application. Raises `BadRequest` if it needs a key and the settings hold none."""
+    settings = services.settings.serve
+    needs_key = requires_key(settings, host)
+    no_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `OriginCheck` does it
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH, host=host, transport_security=no_check, max_request_body_size=settings.body_bytes
+    )
+    authenticated = KeyAuthentication(inner, settings.api_keys, needs_key)
+    return RefusalMiddleware(OriginCheck(authenticated, frozenset({*settings.hosts, host.lower()}), frozenset(settings.origins)))
+
+
+def serve(server: MCPServer, services: Services, host: str, port: int) -> None:
+    app = build_application(server, services, host)
+    with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
+        sys.stderr.write(f"Outrider's tools are at {format_address(host, bound)}{PATH} - Ctrl-C stops it\n")
+        settings = services.settings.serve
+        protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[bound])
