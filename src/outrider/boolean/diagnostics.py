@@ -132,6 +132,7 @@ def find_empty_terms(tree: Node, hits: Callable[[Node], int | None], text: str) 
 
 
 def iter_words(pattern: Pattern) -> Iterator[str]:
+    """Every word of a pattern, with its wildcards, in order."""
     if isinstance(pattern, Words):
         yield from pattern.words
     else:

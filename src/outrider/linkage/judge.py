@@ -76,6 +76,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
+    """Whether two records are one work, with the score and its evidence."""
+
     verdict: Verdict
     score: float
     """Log-odds that the records are one work."""
@@ -106,6 +108,7 @@ def judge(one: Record, other: Record, weights: Weights = WEIGHTS) -> Judgement:
 
 
 def judge_keys(one: Keys, other: Keys, weights: Weights = WEIGHTS) -> Judgement:
+    """Judge two records by their keys. Symmetric."""
     if judgement := _judge_repositories(one, other):
         return judgement
     levels = compare_keys(one, other)
@@ -160,6 +163,7 @@ def _verdict(levels: tuple[FieldLevel, ...], score: float) -> Verdict:
 
 
 def score_levels(levels: tuple[FieldLevel, ...], weights: Weights = WEIGHTS) -> float:
+    """The log-odds of one work: the weights of all levels and the base weight of a pair."""
     return weights[""][""] + sum(level_weight(field, what, weights) for field, what in levels)
 
 

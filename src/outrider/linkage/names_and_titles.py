@@ -89,6 +89,8 @@ BEHIND_TITLE = re.compile(
 
 
 class Name(NamedTuple):
+    """An author's name in normal form."""
+
     family: str
     initials: str
     """Initials of the known given names, in order."""
@@ -145,6 +147,8 @@ def normal_title(title: str) -> str:
 
 
 class Title(NamedTuple):
+    """A title in normal form, with the words and numbers that tell works apart."""
+
     whole: str
     """Normal, without notes such as "(preprint)" or "[French]"."""
     compact: str
@@ -163,6 +167,7 @@ class Title(NamedTuple):
 
 @lru_cache(maxsize=32_768)
 def parse_title(text: str) -> Title:
+    """The parts of a title by which two titles are compared; empty parts for text without a word."""
     bare = (NOTE.sub("", AHEAD.sub("", text)).strip() or text).translate(GREEK)[:MAX_TITLE_CHARS]
     whole = normal_title(bare)
     every = words(whole)

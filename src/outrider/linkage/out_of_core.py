@@ -32,6 +32,8 @@ REPORT_EVERY = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """The records of one work."""
+
     places: tuple[int, ...]
     """Indexes into the input, ascending."""
     reasons: tuple[str, ...]

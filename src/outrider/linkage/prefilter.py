@@ -189,6 +189,7 @@ class Screen:
 
 
 def screen_pairs(keys: Sequence[Keys], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The pairs of places, of shape (pairs, 2), that are worth judging."""
     screen = Screen.empty(lambda at: keys[at].title.compact, len(keys))
     if keys:
         screen.put(range(len(keys)), [make_marks(key) for key in keys])
@@ -196,6 +197,7 @@ def screen_pairs(keys: Sequence[Keys], pairs: NDArray[np.int64]) -> NDArray[np.i
 
 
 def make_marks(key: Keys) -> Marks:
+    """The flags and hashes of one record, in the order of `Screen.hashes`."""
     flags = ALWAYS * (not key.title.compact or key.kind == "repository") + NOTICE * bool(key.notice)
     flags += PART * (parse_part(key.title.whole) is not None)
     content = key.title.content if len(key.title.content) >= SHORT_TITLE else None

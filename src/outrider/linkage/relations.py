@@ -35,6 +35,8 @@ KINDS: dict[str, RelationKind] = {"corrects": "corrects", "retracts": "retracts"
 
 @dataclass(frozen=True, slots=True)
 class Relation:
+    """A relation between two different works, with its reason."""
+
     kind: RelationKind
     why: str
     forward: bool = True

@@ -33,6 +33,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Related:
+    """The places of two related records, with their relation."""
+
     one: int
     other: int
     relation: Relation

@@ -46,6 +46,7 @@ def _split_word(word: str) -> Iterator[str]:
 
 
 def is_wild(piece: str) -> bool:
+    """Whether a word has a wildcard."""
     return WILD.search(piece) is not None
 
 
