@@ -183,7 +183,7 @@ def calibrate_scores(
     fitted_on: str,
     keep_rate: float = KEEP_RATE,
 ) -> Calibration:
-    """The same from scores that are known already."""
+    """Fit the threshold from scores that are known already, one for each unit of each text."""
     worth = [lift_context_scores(its, own)[0] for its, own in zip(cuts, scores, strict=True)]
     weakest = [min(many[at] for at in find_answering_units(its, one)) for one, its, many in zip(labelled, cuts, worth, strict=True)]
     threshold = conformal_threshold(weakest, keep_rate)
@@ -205,7 +205,7 @@ def calibrate_scores(
 
 
 def removed_share(cuts: Sequence[SegmentedText], worth: Scores, threshold: float) -> float:
-    """Of all characters of all texts."""
+    """The share of all characters of all texts that a threshold removes."""
     chars = sum(len(its.reading.text) for its in cuts)
     kept = sum(
         unit.end - unit.start
@@ -217,7 +217,7 @@ def removed_share(cuts: Sequence[SegmentedText], worth: Scores, threshold: float
 
 
 def latin_share(text: str) -> float:
-    """1 for a text without letters."""
+    """The share of Latin letters among a text's letters; 1 for a text without letters."""
     if text.isascii():
         return 1.0
     letters = sum(map(str.isalpha, text))
@@ -226,9 +226,9 @@ def latin_share(text: str) -> float:
 
 
 def function_word_share(text: str) -> float | None:
-    """None for a text that is too short to tell."""
-    said = words(text)
-    return sum(map(STOP_WORDS.__contains__, said)) / len(said) if len(said) >= MIN_WORDS else None
+    """The share of English function words among a text's words; None for a text that is too short to tell."""
+    tokens = words(text)
+    return sum(map(STOP_WORDS.__contains__, tokens)) / len(tokens) if len(tokens) >= MIN_WORDS else None
 
 
 def _range(values: Iterable[float]) -> Range:
@@ -237,6 +237,7 @@ def _range(values: Iterable[float]) -> Range:
 
 
 def write_calibration(calibration: Calibration, file: Path) -> None:
+    """Write the calibration as JSON, for `read_calibration`."""
     file.write_text(json.dumps(asdict(calibration), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -95,7 +95,10 @@ def find_repeats(texts: Sequence[str], stemmed: Sequence[Iterable[str]] | None =
         directions = Counter(match.group().lower() for match in DIRECTION.finditer(text))
         facts = tuple(sorted(Counter(numbers_and_negations(text)).items())), tuple(sorted(directions.items()))
         candidates = {place for word in rare for place in by_word.get((facts, word), ())}
-        firsts[at] = min((place for place in candidates if _is_similar(bag, bags[place])), default=at)
+        both = {place: len(bag & bags[place]) for place in candidates}
+        firsts[at] = min(
+            (place for place, count in both.items() if count >= REPEAT_SIMILARITY * (len(bag) + len(bags[place]) - count)), default=at
+        )
         if firsts[at] == at:
             for word in rare:
                 by_word[facts, word].append(at)
@@ -107,13 +110,10 @@ def numbers_and_negations(text: str) -> list[str]:
     return [*NUMBER.findall(text), *(match.group().lower() for match in NEGATION.finditer(text))]
 
 
-def _is_similar(first: frozenset[str], second: frozenset[str]) -> bool:
-    both = len(first & second)
-    return both >= REPEAT_SIMILARITY * (len(first) + len(second) - both)
-
-
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
+    """Limits on the kept units: probabilities for `threshold` and `noise`, and tokens of the rendered text."""
+
     threshold: float = THRESHOLD
     noise: float = NOISE
     max_tokens: int = 1_000_000
@@ -171,6 +171,7 @@ def render_units(units: Sequence[KeptUnit], frame: Frame) -> str:
 
 
 def render_unit(unit: KeptUnit) -> str:
+    """A unit's text, shortened if it was compressed, after its key if it has one."""
     text = unit.compressed or unit.text
     return f"{unit.key} {text}" if unit.key else text
 

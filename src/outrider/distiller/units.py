@@ -66,6 +66,7 @@ def segment_text(reading: Reading) -> SegmentedText:
 
 
 def find_units(text: str) -> list[Unit]:
+    """The units of a text in order, with their kinds and paragraphs; offsets are in characters."""
     spans = sentence_spans(text)
     units: list[Unit] = []
     block = 0

@@ -45,17 +45,15 @@ def catch_load_errors(weights: Weights, names: SettingNames = EMBEDDING_SETTINGS
         try:
             yield missing
         except (*LOAD_ERRORS, SafetensorError) as error:
-            raise ModelUnavailable(_explain_load_error(weights, names, error)) from error
-
-
-def _explain_load_error(weights: Weights, names: SettingNames, error: Exception) -> str:
-    if is_out_of_memory(error):
-        return f"{weights.name} does not fit into memory; set {names.model} to a smaller model or {names.device} to cpu"
-    if "trust_remote_code" in str(error):
-        return explain_own_code(weights.name, names)
-    if not (weights.folder / "config.json").is_file() and not (weights.folder / "modules.json").is_file():
-        return f"{weights.name} cannot be loaded: {weights.folder} is not a model's folder, it has no config.json"
-    return f"{weights.name} cannot be loaded, its files may be corrupt or of another kind of model: {shorten_error(error)}"
+            if is_out_of_memory(error):
+                why = f"{weights.name} does not fit into memory; set {names.model} to a smaller model or {names.device} to cpu"
+            elif "trust_remote_code" in str(error):
+                why = explain_own_code(weights.name, names)
+            elif not (weights.folder / "config.json").is_file() and not (weights.folder / "modules.json").is_file():
+                why = f"{weights.name} cannot be loaded: {weights.folder} is not a model's folder, it has no config.json"
+            else:
+                why = f"{weights.name} cannot be loaded, its files may be corrupt or of another kind of model: {shorten_error(error)}"
+            raise ModelUnavailable(why) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -67,6 +65,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def empty_cache() -> None:
+    """Return the unused memory of the accelerator, if there is one, to the system."""
     torch = _torch()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

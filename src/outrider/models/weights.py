@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Weights:
+    """The files of a model on this machine."""
+
     name: str
     folder: Path
     revision: str
@@ -247,6 +249,7 @@ def refuse_own_code(weights: Weights, names: SettingNames = EMBEDDING_SETTINGS) 
 
 
 def explain_own_code(name: str, names: SettingNames = EMBEDDING_SETTINGS) -> str:
+    """The error message for a model that needs code of its own."""
     return (
         f"{name} runs only with code from its own repository, which Outrider does not run; serve it as an endpoint and set {names.base_url}"
     )

@@ -107,7 +107,8 @@ def _mapping(value: object, complaint: str) -> dict[str, object]:
 def read_provider_variables(environ: Mapping[str, str], settings: Mapping[str, Entry]) -> Layer:
     """Address and key of the chat model, where `settings` leave them out or empty."""
     layer: Layer = {}
-    address, key, model = (_text(settings, f"llm.{name}") for name in ("base_url", "api_key", "model"))
+    values = (settings[name].value if name in settings else "" for name in ("llm.base_url", "llm.api_key", "llm.model"))
+    address, key, model = (value.strip() if isinstance(value, str) else "" for value in values)
     no_address = not address
     if no_address and environ.get(OPENAI_URL):
         address = environ[OPENAI_URL]
@@ -146,8 +147,3 @@ def read_service_keys(environ: Mapping[str, str], settings: Mapping[str, Entry])
 
 def _entry(environ: Mapping[str, str], variable: str) -> Entry:
     return Entry(environ[variable].strip(), variable_location(variable))
-
-
-def _text(settings: Mapping[str, Entry], name: str) -> str:
-    value = settings[name].value if name in settings else ""
-    return value.strip() if isinstance(value, str) else ""

@@ -89,21 +89,16 @@ def _read_file(path: Path, environ: Mapping[str, str]) -> Layer:
     except OSError as error:
         raise SettingsError(f"{path}: cannot be accessed: {error.strerror or error}") from error
     layer = read_yaml(path, environ)
-    for name, is_path in (LIBRARY_NAME, _is_folder), (DOMAIN_NAME, _is_markdown):
+    for name in (LIBRARY_NAME, DOMAIN_NAME):
         entry = layer.get(name)
-        if entry is not None and isinstance(entry.value, str) and is_path(entry.value):
+        if entry is None or not isinstance(entry.value, str) or not entry.value:
+            continue
+        # a library may be an address, and a domain the name of a known field
+        is_path = not ADDRESS.match(entry.value) if name == LIBRARY_NAME else entry.value.lower().endswith((".md", ".markdown"))
+        if is_path:
             # relative to the file, wherever the command is started
             layer[name] = replace(entry, value=str(path.parent / expand_home(entry.value)))
     return layer
-
-
-def _is_folder(uri: str) -> bool:
-    return bool(uri) and not ADDRESS.match(uri)
-
-
-def _is_markdown(domain: str) -> bool:
-    """Whether a domain is a file and not the name of a known field."""
-    return domain.lower().endswith((".md", ".markdown"))
 
 
 def _read_flags(flags: Mapping[str, object]) -> Layer:
@@ -129,16 +124,15 @@ def _validate(merged: Layer) -> Settings:
         return Settings.model_validate(tree)
     except ValidationError as error:
         # `from None`: the cause would show inputs, which may be secrets
-        raise SettingsError("; ".join(_complaint(detail, merged) for detail in error.errors())) from None
-
-
-def _complaint(detail: ErrorDetails, merged: Layer) -> str:
-    name = _name(detail)
-    section = {entry.where for known, entry in merged.items() if known.startswith(f"{name}.")}
-    while name not in merged and find_leaf(name):
-        name = name.rpartition(".")[0]  # within a value
-    where = merged[name].where if find_leaf(name) else ", ".join(sorted(section))
-    return f"{where}: {_message(name, detail)}"
+        complaints = []
+        for detail in error.errors():
+            name = _name(detail)
+            section = {entry.where for known, entry in merged.items() if known.startswith(f"{name}.")}
+            while name not in merged and find_leaf(name):
+                name = name.rpartition(".")[0]  # within a value
+            where = merged[name].where if find_leaf(name) else ", ".join(sorted(section))
+            complaints.append(f"{where}: {_message(name, detail)}")
+        raise SettingsError("; ".join(complaints)) from None
 
 
 def format_errors(error: ValidationError, section: str) -> str:

@@ -16,6 +16,8 @@ KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class Section(Model):
+    """A section of the settings: strict types, and no input in errors."""
+
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)  # an input may be a key
 
 

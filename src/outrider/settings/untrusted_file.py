@@ -96,7 +96,9 @@ def _check_address(folder: UntrustedFile, address: str, settings: Iterable[tuple
     also_sent = [(CONTACT, contact)] if contact and address.startswith("sources.") else []
     remedy = f"export {variable_name(address)} with the address, or name the file with --config if you trust it"
     for name, entry in (address, at), *settings, *also_sent:
-        if not folder.wrote(entry) and _holds_key(name, entry.value):
+        leaf = find_leaf(name)
+        holds_key = leaf is not None and bool(entry.value) and (_names_key(split_name(name)[-1], entry.value) if leaf.free else leaf.secret)
+        if holds_key and not folder.wrote(entry):
             raise SettingsError(
                 f"{address} is set in {at.where}, but {'its key' if name.endswith('.api_key') else name} in {entry.where}: "
                 f"no key is sent to an address that the working folder sets; {remedy}"
@@ -107,13 +109,6 @@ def _check_address(folder: UntrustedFile, address: str, settings: Iterable[tuple
                 f"{name} in {entry.where} reads the environment variable {entry.variables[0]}{beside}: "
                 f"no environment variable is sent to an address that the working folder sets; {remedy}"
             )
-
-
-def _holds_key(name: str, value: object) -> bool:
-    leaf = find_leaf(name)
-    if not value or leaf is None:
-        return False
-    return _names_key(split_name(name)[-1], value) if leaf.free else leaf.secret
 
 
 def _names_key(name: str, value: object) -> bool:

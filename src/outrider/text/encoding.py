@@ -97,7 +97,7 @@ class DecodedText:
 
 
 def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
-    """A whole text. An encoding that is `declared` is believed where the bytes are not UTF-8. Raises `NoText`."""
+    """A whole text. An encoding that is `declared` is believed where the bytes are not UTF-8. Raises `NotText`."""
     if not data.strip():
         raise NotText("is empty")
     text, encoding = _decode(data, declared)
@@ -119,17 +119,14 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, Encoding]:
             raise NotText(f"starts as {encoding} but is not: {broken.reason} at byte {broken.start}") from broken
     if b"\x00" in data:
         raise NotText("binary, not text (null bytes)")
-    if declared and _known(declared):
-        return data.decode(declared, errors="replace"), Encoding(codecs.lookup(declared).name)
+    if declared:
+        try:
+            b"a".decode(declared)
+        except (LookupError, UnicodeError):
+            pass  # no such encoding, or no text encoding, or one that needs more than a byte
+        else:
+            return data.decode(declared, errors="replace"), Encoding(codecs.lookup(declared).name)
     sample = Sample()
     sample.feed(data)
     guess = sample.guess()
     return data.decode(guess.name, errors="replace"), guess
-
-
-def _known(encoding: str) -> bool:
-    try:
-        b"a".decode(encoding)
-    except (LookupError, UnicodeError):  # no such encoding, or no text encoding, or one that needs more than a byte
-        return False
-    return True

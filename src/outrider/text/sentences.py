@@ -78,22 +78,17 @@ def _add_prose(spans: list[tuple[int, int]], text: str, start: int, end: int) ->
 
 def _add(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
     while end - start > MAX_SENTENCE_CHARS:
-        cut = _place_to_cut(text, start)
+        # at the last line break that fits, else at the last space, of several near it one with no number before it
+        last = start + MAX_SENTENCE_CHARS
+        cut = text.rfind("\n", start + 1, last)
+        if cut <= start:
+            space = first = text.rfind(" ", start + 1, last)
+            while space > max(start, first - NEAR) and text[space - 1].isdigit():
+                space = text.rfind(" ", start + 1, space)
+            cut = space if space > start else first if first > start else last
         _add_trimmed(spans, text, start, cut)
         start = cut
     _add_trimmed(spans, text, start, end)
-
-
-def _place_to_cut(text: str, start: int) -> int:
-    """At the last line break that fits, else at the last space, of several near it one with no number before it."""
-    last = start + MAX_SENTENCE_CHARS
-    line = text.rfind("\n", start + 1, last)
-    if line > start:
-        return line
-    space = first = text.rfind(" ", start + 1, last)
-    while space > max(start, first - NEAR) and text[space - 1].isdigit():
-        space = text.rfind(" ", start + 1, space)
-    return space if space > start else first if first > start else last
 
 
 def _add_trimmed(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:

@@ -115,6 +115,7 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
+    """The stem of one lower-case word; cached."""
     with _stemming:  # a Stemmer object is not safe to share between threads
         stemmed: str = _stemmer().stemWord(word)
     return stemmed
@@ -142,16 +143,15 @@ class _Table(dict[int, str]):
     """What each character becomes; a blank parts words."""
 
     def __missing__(self, point: int) -> str:
-        text = self[point] = _convert(chr(point))
+        char = chr(point)
+        if not (unicodedata.category(char)[0] in "LN" or point in _OTHER_ALPHABETIC):
+            text = " "
+        else:
+            folded = "".join(map(_fold, char.lower())).replace(" ", "_")
+            alone = UNSEGMENTED.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
+            text = f" {folded} " if alone else folded
+        self[point] = text
         return text
-
-
-def _convert(char: str) -> str:
-    if not (unicodedata.category(char)[0] in "LN" or ord(char) in _OTHER_ALPHABETIC):
-        return " "
-    folded = "".join(map(_fold, char.lower())).replace(" ", "_")
-    alone = UNSEGMENTED.match(char) or (unicodedata.category(char) == "No" and char != "\u19da")
-    return f" {folded} " if alone else folded
 
 
 def _fold(char: str) -> str:
@@ -161,10 +161,8 @@ def _fold(char: str) -> str:
     return "".join(FOLDED.get(part, part if part.isascii() else "") for part in parts) or char
 
 
-def _ranges() -> frozenset[int]:
-    ends = [(int(first, 16), int(last or first, 16)) for first, _, last in (part.partition("-") for part in _ALPHABETIC_MARKS.split())]
-    return frozenset(point for first, last in (*ends, *_CIRCLED) for point in range(first, last + 1))
-
-
-_OTHER_ALPHABETIC = _ranges()
+_ENDS = [part.split("-") for part in _ALPHABETIC_MARKS.split()]
+_OTHER_ALPHABETIC = frozenset(
+    point for first, last in (*((int(ends[0], 16), int(ends[-1], 16)) for ends in _ENDS), *_CIRCLED) for point in range(first, last + 1)
+)
 _TABLE = _Table()

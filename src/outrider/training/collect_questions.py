@@ -35,6 +35,8 @@ KNOWN_EACH = 4
 
 
 class Judgement(Model):
+    """A line of a file of judgements: how relevant people judged a record for a query."""
+
     query: str = Field(min_length=1)
     doc_id: str = Field(min_length=1)
     relevance: int = Field(ge=0, le=100, strict=True)
@@ -59,7 +61,9 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
         try:
             found = Judgement.model_validate_json(line)
         except ValidationError as error:
-            problems.append(f"{path}:{number}: {_explain_error(error)}")
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            problems.append(f"{path}:{number}: " + (f"{where}: {first['msg']}" if where else first["msg"]))
         else:
             judged.setdefault(" ".join(found.query.split()), {})[found.doc_id] = found.relevance
     if problems:
@@ -68,12 +72,6 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     if not judged:
         raise BadRequest(f"{path} holds no judgement; write lines such as {EXAMPLE}")
     return judged
-
-
-def _explain_error(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ def read_licence(base: str) -> str | None:
 
 
 def render_card(report: TrainingReport) -> str:
+    """The model card of a trained reranker, as Markdown."""
     front_matter = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "text-ranking",
@@ -91,6 +92,25 @@ def render_card(report: TrainingReport) -> str:
 
 
 def _body(report: TrainingReport) -> str:
+    recipe, kinds = report.recipe, ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items())
+    origins = _table({
+        "Base": f"a local checkpoint, `{base_name(report.base)}`" if _is_folder(report.base) else f"`{report.base}`",
+        "Licence of the base": report.base_licence or "not stated in its folder",
+        "Library and version": report.snapshot,
+        "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
+        "Held out": f"{report.held_out:,} questions with {report.held_out_pairs:,} texts, made from other records",
+    })  # fmt: skip
+    training = _table({
+        "Loss": "softmax over each group of one right and its wrong answers (localized contrastive estimation)",
+        "Steps": f"{report.steps:,} of {report.planned:,}; best at {report.best_step:,}; {report.ended}",
+        "Batch": f"{recipe.batch_groups} questions",
+        "Learning rate": f"{recipe.learning_rate:g}, warm-up over {recipe.warm_up:.0%} of the steps, then linear decay",
+        "Length": f"{recipe.max_length} tokens of query and text together",
+        "Word vectors": "those of the base, unchanged",
+        "Seed": str(recipe.seed),
+        "Time": f"{report.train_s:,.0f} s on {report.device} ({report.pairs_per_s:.1f} pairs/s)",
+        "Versions": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+    })  # fmt: skip
     figures = _table({
         "Before: words alone (BM25 over the same texts)": _figure(report.words_ndcg),
         "After: this reranker alone": _figure(report.reranker_ndcg),
@@ -107,7 +127,7 @@ CrossEncoder("FOLDER").predict([("query", "title and abstract")])
 ```
 
 ## What it was made from
-{_origins(report)}
+{origins}
 
 title: a record's title asks for its body. sentence: a sentence asks for the rest of its record. citation: a title asks for what the
 record cites. judgement: people judged. Wrong answers come from places 5 to 50 of the library's own search, and from any record.
@@ -118,7 +138,7 @@ nDCG@10 of the held-out lists. What a query was taken from is missing in every t
 {figures}
 
 ## Training
-{_training(report)}
+{training}
 
 The same seed, library and base give the same pairs in the same order and the same starting weights. The trained weights differ in
 their last digits between machines, numbers of threads, and GPUs.
@@ -128,32 +148,6 @@ It knows the words and the kind of text of one library. The queries it learned f
 the held-out figures are about such queries. `outrider library probe` says whether it helps the library's searches; records that it
 was trained on are named in `{RECORD}`. Text beyond {report.recipe.max_length} tokens is not read.
 """
-
-
-def _origins(report: TrainingReport) -> str:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items())
-    return _table({
-        "Base": f"a local checkpoint, `{base_name(report.base)}`" if _is_folder(report.base) else f"`{report.base}`",
-        "Licence of the base": report.base_licence or "not stated in its folder",
-        "Library and version": report.snapshot,
-        "Pairs": f"{report.pairs:,} in {report.questions:,} questions ({kinds})",
-        "Held out": f"{report.held_out:,} questions with {report.held_out_pairs:,} texts, made from other records",
-    })  # fmt: skip
-
-
-def _training(report: TrainingReport) -> str:
-    recipe = report.recipe
-    return _table({
-        "Loss": "softmax over each group of one right and its wrong answers (localized contrastive estimation)",
-        "Steps": f"{report.steps:,} of {report.planned:,}; best at {report.best_step:,}; {report.ended}",
-        "Batch": f"{recipe.batch_groups} questions",
-        "Learning rate": f"{recipe.learning_rate:g}, warm-up over {recipe.warm_up:.0%} of the steps, then linear decay",
-        "Length": f"{recipe.max_length} tokens of query and text together",
-        "Word vectors": "those of the base, unchanged",
-        "Seed": str(recipe.seed),
-        "Time": f"{report.train_s:,.0f} s on {report.device} ({report.pairs_per_s:.1f} pairs/s)",
-        "Versions": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
-    })  # fmt: skip
 
 
 def _table(rows: Mapping[str, str]) -> str:

@@ -93,11 +93,16 @@ def make_passage(record: Record, question: Question, rng: random.Random) -> str:
     if question.kind == "title":
         return body.replace(record.title, "", 1).strip() if record.title else body
     if question.kind == "sentence":
-        return f"{record.title}\n\n{_less_a_sentence(body, question.source_text, rng)}".strip()
+        at, spans = body.find(question.source_text), sentence_spans(body)
+        if at >= 0 or len(spans) >= 2:  # else the only sentence stays
+            start, end = (at, at + len(question.source_text)) if at >= 0 else spans[rng.randrange(len(spans))]
+            body = f"{body[:start]}{body[end:]}".replace("  ", " ").strip()
+        return f"{record.title}\n\n{body}".strip()
     return make_reranker_text(record)
 
 
 def read_body(record: Record) -> str:
+    """The first `READ_CHARS` characters of a record's text, which is all that rerankers read."""
     return record.full_text()[:READ_CHARS]
 
 
@@ -121,17 +126,6 @@ def draw_number(seed: int, *purpose: str) -> float:
 
 def _digest(seed: int, *purpose: str) -> int:
     return int.from_bytes(hashlib.blake2b("\x1f".join((str(seed), *purpose)).encode("utf-8", "replace"), digest_size=16).digest())
-
-
-def _less_a_sentence(body: str, source_text: str, rng: random.Random) -> str:
-    at = body.find(source_text)
-    if at >= 0:
-        return f"{body[:at]}{body[at + len(source_text) :]}".replace("  ", " ").strip()
-    spans = sentence_spans(body)
-    if len(spans) < 2:
-        return body
-    start, end = spans[rng.randrange(len(spans))]
-    return f"{body[:start]}{body[end:]}".replace("  ", " ").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +156,12 @@ def _make_item(kind: Kind, record: Record, draw: random.Random) -> KnownItem | N
         case "words of a title":
             query, rest = _some_words(record.title, draw), record
         case "words of a sentence":
-            query, rest = _some_words(_sentence(record, draw), draw), record
+            texts: list[str] = [getattr(record, field) for field in FIELDS]
+            candidates = ([text[start:end] for start, end in sentence_spans(text) if _says_enough(text[start:end])] for text in texts)
+            sentences = next(filter(None, candidates), [])
+            query, rest = _some_words(draw.choice(sentences), draw) if sentences else "", record
     enough = query and len(words(f"{rest.title} {rest.full_text()}")) >= MIN_REST
     return KnownItem(query, kind, rest) if enough else None
-
-
-def _sentence(record: Record, draw: random.Random) -> str:
-    """One that says enough; empty where there is none."""
-    texts: list[str] = [getattr(record, field) for field in FIELDS]
-    for text in texts:
-        long = [text[start:end] for start, end in sentence_spans(text) if _says_enough(text[start:end])]
-        if long:
-            return draw.choice(long)
-    return ""
 
 
 def _some_words(text: str, draw: random.Random) -> str:

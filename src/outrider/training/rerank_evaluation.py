@@ -160,7 +160,13 @@ class _Trial:
     async def rerank(self, reranker: Reranker) -> None:
         until = self.done + len(self.asked)
         try:
-            self.after[reranker.name] = [await self._score_reranked(reranker, one) for one in self.asked]
+            after = []
+            for one in self.asked:
+                self._step()
+                scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
+                order = order_by_score(blend_scores(one.scores, scores, self.weight))
+                after.append(one.ndcg([one.ids[place] for place in order]))
+            self.after[reranker.name] = after
             self.revisions[reranker.name] = await asyncio.to_thread(find_revision, reranker)
         except (ModelError, MissingExtra) as error:
             self._fails(reranker, str(error))
@@ -170,12 +176,6 @@ class _Trial:
             self.done = until
             if isinstance(reranker, CrossEncoderReranker):
                 reranker.release()
-
-    async def _score_reranked(self, reranker: Reranker, one: _EvaluatedQuery) -> float:
-        self._step()
-        scores = await asyncio.to_thread(reranker.scores, one.query, [self.texts[doc_id] for doc_id in one.ids])
-        order = order_by_score(blend_scores(one.scores, scores, self.weight))
-        return one.ndcg([one.ids[place] for place in order])
 
     def _step(self) -> None:
         self.progress(self.done, self.steps)

@@ -29,6 +29,8 @@ OnEpoch = Callable[[int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Recipe(OptimizerSettings):
+    """Settings of the training of a sentence classifier; `max_length` is in tokens."""
+
     epochs: int = 5
     max_length: int = 512
     batch: int = 8
@@ -41,6 +43,8 @@ class Recipe(OptimizerSettings):
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
+    """Result of a training: cases and steps done, losses, and the time in seconds."""
+
     cases: int
     steps: int
     losses: tuple[float, ...]
@@ -103,7 +107,7 @@ def _train_model(
     optimizer = Optimizer([{"params": list(layers.parameters())}, {"params": head, "lr": recipe.head_rate}], recipe, planned)
 
     def backward(batch: Sequence[_Case]) -> float:
-        loss = _loss(_logits(model, layers, batch), batch, recipe.listwise)
+        loss = _compute_loss(model, layers, batch, recipe.listwise)
         loss.backward()
         return float(loss.item())
 
@@ -130,23 +134,17 @@ def _cases(model: Any, form: PairEncoder, one: LabelledText, frozen: int) -> Ite
     right = set(find_answering_units(its, one)) if one.answers else set()
     for window in form.windows(form.query(one.query), its):
         wanted = torch.tensor([float(unit in right) for unit, _, _ in window.spans])
-        yield _Case(window, wanted, _frozen(model, form, window, frozen))
+        features = form.batch([window])
+        model.eval()
+        with torch.inference_mode():
+            hidden = model.bert.embeddings(input_ids=features["input_ids"], token_type_ids=features.get("token_type_ids"))
+            for layer in model.bert.encoder.layer[:frozen]:
+                hidden = layer(hidden)
+        yield _Case(window, wanted, hidden[0].clone())
 
 
-def _frozen(model: Any, form: PairEncoder, window: Window, layers: int) -> Any:
-    import torch
-
-    read = form.batch([window])
-    model.eval()
-    with torch.inference_mode():
-        hidden = model.bert.embeddings(input_ids=read["input_ids"], token_type_ids=read.get("token_type_ids"))
-        for layer in model.bert.encoder.layer[:layers]:
-            hidden = layer(hidden)
-    return hidden[0].clone()
-
-
-def _logits(model: Any, layers: Any, batch: Sequence[_Case]) -> list[Any]:
-    """For each case, one for each unit."""
+def _compute_loss(model: Any, layers: Any, batch: Sequence[_Case], listwise: float) -> Any:
+    """The mean over the cases of the loss of their units' logits."""
     import torch
 
     longest = max(len(case.window.ids) for case in batch)
@@ -158,20 +156,12 @@ def _logits(model: Any, layers: Any, batch: Sequence[_Case]) -> list[Any]:
     for layer in layers:
         hidden = layer(hidden, mask)
     scores = model.classifier(model.dropout(hidden)).squeeze(-1)
-    return [
-        torch.stack([scores[row, first : max(last, first + 1)].mean() for _, first, last in case.window.spans])
-        for row, case in enumerate(batch)
-    ]
-
-
-def _loss(logits: Sequence[Any], batch: Sequence[_Case], listwise: float) -> Any:
-    import torch
-
     total = torch.zeros(())
-    for scores, case in zip(logits, batch, strict=True):
-        total = total + torch.nn.functional.binary_cross_entropy_with_logits(scores, case.wanted)
+    for row, case in enumerate(batch):
+        logits = torch.stack([scores[row, first : max(last, first + 1)].mean() for _, first, last in case.window.spans])
+        total = total + torch.nn.functional.binary_cross_entropy_with_logits(logits, case.wanted)
         if right := float(case.wanted.sum()):
-            total = total - listwise * (torch.log_softmax(scores, 0) * case.wanted).sum() / right
+            total = total - listwise * (torch.log_softmax(logits, 0) * case.wanted).sum() / right
     return total / len(batch)
 
 

@@ -44,7 +44,7 @@ async def train_reranker(
     cancelling leaves nothing behind. Raises `BadRequest` (too few pairs, a folder that is not ours), `ModelUnavailable`,
     `MissingExtra`, `LibraryError`.
     """
-    recipe, report_progress = recipe or Recipe(), progress or _silent
+    recipe, report_progress = recipe or Recipe(), progress or (lambda *_: None)
     refuse_foreign(out)
     report_progress("loading the base", 0, 0, "")
     scorer = await asyncio.to_thread(model.load, base, recipe.max_length, recipe.seed, device)
@@ -76,8 +76,13 @@ class _Run:
     report_progress: OnProgress
 
     def train(self, stop: Event) -> TrainingReport:
+        """Fine-tune, measure and save; `stop` ends the training early."""
+
+        def report_step(finished: int, total: int, best: float | None) -> None:
+            self.report_progress("training", finished, total, "" if best is None else f"held-out nDCG@10 {best:.3f}")
+
         started = time.monotonic()
-        trained = loop.fine_tune(self.scorer, self.training_set.train, self.training_set.held_out, self.recipe, stop, self._step)
+        trained = loop.fine_tune(self.scorer, self.training_set.train, self.training_set.held_out, self.recipe, stop, report_step)
         report = self._report(trained, time.monotonic() - started)
         if report.saved:
             with replace_folder(self.out) as folder:
@@ -86,9 +91,6 @@ class _Run:
                 shared = dataclasses.replace(report, out=self.out.name, base=base_name(self.base))  # it goes where the folder goes
                 write_record(folder, dataclasses.asdict(shared), self.training_set.trained_on)
         return report
-
-    def _step(self, finished: int, total: int, best: float | None) -> None:
-        self.report_progress("training", finished, total, "" if best is None else f"held-out nDCG@10 {best:.3f}")
 
     def _report(self, trained: TrainingResult, took_s: float) -> TrainingReport:
         lists = self.training_set.held_out
@@ -120,7 +122,3 @@ class _Run:
             device=str(self.scorer.encoder.device),
             versions={"outrider": __version__} | {name: version(name) for name in PACKAGES},
         )
-
-
-def _silent(step: str, finished: int, total: int, detail: str) -> None:
-    pass

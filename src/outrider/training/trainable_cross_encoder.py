@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +87,7 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Trainab
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingExtra("training a reranker", "models") from error
-    with _from(base):
+    try:
         found = find_weights(base, fetch=True, names=BASE_SETTINGS)
         refuse_own_code(found, BASE_SETTINGS)
         on, _ = choose_device(device, BASE_SETTINGS)
@@ -97,20 +96,14 @@ def load(base: str, max_length: int, seed: int, device: str = "auto") -> Trainab
             encoder = CrossEncoder(
                 str(found.folder), num_labels=1, max_length=max_length, device=on, local_files_only=True, model_kwargs={"dtype": "float32"}
             )
+    except ModelUnavailable as error:
+        raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
     if len(encoder) != 1 or encoder.num_labels != 1:
         raise ModelUnavailable(f"{base} is no encoder that one score can be put on; {ADVICE}")
     if lacking := [name for name in made_up if "layer" in name or "embeddings" in name]:
         raise ModelUnavailable(f"no reranker can be started from {base}: its files hold no {lacking[0]}; {ADVICE}")
     encoder.activation_fn = torch.nn.Identity()  # plain scores: a sigmoid would flatten the best ones into each other
     return TrainableCrossEncoder(encoder, min(max_length, getattr(encoder.config, "max_position_embeddings", max_length)))
-
-
-@contextmanager
-def _from(base: str) -> Iterator[None]:
-    try:
-        yield
-    except ModelUnavailable as error:
-        raise ModelUnavailable(f"no reranker can be started from {base}: {error}; {ADVICE}") from error
 
 
 def save(scorer: TrainableCrossEncoder, folder: Path) -> None:

@@ -46,6 +46,8 @@ class OptimizerSettings:
 
 
 class Step(NamedTuple, Generic[T]):
+    """One step of the optimizer: its batch, the loss, and the time it took."""
+
     batch: Sequence[T]
     loss: float
     seconds: float
@@ -87,6 +89,8 @@ class Optimizer:
 
 @dataclass(frozen=True, slots=True)
 class Recipe(OptimizerSettings):
+    """Settings of the training of a reranker; lengths are in tokens."""
+
     pairs: int = 5_000
     """To train on, about; those to check with come on top."""
     epochs: int = 2
@@ -100,6 +104,8 @@ class Recipe(OptimizerSettings):
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A check on the held-out groups after a number of steps."""
+
     step: int
     loss: float
     """Mean of the steps since the check before."""
@@ -163,9 +169,15 @@ class _Loop:
             self.done.pairs += sum(len(group.texts) for group in batch)
             self.on_step(self.done.steps, self.done.planned, self.done.best.ndcg if self.done.best else None)
             if self.done.steps % self.every == 0 or self.done.steps == self.done.planned:
-                self._check(sum(losses) / len(losses))
+                scores = score_groups(self.scorer, self.held_out)
+                check = Check(self.done.steps, sum(losses) / len(losses), mean_ndcg(self.held_out, scores))
                 losses.clear()
-                if self._stale():
+                self.done.checks.append(check)
+                if self.done.best is None or check.ndcg > self.done.best.ndcg:
+                    self.done.best, self.done.scores = check, scores
+                    weights = self.scorer.encoder.model.state_dict()
+                    self.best_weights = {name: weight.detach().cpu().clone() for name, weight in weights.items()}
+                if len(self.done.checks) - 1 - self.done.checks.index(self.done.best) >= self.recipe.patience:
                     self.done.ended = f"no better in {self.recipe.patience} checks"
                     break
         if self.best_weights:
@@ -195,23 +207,14 @@ class _Loop:
             empty_cache()
 
     def _backward_piece(self, piece: Sequence[Group], of: int) -> float:
+        import torch
+
         logits = self.scorer.logits([(group.query, text) for group in piece for text in group.texts])
-        loss = _loss(logits, [len(group.texts) for group in piece]) / of
+        groups = torch.split(logits, [len(group.texts) for group in piece])
+        # the mean over the batch's groups of -log softmax(first text)
+        loss = torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum() / of
         loss.backward()
         return float(loss.item())
-
-    def _check(self, loss: float) -> None:
-        scores = score_groups(self.scorer, self.held_out)
-        check = Check(self.done.steps, loss, mean_ndcg(self.held_out, scores))
-        self.done.checks.append(check)
-        if self.done.best is None or check.ndcg > self.done.best.ndcg:
-            self.done.best, self.done.scores = check, scores
-            weights = self.scorer.encoder.model.state_dict()
-            self.best_weights = {name: weight.detach().cpu().clone() for name, weight in weights.items()}
-
-    def _stale(self) -> bool:
-        best = self.done.best
-        return best is not None and len(self.done.checks) - 1 - self.done.checks.index(best) >= self.recipe.patience
 
 
 def score_groups(scorer: TrainableCrossEncoder, groups: Sequence[Group]) -> list[list[float]]:
@@ -229,11 +232,3 @@ def make_batches(groups: Sequence[Group], size: int, rng: random.Random) -> list
         made += [window[at : at + size] for at in range(0, len(window), size)]
     rng.shuffle(made)
     return made
-
-
-def _loss(logits: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """Sum over the groups of -log softmax(first text)."""
-    import torch
-
-    groups = torch.split(logits, list(sizes))
-    return torch.stack([torch.logsumexp(group, 0) - group[0] for group in groups]).sum()

@@ -128,6 +128,8 @@ def _group(question: Question, records: Sequence[Record], seed: int) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
+    """Groups to train on and groups held out for checks, made from different records."""
+
     train: tuple[Group, ...]
     held_out: tuple[Group, ...]
     unknown_ids: tuple[str, ...] = ()

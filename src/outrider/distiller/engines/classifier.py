@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,13 @@ class Classifier:
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
         loaded = self._load()
         query_ids = loaded.form.query(query)
-        windows = [(number, window) for number, its in enumerate(cuts) for window in _make_windows(loaded, query_ids, its)]
+        windows: list[tuple[int, Window]] = []
+        for number, its in enumerate(cuts):
+            if loaded.reads_tokens:
+                windows += [(number, window) for window in loaded.form.windows(query_ids, its)]
+            elif its.units:
+                ids = loaded.form.ids(its.texts())
+                windows += [(number, loaded.form.pair(query_ids, unit, unit_ids)) for unit, unit_ids in enumerate(ids)]
         lengths = [len(window.ids) for _, window in windows]
         scores = [[0.0] * len(its.units) for its in cuts]
 
@@ -192,13 +198,6 @@ class Classifier:
             if self._loaded is None:
                 self._loaded = load_classifier(self.model_name, self.device, downloads=self.downloads)
             return self._loaded
-
-
-def _make_windows(loaded: _Loaded, query: Sequence[int], segmented: SegmentedText) -> Iterable[Window]:
-    if loaded.reads_tokens:
-        return loaded.form.windows(query, segmented)
-    ids = loaded.form.ids(segmented.texts()) if segmented.units else []
-    return [loaded.form.pair(query, unit, unit_ids) for unit, unit_ids in enumerate(ids)]
 
 
 def _compute_logits(loaded: _Loaded, windows: Sequence[Window], name: str) -> list[list[float]]:

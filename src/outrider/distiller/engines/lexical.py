@@ -52,6 +52,8 @@ From a logistic regression on half of SciFact's claims (`python -m bench.train_d
 
 @dataclass(frozen=True, slots=True)
 class Rhetoric:
+    """Engine of results and methods; `scores` are probabilities, the query is ignored."""
+
     name: str = "rhetoric"
     revision: str = "1"
 
@@ -81,6 +83,8 @@ def features(segmented: SegmentedText) -> list[tuple[float, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Lexical:
+    """Engine of the query's words; `scores` are probabilities."""
+
     name: str = "lexical"
     revision: str = "1"
 

@@ -66,7 +66,20 @@ class LLMLingua2:
             return self._weights.revision if self._weights else ""
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        return [self._compute_kept_shares(its.texts()) for its in cuts]
+        """For each unit the mean of its tokens' chance to be kept, 0 for one without tokens. Ignores the query."""
+        every: Scores = []
+        for texts in (its.texts() for its in cuts):
+            order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
+            shares = [0.0] * len(texts)
+            with self._lock:
+                compressor = self._load()
+                for start in range(0, len(order), BATCH):
+                    stop_if_abandoned()
+                    places = order[start : start + BATCH]
+                    for at, value in zip(places, _mean_kept(compressor, [texts[at] for at in places]), strict=True):
+                        shares[at] = value
+            every.append(shares)
+        return every
 
     def compress(self, text: str, rate: float = RATE) -> str:
         """About `rate` of the words of `text`; the text itself where that would lose a number or a negation."""
@@ -76,39 +89,24 @@ class LLMLingua2:
             return text
         with self._lock:
             stop_if_abandoned()
-            found = " ".join(self._compress_piece(piece, rate) for piece in _pieces(text))
+            words = text.split()
+            pieces = (" ".join(words[at : at + MAX_WORDS]) for at in range(0, len(words), MAX_WORDS))  # so short that nothing is cut off
+            shorter = " ".join(self._compress_piece(piece, rate) for piece in pieces)
         # It parts numbers at their point: "93. 5"
-        lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", found)))
-        return text if lost or not found.strip() else found
+        lost = Counter(numbers_and_negations(text)) - Counter(numbers_and_negations(re.sub(r"(?<=\d)\s*([.,])\s*(?=\d)", r"\1", shorter)))
+        return text if lost or not shorter.strip() else shorter
 
     def _compress_piece(self, piece: str, rate: float) -> str:
         piece = _encodable(piece)
-        if not self._is_known(piece):
-            return piece
-        try:
-            said = self._load().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
-        except (ZeroDivisionError, IndexError, ValueError):
-            return piece  # it fails on pieces of which nothing is a word to it
-        return str(said["compressed_prompt_list"][0])
-
-    def _is_known(self, piece: str) -> bool:
-        """Whether it can make words of the piece: a piece of unknown or joined tokens alone stops it."""
         tokenizer = self._load().tokenizer
         tokens = tokenizer.tokenize(piece)
-        return bool(tokens) and tokens[0] != tokenizer.unk_token and not tokens[0].startswith("##")
-
-    def _compute_kept_shares(self, texts: Sequence[str]) -> list[float]:
-        """For each text the mean of its tokens' chance to be kept, 0 for one without tokens."""
-        with self._lock:
-            compressor = self._load()
-            order = sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
-            found = [0.0] * len(texts)
-            for start in range(0, len(order), BATCH):
-                stop_if_abandoned()
-                places = order[start : start + BATCH]
-                for at, value in zip(places, _mean_kept(compressor, [texts[at] for at in places]), strict=True):
-                    found[at] = value
-        return found
+        if not tokens or tokens[0] == tokenizer.unk_token or tokens[0].startswith("##"):
+            return piece  # a piece of unknown or joined tokens alone stops the package
+        try:
+            result = self._load().compress_prompt_llmlingua2([piece], rate=rate, force_tokens=list(FORCED), force_reserve_digit=True)
+        except (ZeroDivisionError, IndexError, ValueError):
+            return piece  # it fails on pieces of which nothing is a word to it
+        return str(result["compressed_prompt_list"][0])
 
     def _load(self) -> Any:
         with self._lock:
@@ -129,12 +127,6 @@ def _mean_kept(compressor: Any, texts: Sequence[str]) -> list[float]:
         logits = compressor.model(**{name: tensor.to(compressor.device) for name, tensor in read.items()}).logits.float().cpu()
     kept = torch.softmax(logits, -1)[..., 1] * own
     return [float(value) for value in kept.sum(-1) / own.sum(-1).clamp(min=1)]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """So short that nothing is cut off."""
-    words = text.split()
-    return (" ".join(words[at : at + MAX_WORDS]) for at in range(0, len(words), MAX_WORDS))
 
 
 def _encodable(text: str) -> str:
@@ -184,7 +176,10 @@ def _make_compressor(weights: Weights, device: str, kind: str) -> Any:
         made.oai_tokenizer.encode = lambda text: made.tokenizer.tokenize(text) or [text]
         made.tokenizer.padding_side, made.tokenizer.pad_token = "right", PADDING[kind]
         made.init_llmlingua2(max_batch_size=BATCH)
-        _put_back(state)
+        random.setstate(state[0])
+        np.random.set_state(state[1])
+        torch.set_rng_state(state[2])
+        cudnn.deterministic, cudnn.benchmark = state[3], state[4]
     return made
 
 
@@ -206,15 +201,3 @@ def _without_tiktoken(module: Any) -> Iterator[None]:
         yield
     finally:
         module.tiktoken = theirs
-
-
-def _put_back(state: tuple[Any, ...]) -> None:
-    import random
-
-    import numpy as np
-    import torch
-
-    random.setstate(state[0])
-    np.random.set_state(state[1])
-    torch.set_rng_state(state[2])
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = state[3], state[4]

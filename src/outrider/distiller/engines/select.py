@@ -102,13 +102,12 @@ def units_a_second(name: EngineName, device: str) -> float:
 
 def find_calibration(engine: Engine) -> Calibration | None:
     """The one that is shipped, or that lies beside a classifier's weights; None where there is none for these very weights."""
-    found = _beside(engine.model_name) if isinstance(engine, Classifier) else _load_shipped(calibration_file_name(engine))
-    return found if found and (found.engine, found.revision) == (engine.name, engine.revision) else None
-
-
-def _beside(folder: str) -> Calibration | None:
-    own = Path(folder).expanduser() / CALIBRATION_FILE
-    return read_calibration(own) if own.is_file() else None
+    if isinstance(engine, Classifier):
+        own = Path(engine.model_name).expanduser() / CALIBRATION_FILE
+        calibration = read_calibration(own) if own.is_file() else None
+    else:
+        calibration = _load_shipped(calibration_file_name(engine))
+    return calibration if calibration and (calibration.engine, calibration.revision) == (engine.name, engine.revision) else None
 
 
 @lru_cache(maxsize=16)

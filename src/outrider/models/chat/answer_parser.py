@@ -40,6 +40,8 @@ class UnusableAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer(Generic[Shape]):
+    """An answer in the requested shape."""
+
     value: Shape
 
 
@@ -82,7 +84,15 @@ def _iter_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     def refuse_constant(name: str) -> float:
         raise ValueError(f"{name} is no number of JSON")
 
-    decoder, closing = json.JSONDecoder(parse_constant=refuse_constant), _match_braces(text)
+    # each opening brace with the end of its closing one, quoted braces included; none for a text too long to repair
+    opened: list[int] = []
+    closing: dict[int, int] = {}
+    for brace in BRACE.finditer(text if len(text) <= MAX_REPAIR_CHARS else ""):
+        if brace.group() == "{":
+            opened.append(brace.start())
+        elif opened:
+            closing[opened.pop()] = brace.end()
+    decoder = json.JSONDecoder(parse_constant=refuse_constant)
     start, repaired_until = text.find("{"), 0
     for _ in range(MAX_STARTS):
         if start < 0:
@@ -98,18 +108,6 @@ def _iter_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
         else:
             yield candidate, start, end
         start = text.find("{", end)
-
-
-def _match_braces(text: str) -> dict[int, int]:
-    """Map each opening brace to the end of its closing one, quoted braces included; empty for a text too long to repair."""
-    opened: list[int] = []
-    closing: dict[int, int] = {}
-    for brace in BRACE.finditer(text if len(text) <= MAX_REPAIR_CHARS else ""):
-        if brace.group() == "{":
-            opened.append(brace.start())
-        elif opened:
-            closing[opened.pop()] = brace.end()
-    return closing
 
 
 def _repair(text: str) -> dict[str, Any] | None:

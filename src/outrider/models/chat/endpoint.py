@@ -196,7 +196,12 @@ class EndpointChat:
             except RequestRefused as refused:
                 if refused.status < 500:
                     self._record_usage(call, NO_USAGE)
-                raise self._classify(refused, mode, steps) from None
+                message = self._endpoint.redact(refused.message)
+                if is_key_rejected(refused, accepted=self._key_accepted):
+                    detail = f"{refused.status}: {message}" if message else f"{refused.status}"
+                    self._key_error = f"{self.name} rejects the key ({detail}); set llm.api_key, or the variable that holds the key"
+                    raise KeyRejected(self._key_error) from None
+                raise classify_refusal(refused, message, self._endpoint, self._capabilities, mode, steps) from None
             except ConnectionBroken as broken:
                 if broken.reached:
                     raise RetryLater(SHORT_PAUSE_S, f"broke the connection ({broken})") from None
@@ -205,14 +210,6 @@ class EndpointChat:
             self._key_accepted = True
             self._record_usage(call, reply.usage)
         return reply
-
-    def _classify(self, refused: RequestRefused, mode: OutputMode, steps: dict[str, int]) -> Exception:
-        message = self._endpoint.redact(refused.message)
-        if is_key_rejected(refused, accepted=self._key_accepted):
-            answer = f"{refused.status}: {message}" if message else f"{refused.status}"
-            self._key_error = f"{self.name} rejects the key ({answer}); set llm.api_key, or the variable that holds the key"
-            return KeyRejected(self._key_error)
-        return classify_refusal(refused, message, self._endpoint, self._capabilities, mode, steps)
 
     def _record_usage(self, call: Call, usage: TokenUsage | None) -> None:
         if usage is None:

@@ -56,8 +56,14 @@ class Journal:
         except BaseException:
             self._numbers[key] = min(self._numbers[key], number)
             raise
+        used = None
+        if reply.usage:
+            counts = (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens, reply.usage.cache_write_tokens)
+            used = dict(zip(COUNTS, counts, strict=True))
+        # the keys of an entry are those of the first release, so that a run can be resumed by a later one
+        entry = {"said": reply.content, "used": used, "finish": reply.finish_reason, "refusal": reply.refusal}
         try:
-            await self.answers.keep_answer(self.run, key, number, _serialize(reply))
+            await self.answers.keep_answer(self.run, key, number, json.dumps(entry))
         except ThreadError as error:
             log.warning("an answer of the model was not written down, and would be paid again if this run is resumed: %s", error)
         return reply
@@ -87,12 +93,3 @@ async def ask_or_replay(node: str, model: str, request: Mapping[str, object], as
 def compute_key(node: str, model: str, request: Mapping[str, object]) -> str:
     """A hash of the node, the model and the request."""
     return hashlib.sha256(json.dumps([node, model, request], sort_keys=True).encode()).hexdigest()
-
-
-# The keys of an entry are those of the first release, so that a run can be resumed by a later one.
-def _serialize(reply: Reply) -> str:
-    used = None
-    if usage := reply.usage:
-        counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
-        used = dict(zip(COUNTS, counts, strict=True))
-    return json.dumps({"said": reply.content, "used": used, "finish": reply.finish_reason, "refusal": reply.refusal})

@@ -117,9 +117,11 @@ class Price:
     cache_write: float | None = None
 
     def max_usd(self, input_tokens: int, output_tokens: int) -> float:
+        """An upper bound on the cost of a call in USD."""
         return (max(self.input, self.cache_write or 0.0) * input_tokens + self.output * output_tokens) / MILLION
 
     def usd(self, usage: TokenUsage) -> float:
+        """The cost of a call in USD, by the provider's count."""
         cached = self.input if self.cached is None else self.cached
         cache_write = self.input if self.cache_write is None else self.cache_write
         plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens

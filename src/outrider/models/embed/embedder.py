@@ -122,6 +122,8 @@ class Embedder:
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
         """Embed each text on its own: one that cannot be embedded gets its problem instead of a vector."""
+        import numpy as np
+
         texts = _check_texts(texts)
         full = [at for at, text in enumerate(texts) if text.strip()]
         empty = len(texts) - len(full)
@@ -131,7 +133,15 @@ class Embedder:
         )
         answers = [EmbeddedText(None, problem=EMPTY) for _ in texts]
         for at, answer in zip(full, embedded, strict=True):
-            answers[at] = _check_vector(answer, normalize=backend.space.normalized)
+            if answer.vector is None:
+                answers[at] = answer
+                continue
+            vector = np.asarray(answer.vector, dtype=np.float32)
+            length = float(np.linalg.norm(vector.astype(np.float64)))
+            if not np.isfinite(length) or length == 0:
+                answers[at] = EmbeddedText(None, answer.read, NO_LENGTH if length == 0 else NOT_NUMBERS)
+            else:
+                answers[at] = EmbeddedText((vector / length).astype(np.float32) if backend.space.normalized else vector, answer.read)
         return answers
 
     def token_vectors(self, texts: Sequence[str], role: TextRole = "document") -> list[np.ndarray]:
@@ -225,16 +235,3 @@ def _check_texts(text: str | Sequence[str]) -> list[str]:
 def _make_encodable(text: str) -> str:
     """Replace lone surrogates, which broken files contain: they have no UTF-8 and stop a tokenizer."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _check_vector(answer: EmbeddedText, *, normalize: bool) -> EmbeddedText:
-    """The answer with a checked vector, scaled to length 1 if `normalize`."""
-    import numpy as np
-
-    if answer.vector is None:
-        return answer
-    vector = np.asarray(answer.vector, dtype=np.float32)
-    length = float(np.linalg.norm(vector.astype(np.float64)))
-    if not np.isfinite(length) or length == 0:
-        return EmbeddedText(None, answer.read, NO_LENGTH if length == 0 else NOT_NUMBERS)
-    return EmbeddedText((vector / length).astype(np.float32) if normalize else vector, answer.read)

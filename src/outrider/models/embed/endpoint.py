@@ -56,7 +56,21 @@ class EmbeddingClient:
         self._key = settings.api_key.get_secret_value()
         self._timeout_s = settings.timeout_s
         self.name = f"{settings.model_name} at {without_password(settings.base_url)}"
-        self._client = _make_client(settings, self.name)
+        try:
+            from langchain_openai import OpenAIEmbeddings
+        except ImportError as error:
+            raise MissingExtra("an embeddings endpoint", "openai") from error
+        if not is_http_url(settings.base_url):
+            raise ModelUnavailable(f"{self.name}: embedding.base_url must be an address such as http://localhost:8080/v1")
+        self._client: Any = OpenAIEmbeddings(
+            model=settings.model_name,
+            base_url=settings.base_url,
+            # never empty: the client would send OPENAI_API_KEY to any server
+            api_key=settings.api_key if settings.api_key.get_secret_value() else "none",
+            check_embedding_ctx_length=False,
+            timeout=settings.timeout_s,
+            max_retries=2,
+        ).client
 
     def ask(self, texts: Sequence[str]) -> EmbeddingResponse:
         """Raises `BatchTooLarge` if the server refuses texts as too long or too many, `ModelUnavailable`, `BadVectors`."""
@@ -217,21 +231,3 @@ def parse_response(body: object, count: int, name: str, key: str = "") -> Embedd
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     model = body.get("model")
     return EmbeddingResponse(vectors, model if isinstance(model, str) else "", tokens if isinstance(tokens, int) and tokens > 0 else None)
-
-
-def _make_client(settings: EmbeddingSettings, name: str) -> Any:
-    try:
-        from langchain_openai import OpenAIEmbeddings
-    except ImportError as error:
-        raise MissingExtra("an embeddings endpoint", "openai") from error
-    if not is_http_url(settings.base_url):
-        raise ModelUnavailable(f"{name}: embedding.base_url must be an address such as http://localhost:8080/v1")
-    return OpenAIEmbeddings(
-        model=settings.model_name,
-        base_url=settings.base_url,
-        # never empty: the client would send OPENAI_API_KEY to any server
-        api_key=settings.api_key if settings.api_key.get_secret_value() else "none",
-        check_embedding_ctx_length=False,
-        timeout=settings.timeout_s,
-        max_retries=2,
-    ).client

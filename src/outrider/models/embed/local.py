@@ -156,7 +156,12 @@ def load_local_model(
     preset = find_preset(weights.name)
     refuse_own_code(weights)
     model = _load_transformer(weights, device, preset)
-    limit = min(n for n in (_context_limit(model), preset.context_length if preset else 0, context_length, MAX_CONTEXT) if n > 0)
+    config = model[0].auto_model.config
+    positions = getattr(config, "max_position_embeddings", 0) or 0
+    if "roberta" in str(config.model_type):
+        positions -= (config.pad_token_id or 0) + 1  # its positions count from after the padding token's
+    stated = [int(n) for n in (model.max_seq_length or 0, positions) if n < 10**7]  # some tokenizers state 10^30 for "unknown"
+    limit = min(n for n in (*stated, preset.context_length if preset else 0, context_length, MAX_CONTEXT) if n > 0)
     # the model's own prompts win over the preset's
     own = {name: text for name, text in model.prompts.items() if text}
     default = own.get(model.default_prompt_name or "", "")
@@ -203,16 +208,6 @@ def _load_transformer(weights: Weights, device: str, preset: Preset | None) -> A
         model[0].auto_model.config.is_causal = False
     model.eval()
     return model
-
-
-def _context_limit(model: Any) -> int:
-    """Tokens that the model reads, 0 if unknown; some tokenizers state 10^30 for that."""
-    config = model[0].auto_model.config
-    positions = getattr(config, "max_position_embeddings", 0) or 0
-    if "roberta" in str(config.model_type):
-        positions -= (config.pad_token_id or 0) + 1  # its positions count from after the padding token's
-    limits = [int(n) for n in (model.max_seq_length or 0, positions) if 0 < n < 10**7]
-    return min(limits, default=0)
 
 
 def _dimension(model: Any, tokens: ModelTokenizer) -> int:

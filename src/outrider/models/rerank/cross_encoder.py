@@ -74,7 +74,10 @@ class CrossEncoderReranker:
         """Raw scores (logits), unbounded. `ModelUnavailable` if it cannot be loaded, `BadVectors` for scores that are not numbers."""
         if not texts:
             return []
-        model, batch = self._load(), BATCH
+        with self._loading:
+            if self._model is None:
+                self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
+        model, batch = self._model, BATCH
         pairs = [(query, text) for text in texts]
         with self._running:
             stop_if_abandoned()
@@ -99,12 +102,6 @@ class CrossEncoderReranker:
             if self._model is not None:
                 self._model = None
                 empty_cache()
-
-    def _load(self) -> Any:
-        with self._loading:
-            if self._model is None:
-                self._model = load_cross_encoder(self.name, self.device, downloads=self.downloads)
-        return self._model
 
 
 def load_cross_encoder(name: str, device: str, *, downloads: bool) -> Any:
