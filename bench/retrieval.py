@@ -23,7 +23,7 @@ from bench.model import NAME, Remembering, model
 from bench.quality import DEPTH, bm25s_search, each_score
 from bench.report import Cell, Report, progress
 from outrider.library.fusion import build_fusion
-from outrider.library.neighbours import LibraryGraph
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import document_text
 from outrider.models.rerank.late_interaction import LateInteraction

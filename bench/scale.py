@@ -28,8 +28,8 @@ from bench.retrieval import works
 from bench.synthetic import Cloud, Vocabulary
 from outrider.library import edges, schema
 from outrider.library.fusion import build_fusion
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.library import Library
-from outrider.library.neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
 from outrider.library.vectors.write import VectorRow, document_text, text_hash, to_table
 from outrider.settings.model import RankingSettings

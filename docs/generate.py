@@ -20,7 +20,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from outrider.interfaces.cli import app
-from outrider.settings.schema import Leaf, leaves, sections
+from outrider.settings.setting_names import Leaf, leaves, sections
 from outrider.state.hits import Duplicate, FoundBy, Hit, Related
 from outrider.state.records import Identifiers
 from outrider.state.response import Bypass, ContextUnit, DistilledContext, Facets, Failure, ResultSet, SearchResponse, SourceReport, Usage

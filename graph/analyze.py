@@ -21,7 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 
 from outrider.nodes.run_settings import run_setting
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.runtime.tracing import span
 from outrider.services import Services
 from outrider.services.nodes import make_analysis_cache, make_evidence, make_ratings, make_subject, make_surroundings, parse_analysis_target

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from outrider.nodes.organizer import LONG_CHARS
 from outrider.nodes.run_settings import run_setting, time_left
 from outrider.prompts import Prompt
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.model import DistillerSettings, RunSettings
 from outrider.state.distilling import Distilled, KeptUnit, Reading
 from outrider.state.errors import SearchError

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.nodes.run_settings import time_left
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.settings.model import RerankerSettings, RunSettings
 from outrider.state import ports
 from outrider.state.errors import SearchError

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from bench.identity.sets import LabelledSet, labelled
 from outrider.linkage.blocking import block_pairs
 from outrider.linkage.evidence import FieldLevel, compare_keys
-from outrider.linkage.judge import MANUAL_WEIGHTS
-from outrider.linkage.keys import Keys, make_keys
+from outrider.linkage.judge_pair import MANUAL_WEIGHTS
+from outrider.linkage.normalized_record import Keys, make_keys
 
 FITTED_ON = ("asysd", "dblp_acm", "cora")
 WEIGHTS = Path(__file__).parents[2] / "src" / "outrider" / "linkage" / "evidence_weights.py"

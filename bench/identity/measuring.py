@@ -22,7 +22,7 @@ from bench.identity.growth import grown
 from bench.identity.rules import RULES, outrider, outrider_on_disk
 from bench.identity.sets import SETS, LabelledSet, labelled
 from bench.report import Cell, Report, progress
-from outrider.linkage.keys import make_keys
+from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.resolve import resolve_keys
 from outrider.state.records import Paper
 

@@ -12,8 +12,8 @@ from typing import Any
 from bench.data import Absent
 from outrider.linkage.clustering import Groups
 from outrider.linkage.identifiers import normal_doi
-from outrider.linkage.keys import make_keys
 from outrider.linkage.names_and_titles import normal_title
+from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
 from outrider.state.records import Paper

@@ -19,7 +19,7 @@ from outrider.nodes.dedup.group import NO_DETAILS, CompatibleGroups, PairJudge, 
 from outrider.nodes.dedup.merge import link_related_works, merge_members, sort_by_fused_score
 from outrider.nodes.dedup.model_proposals import Pair
 from outrider.runtime.workers import NoWorker, Workers
-from outrider.state.decisions import NO_DECISIONS, Decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 
 

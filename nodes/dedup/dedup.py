@@ -18,7 +18,7 @@ from outrider.prompts import Prompt
 from outrider.runtime.workers import Workers
 from outrider.settings.model import IdentitySettings, LlmSettings, RunSettings
 from outrider.state.chat import Chat
-from outrider.state.decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
 from outrider.state.errors import KeyRejected, SearchError
 from outrider.state.pipeline import PipelineState, RunContext, Update
 from outrider.state.ports import Clock

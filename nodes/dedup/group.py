@@ -8,18 +8,18 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from outrider.linkage.clustering import Groups
-from outrider.linkage.confirm_work import page_identifier, shared_identifier
+from outrider.linkage.lookup_match import page_identifier, shared_identifier
 from outrider.linkage.merge import richness
 from outrider.linkage.prefilter import prefilter
 from outrider.nodes.dedup.merge import VERSIONS, Link, list_records
 from outrider.nodes.dedup.model_proposals import Pair, model_may_join
-from outrider.state.decisions import Decisions, make_pair
+from outrider.state.duplicate_decisions import Decisions, make_pair
 from outrider.state.hits import Candidate
 from outrider.state.records import Record
 
 if TYPE_CHECKING:
-    from outrider.linkage.judge import Judgement, Weights
-    from outrider.linkage.keys import Keys
+    from outrider.linkage.judge_pair import Judgement, Weights
+    from outrider.linkage.normalized_record import Keys
 
 JOINED_BEFORE = "joined before"
 NO_DETAILS = "same work as another duplicate"
@@ -47,7 +47,7 @@ class PairJudge:
     _judgements: dict[tuple[Keys, Keys], Judgement] = field(default_factory=dict)
 
     def keys(self, record: Record) -> Keys:
-        from outrider.linkage.keys import make_keys
+        from outrider.linkage.normalized_record import make_keys
 
         cached = self._keys.get(id(record))
         if cached is None:
@@ -61,7 +61,7 @@ class PairJudge:
 
     def judge_keys(self, one: Keys, other: Keys, weights: Weights) -> Judgement:
         """Symmetric."""
-        from outrider.linkage.judge import judge_keys
+        from outrider.linkage.judge_pair import judge_keys
 
         if (cached := self._judgements.get((one, other)) or self._judgements.get((other, one))) is None:
             cached = self._judgements[one, other] = judge_keys(one, other, weights)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrider.linkage.confirm_work import preprint_server
+from outrider.linkage.lookup_match import preprint_server
 from outrider.linkage.merge import fill_missing, leading
 from outrider.state.hits import Candidate, Duplicate, Related
 from outrider.state.records import Record

@@ -20,7 +20,7 @@ from outrider.state.response import Bypass, Failure
 from outrider.text.sanitize import without_control
 
 if TYPE_CHECKING:
-    from outrider.linkage.judge import Judgement
+    from outrider.linkage.judge_pair import Judgement
 
 Pair = tuple[int, int]
 STEP = "dedup.model"
@@ -129,7 +129,7 @@ async def propose_pairs(
 
 def _accept(pairs: Sequence[Pair], records: Sequence[Record]) -> dict[Pair, str]:
     """The pairs that evidence allows, best score first, in the order in which they are to be joined."""
-    from outrider.linkage.judge import judge
+    from outrider.linkage.judge_pair import judge
 
     judgements = {(one, other): judge(records[one], records[other]) for one, other in pairs}
     for (one, other), judgement in judgements.items():

@@ -25,7 +25,7 @@ from outrider.nodes.enrich.missing_abstracts import MissingAbstracts, ParseLink
 from outrider.nodes.run_settings import format_time, select_sources, time_left
 from outrider.runtime.workers import Workers
 from outrider.settings.model import CoarseFilterSettings, EnrichSettings, IdentitySettings, RunSettings
-from outrider.state.decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryBusy, LibraryReadOnly, SearchError
 from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, RunContext, Update

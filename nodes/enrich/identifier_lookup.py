@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from outrider.linkage.confirm_work import identifiers_contradict, titles_agree
+from outrider.linkage.lookup_match import identifiers_contradict, titles_agree
 from outrider.linkage.merge import fill_missing, leading
 from outrider.state.errors import SearchError
 from outrider.state.ports import BatchSource, Source

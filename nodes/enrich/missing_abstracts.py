@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from outrider.linkage.confirm_work import identifiers_contradict, same_work, titles_agree
+from outrider.linkage.lookup_match import identifiers_contradict, same_work, titles_agree
 from outrider.linkage.merge import fill_missing, strip_page_values
 from outrider.linkage.names_and_titles import normal_title
 from outrider.nodes.enrich.identifier_lookup import Lookup, LookupBatcher, plan_lookups, run_lookups

@@ -21,7 +21,7 @@ MOVED = {
     "outrider.serve.files": "outrider.usecases.deduplicate",
     "outrider.serve.python": "outrider",
     "outrider.serve.reindexing": "outrider.usecases.ingest",
-    "outrider.serve.studio": "outrider.interfaces.studio",
+    "outrider.serve.studio": "outrider.interfaces.studio_routes",
     "outrider.serve.systematic": "outrider.usecases.systematic",
     "outrider.sources.calls.caller": "outrider.sources.http.client",
     "outrider.sources.calls.service": "outrider.sources.http.service",

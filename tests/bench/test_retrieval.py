@@ -8,7 +8,7 @@ import pytest
 
 from bench import data, retrieval
 from bench.retrieval import FUSED, NDCG, RECALL, RERANKED, Measured
-from outrider.library.neighbours import LibraryGraph
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.search_engine import Engine
 from support.word_embedder import WordEmbedder
 

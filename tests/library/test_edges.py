@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from outrider.library import edges
 from outrider.library.entities import Entity, make_entity, normal_author, normal_name, parse_entity
+from outrider.library.graph_neighbours import LibraryGraph
 from outrider.library.inspection import FIX_EDGES, FIX_STALE_EDGES, FIX_STRANGERS
 from outrider.library.library import Library
-from outrider.library.neighbours import LibraryGraph
 from outrider.state.errors import LibraryError
 from outrider.state.records import Edge, Identifiers, Paper, Record, Repository
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.library.library import Library
 from outrider.library.metadata_tables import RerankEvaluationTable
-from outrider.state.decisions import Decision, Decisions
+from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.reranking import Verdict
 from support.fakes import doi, paper
 

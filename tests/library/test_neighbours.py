@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.library import neighbours as lookup
+from outrider.library import graph_neighbours as lookup
+from outrider.library.graph_neighbours import DIRECT, LibraryGraph, Routes, _rank_neighbours, explain_paths
 from outrider.library.library import Library
-from outrider.library.neighbours import DIRECT, LibraryGraph, Routes, _rank_neighbours, explain_paths
 from outrider.state.errors import BadRequest
 from outrider.state.hits import Path as Way
 from outrider.state.ports import Neighbours

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.linkage.confirm_work import identifiers_contradict, preprint_server, same_work, shared_identifier, titles_agree
+from outrider.linkage.lookup_match import identifiers_contradict, preprint_server, same_work, shared_identifier, titles_agree
 from outrider.state.records import Identifiers, Page, Paper, Record
 from support.fakes import doi, paper
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.linkage.identifiers import canonical_url, normal_openalex, normal_repository, normal_s2
-from outrider.linkage.keys import make_keys, parse_number, parse_pages, resemblance, sketch_abstract
 from outrider.linkage.names_and_titles import parse_name, parse_notice, parse_title
+from outrider.linkage.normalized_record import make_keys, parse_number, parse_pages, resemblance, sketch_abstract
 from outrider.state.records import Identifiers
 from support.fakes import paper
 

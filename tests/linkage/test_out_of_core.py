@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.linkage.blocking import LARGE, block_pairs, candidate_pairs
-from outrider.linkage.judge import judge_keys
-from outrider.linkage.keys import Keys, decode_keys, encode_keys, make_keys
+from outrider.linkage.judge_pair import judge_keys
+from outrider.linkage.normalized_record import Keys, decode_keys, encode_keys, make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
 from outrider.linkage.resolve import resolve
-from outrider.state.decisions import Decision, Decisions
+from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.records import Identifiers, Paper, Record
 from support.fakes import doi, paper
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.linkage.judge import judge
+from outrider.linkage.judge_pair import judge
 from outrider.linkage.resolve import resolve
 from outrider.state.records import Identifiers, Paper, Repository
 from support.fakes import doi, paper

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.linkage.judge import judge, judge_keys
-from outrider.linkage.keys import make_keys
+from outrider.linkage.judge_pair import judge, judge_keys
+from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.resolve import Resolution, resolve
 from outrider.state.records import Identifiers, Paper, Record, Repository
 from support.fakes import doi, paper

@@ -13,7 +13,7 @@ from outrider.distiller.selection import SelectionSettings
 from outrider.distiller.token_counter import estimate_tokens
 from outrider.nodes.distiller import Distiller, Frames, add_spans, distil_readings, make_context
 from outrider.prompts import load
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.settings.model import DistillerSettings, RunSettings
 from outrider.state.distilling import Distilled, Frame, Reading, no_frame
 from outrider.state.errors import ModelUnavailable

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.threads import in_background, run_in_background, run_isolated
+from outrider.runtime.threads_and_loops import in_background, run_in_background, run_isolated
 
 
 async def _name() -> str:
@@ -242,8 +242,8 @@ def test_a_callers_loop_may_end_before_its_work() -> None:
 
 PROGRAM = """
 import asyncio, sys, threading, time
-from outrider.runtime.threads import in_background, run_in_background, run_isolated
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import in_background, run_in_background, run_isolated
+from outrider.runtime.threads_and_loops import run_in_thread
 
 async def waits():
     try:

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from outrider.runtime.threads import Abandoned, run_in_thread, stop_if_abandoned
+from outrider.runtime.threads_and_loops import Abandoned, run_in_thread, stop_if_abandoned
 from support.patience import BUSY_S
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from outrider.settings.load import load
 from outrider.settings.model import Settings
-from outrider.settings.schema import Leaf, leaves
+from outrider.settings.setting_names import Leaf, leaves
 
 FILE = Path(__file__).parents[2] / "search_config.yaml"
 COMPUTED = "library.uri"  # its default depends on the platform, so the file shows an example in a comment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outrider.settings.load import LoadedSettings, load
 from outrider.settings.model import Settings
 from outrider.settings.redact import redact
-from outrider.settings.schema import leaves
+from outrider.settings.setting_names import leaves
 from outrider.settings.yaml_file import expand
 from outrider.state.errors import SettingsError
 

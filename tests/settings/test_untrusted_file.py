@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.settings.load import LoadedSettings, load
-from outrider.settings.schema import Entry
+from outrider.settings.setting_names import Entry
 from outrider.settings.untrusted_file import KEY_ADDRESSES, check_untrusted_file
 from outrider.state.errors import SettingsError
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from outrider.state.decisions import Decision, Decisions
+from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record
 from support.fakes import candidate, found, paper

@@ -11,7 +11,7 @@ import pytest
 import outrider
 from outrider.interfaces.cli import run
 from outrider.library.library import Library
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.state.errors import BadRequest
 from support.fakes import doi, paper
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from outrider.distiller.engines.ensemble import Engine, Scores
 from outrider.distiller.selection import lift_context_scores
 from outrider.distiller.units import SegmentedText, segment_text
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.distilling import Calibration, Range, Reading, parse_calibration
 from outrider.state.errors import BadRequest
 from outrider.state.ports import OnCount

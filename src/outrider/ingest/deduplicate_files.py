@@ -19,8 +19,8 @@ from outrider.ingest.file_walk import InputFile, walk
 from outrider.ingest.readers.select_reader import NoReader, select_reader
 from outrider.ingest.record_ids import OwnIds, make_id
 from outrider.linkage.disk_keys import OnStep, no_progress
-from outrider.linkage.keys import Keys, make_keys
 from outrider.linkage.merge import merge_records
+from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.out_of_core import Group, OutOfCoreResolution, OutOfCoreResolver
 from outrider.linkage.resolve import Pair, Related
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile

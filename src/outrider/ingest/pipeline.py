@@ -31,7 +31,7 @@ from outrider.ingest.readers.select_reader import FileReader, NoReader, select_r
 from outrider.ingest.record_ids import NamedRecord, Namer, Outcome, RepeatedEntry, make_id
 from outrider.ingest.report import IngestReport, Tally
 from outrider.ingest.targets import FetchedTarget, RemoteSources, Target, fetch_ahead, make_library_record
-from outrider.linkage.confirm_work import same_work
+from outrider.linkage.lookup_match import same_work
 from outrider.state.errors import BadRequest, NothingToRead, UnreadableFile
 from outrider.state.ports import TextEmbedder
 from outrider.state.records import Record

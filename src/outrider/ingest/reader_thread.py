@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from outrider.ingest.record_ids import NamedRecord, Outcome
-from outrider.runtime.threads import call_on
+from outrider.runtime.threads_and_loops import call_on
 from outrider.state.errors import UnreadableFile
 from outrider.state.records import Record
 

@@ -32,9 +32,9 @@ from outrider.library.metadata_tables import CalibrationTable, DecisionTable, Fi
 from outrider.library.reindex import OnReindex, ReindexReport, reindex
 from outrider.library.text_search import ALL_ROWS
 from outrider.library.vectors.store import Vectors
-from outrider.runtime.threads import load_module
-from outrider.state.decisions import Decision
+from outrider.runtime.threads_and_loops import load_module
 from outrider.state.distilling import Calibration
+from outrider.state.duplicate_decisions import Decision
 from outrider.state.embedding import EmbeddingSpace, TokensRead
 from outrider.state.errors import LibraryError
 from outrider.state.filters import Filter

@@ -17,8 +17,8 @@ from outrider.library.maintenance import KEEP_METADATA
 from outrider.library.record_table import open_table
 from outrider.library.schema import PRIMARY_KEY
 from outrider.library.text_search import ALL_ROWS
-from outrider.state.decisions import Decision
 from outrider.state.distilling import Calibration, parse_calibration
+from outrider.state.duplicate_decisions import Decision
 from outrider.state.reranking import Verdict, verdict_order
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outrider.library.graph_neighbours import explain_paths
 from outrider.library.maintenance import REINDEX
-from outrider.library.neighbours import explain_paths
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import NoVectors
 from outrider.state.filters import Filter
 from outrider.state.hits import Scored

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrider.linkage.keys import Keys, sort_places
+from outrider.linkage.normalized_record import Keys, sort_places
 from outrider.linkage.prefilter import screen_pairs
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
-from outrider.linkage.judge import Judgement, Weights, judge_keys
-from outrider.linkage.keys import Keys
-from outrider.state.decisions import Decisions
+from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
+from outrider.linkage.normalized_record import Keys
+from outrider.state.duplicate_decisions import Decisions
 
 MIN_MEAN_SCORE = 0.0
 """Least mean log-odds of the pairs between two groups that become one."""

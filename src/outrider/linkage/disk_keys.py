@@ -27,7 +27,7 @@ from outrider.linkage.blocking import (
     pair_within_blocks,
     word_counts,
 )
-from outrider.linkage.keys import DIGEST_BYTES, TITLE_BYTES, Keys, decode_keys, encode_keys, sort_key
+from outrider.linkage.normalized_record import DIGEST_BYTES, TITLE_BYTES, Keys, decode_keys, encode_keys, sort_key
 from outrider.linkage.prefilter import Screen, make_marks
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from rapidfuzz.distance import Indel
 
-from outrider.linkage.keys import Keys, resemblance
 from outrider.linkage.names_and_titles import Name, Title
+from outrider.linkage.normalized_record import Keys, resemblance
 
 FieldLevel = tuple[str, str]
 """A field and its level, e.g. ("pages", "equal")."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from outrider.linkage.confirm_work import page_identifier
+from outrider.linkage.lookup_match import page_identifier
 from outrider.state.records import LIBRARY, Record
 
 FILLED = ("abstract", "description", "text", "url", "year", "venue", "citations", "stars", "language", "authors", "tags")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from outrider.linkage.clustering import Clustering, Groups, OverriddenClustering, make_overrides
 from outrider.linkage.disk_keys import KeyCollector, OnStep, SortedKeys, find_pairs, no_progress
 from outrider.linkage.evidence_weights import WEIGHTS
-from outrider.linkage.judge import Judgement, Weights, judge_keys
-from outrider.linkage.keys import Keys
+from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
+from outrider.linkage.normalized_record import Keys
 from outrider.linkage.relations import Relation, find_links
 from outrider.linkage.resolve import COPIES, Pair, Related
-from outrider.state.decisions import NO_DECISIONS, Decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from outrider.linkage.clustering import Groups
 from outrider.linkage.evidence import NOTHING_ALIKE_BELOW, SHORT_TITLE
 from outrider.linkage.identifiers import canonical_url, normal_doi
-from outrider.linkage.keys import Keys
 from outrider.linkage.names_and_titles import MAX_TITLE_CHARS, article_title, normal_title
+from outrider.linkage.normalized_record import Keys
 from outrider.linkage.relations import parse_part
 from outrider.state.records import Paper, Record
 from outrider.text.words import STOP_WORDS

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from outrider.linkage.evidence import ONE_TITLE, FieldLevel
-from outrider.linkage.keys import Keys
+from outrider.linkage.normalized_record import Keys
 
 RelationKind = Literal["preprint of", "version of", "corrects", "retracts", "comments on", "part beside", "code of"]
 PARTS = re.compile(

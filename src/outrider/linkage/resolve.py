@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from outrider.linkage.blocking import candidate_pairs
 from outrider.linkage.clustering import Clustering, Judge, OverriddenClustering, Overrides, make_overrides
 from outrider.linkage.evidence_weights import WEIGHTS
-from outrider.linkage.judge import Judgement, Weights, judge_keys
-from outrider.linkage.keys import Keys, make_keys, sort_places
+from outrider.linkage.judge_pair import Judgement, Weights, judge_keys
+from outrider.linkage.normalized_record import Keys, make_keys, sort_places
 from outrider.linkage.relations import Relation, find_links
-from outrider.state.decisions import NO_DECISIONS, Decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.records import Record
 
 COPIES = "they say the same in every field"

@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from outrider.runtime.threads import before_exit
+from outrider.runtime.threads_and_loops import before_exit
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor

@@ -15,7 +15,7 @@ from outrider.models.chat.endpoint import EndpointChat, make_chat
 from outrider.nodes.fine_scorer.fine_scorer import ScoringPrompts
 from outrider.nodes.translator.model_plan import QueryPrompt
 from outrider.prompts import Prompt, load
-from outrider.runtime.threads import load_module, run_in_thread
+from outrider.runtime.threads_and_loops import load_module, run_in_thread
 from outrider.runtime.workers import Workers
 from outrider.services import tracing
 from outrider.services.save_results import ResultSaver
@@ -24,7 +24,7 @@ from outrider.settings.load import load as load_settings
 from outrider.settings.model import EmbeddingSettings, Settings
 from outrider.sources.library import LibrarySource
 from outrider.state.chat import Chat
-from outrider.state.decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions, DecisionsProvider, load_no_decisions
 from outrider.state.errors import LibraryMissing, MissingExtra, ModelError, SearchError
 from outrider.state.ports import Clock, Fusion, LibraryReader, PageReader, ResultStore, Source
 from outrider.version import __version__
@@ -154,8 +154,8 @@ class Services:
             return self._engine
         library = over or await self.library()
         await load_module("outrider.library.search_engine")
-        await load_module("outrider.library.neighbours")
-        from outrider.library.neighbours import LibraryGraph
+        await load_module("outrider.library.graph_neighbours")
+        from outrider.library.graph_neighbours import LibraryGraph
         from outrider.library.search_engine import Engine
 
         engine = Engine(library, self.embedder, self._graph or LibraryGraph(library))

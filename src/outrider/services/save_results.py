@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.runtime.threads import before_exit, complete, wait_for_future
+from outrider.runtime.threads_and_loops import before_exit, complete, wait_for_future
 from outrider.state.errors import LibraryBusy, LibraryError, SearchError
 from outrider.state.records import Record
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from pydantic import JsonValue
 
-from outrider.runtime.threads import run_isolated
+from outrider.runtime.threads_and_loops import run_isolated
 from outrider.settings.sections import is_secret
 from outrider.sources.adapter import DisabledSource, usable_seconds
 from outrider.sources.http.client import Caller

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from outrider.settings.schema import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.settings.sections import SourcesSettings, is_secret
+from outrider.settings.setting_names import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.settings.yaml_file import parse_value
 from outrider.state.errors import SettingsError, find_nearest
 from outrider.text.sanitize import origin

@@ -29,7 +29,7 @@ from outrider.settings.environment import (
     read_service_keys,
 )
 from outrider.settings.model import Settings
-from outrider.settings.schema import Entry, find_leaf, leaves, split_name, suggest
+from outrider.settings.setting_names import Entry, find_leaf, leaves, split_name, suggest
 from outrider.settings.untrusted_file import check_untrusted_file
 from outrider.settings.yaml_file import read_yaml
 from outrider.state.errors import SettingsError, shorten

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from outrider.settings.environment import DEEPSEEK_HOST, OPENAI_HOST, variable_name
-from outrider.settings.schema import Entry, find_leaf, split_name
 from outrider.settings.sections import ServiceSettings, SourcesSettings, is_secret
+from outrider.settings.setting_names import Entry, find_leaf, split_name
 from outrider.state.errors import SettingsError
 from outrider.text.sanitize import origin
 

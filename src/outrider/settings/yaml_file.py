@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from outrider.settings.schema import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.settings.sections import is_secret
+from outrider.settings.setting_names import Entry, find_leaf, is_group, leaves, sections, suggest
 from outrider.state.errors import SettingsError
 
 MAX_BYTES = 2**20

@@ -42,7 +42,7 @@ def _read_records(path: Path) -> Iterator[tuple[int, Record]]:
 
 
 def _compare_keys(path: Path) -> list[Duplicate]:
-    from outrider.linkage.keys import make_keys
+    from outrider.linkage.normalized_record import make_keys
     from outrider.linkage.resolve import resolve_keys
 
     numbers, keys = [], []

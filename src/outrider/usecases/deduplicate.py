@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from outrider.ingest.deduplicate_files import deduplicate_files
 from outrider.ingest.entry import ReadOptions
 from outrider.linkage.disk_keys import OnStep, no_progress
-from outrider.linkage.keys import make_keys
+from outrider.linkage.normalized_record import make_keys
 from outrider.linkage.out_of_core import OutOfCoreResolver
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import open_services
 from outrider.settings.load import load
-from outrider.state.decisions import Decision, Decisions
+from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.errors import BadRequest
 from outrider.state.records import Record
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.distiller.calibration import KEEP_RATE, calibrate
 from outrider.nodes.distiller import STEP
-from outrider.runtime.threads import run_in_background, run_in_thread
+from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import open_services
 from outrider.services.distiller import distil, prepare_distillers
 from outrider.state.distilling import Reading

@@ -14,9 +14,9 @@ from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.organizer import to_hit
 from outrider.nodes.reranker import rerank_candidates
 from outrider.nodes.scout import make_candidates, make_ranked_list
-from outrider.runtime.threads import run_in_background, run_in_thread
+from outrider.runtime.threads_and_loops import run_in_background, run_in_thread
 from outrider.services import Services, open_services
-from outrider.state.decisions import Decisions
+from outrider.state.duplicate_decisions import Decisions
 from outrider.state.errors import BadRequest, MissingExtra, ModelError, ModelUnavailable, NoVectors
 from outrider.state.filters import parse_filter
 from outrider.state.hits import Candidate, Hit, RankedList, Scored

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import LibraryError, LibraryMissing, SearchError
 from outrider.state.model import Model
 

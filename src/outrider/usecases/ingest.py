@@ -11,7 +11,7 @@ from outrider.ingest.entry import ReadOptions
 from outrider.ingest.pipeline import OnProgress, check_targets, ingest
 from outrider.ingest.report import IngestReport
 from outrider.ingest.targets import RemoteSources, split_targets
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.sources import find_detailers
 from outrider.state.records import LIBRARY

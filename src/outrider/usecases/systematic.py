@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from outrider.boolean.parser import parse
 from outrider.ingest.export import make_writer
 from outrider.nodes.organizer import to_hit
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.services import Services, open_services
 from outrider.services.systematic import Say, Syntax, begin_run, find_run_folder, make_parts, new_run_folder, resume_run
 from outrider.state.errors import BadRequest

@@ -7,7 +7,7 @@ import gc
 import warnings
 
 from outrider.models.chat.endpoint import EndpointChat
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.state.chat import Budget, ChatRequest
 from outrider.state.model import Model
 from support.chat_client import chat_over

@@ -16,7 +16,7 @@ import pytest
 from outrider.models.rerank import cross_encoder
 from outrider.models.rerank import cross_encoder as presets
 from outrider.models.rerank.cross_encoder import CrossEncoderReranker, load_cross_encoder
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.errors import BadVectors, ModelUnavailable
 from support.extras import needs
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.models.rerank.late_interaction import BATCH, LateInteraction, max_sim
-from outrider.runtime.threads import run_in_thread
+from outrider.runtime.threads_and_loops import run_in_thread
 from outrider.state.embedding import TextRole
 from outrider.state.errors import BadVectors
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from outrider.nodes.dedup import cluster as module
 from outrider.nodes.dedup.cluster import WORKER_MODULES, Clusters, cluster_candidates, cluster_pickled, offload_clustering
-from outrider.state.decisions import NO_DECISIONS, Decisions
+from outrider.state.duplicate_decisions import NO_DECISIONS, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Record
 from support.duplicate_records import LOGS, MANY, candidates, make_decisions

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.linkage.confirm_work import page_identifier
-from outrider.linkage.judge import judge
+from outrider.linkage.judge_pair import judge
+from outrider.linkage.lookup_match import page_identifier
 from outrider.linkage.prefilter import prefilter
 from outrider.linkage.resolve import resolve
 from outrider.nodes.dedup.cluster import deduplicate
 from outrider.nodes.dedup.group import VERSIONS
 from outrider.nodes.dedup.merge import list_records
 from outrider.nodes.organizer import to_hit
-from outrider.state.decisions import Decisions
+from outrider.state.duplicate_decisions import Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 from support.duplicate_records import LIVER, LOGS, MANY, by_ann, candidates, make_decisions

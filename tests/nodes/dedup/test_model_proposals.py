@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider import prompts
-from outrider.linkage.judge import judge
+from outrider.linkage.judge_pair import judge
 from outrider.nodes.dedup.cluster import cluster_candidates, merge_pairs
 from outrider.nodes.dedup.dedup import Dedup
 from outrider.nodes.dedup.group import VERSIONS, make_blocks

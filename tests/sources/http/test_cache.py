@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http import cache_backends as module
 from outrider.sources.http.cache import AnswerCache, CachedAnswer, NoCache, pack_answer, store_later, unpack_answer
 from outrider.sources.http.cache_backends import DiskCache, RedisCache
@@ -180,7 +180,7 @@ import sys
 from pathlib import Path
 from outrider.sources.http.cache import store_later
 from outrider.sources.http.cache_backends import DiskCache
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 
 async def put():
     store_later(DiskCache(Path(sys.argv[1])), "key", b"body", {})

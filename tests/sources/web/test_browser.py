@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web import browser as module
 from outrider.sources.web.browser import Chromium, find_chromium, unavailable_reason

@@ -21,7 +21,7 @@ from outrider.distiller.units import SegmentedText
 from outrider.models.embed.token_batches import SIMILAR_LENGTH, BatchTooLarge, run_by_length
 from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
 OVERLAP_UNITS = 2

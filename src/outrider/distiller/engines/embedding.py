@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from outrider.distiller.engines.ensemble import Scores
 from outrider.distiller.engines.lexical import compare_with_best, smooth_with_neighbours
 from outrider.distiller.units import SegmentedText
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import ModelUnavailable
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from outrider.distiller.selection import numbers_and_negations
 from outrider.distiller.units import SegmentedText
 from outrider.models.loading import catch_load_errors, choose_device
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadRequest, MissingExtra, ModelUnavailable
 
 LLMLINGUA_SETTINGS = SettingNames("distiller.llmlingua_model", "distiller.device", "distiller.llmlingua_model")

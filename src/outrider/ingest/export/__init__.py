@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, TextIO
 
+from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.export.bibtex import BibtexWriter
 from outrider.ingest.export.csv_json import CsvWriter, JsonLinesWriter, JsonWriter
 from outrider.ingest.export.markdown import MarkdownWriter
 from outrider.ingest.export.ris import RisWriter
-from outrider.ingest.export.writer import Writer
 from outrider.state.errors import BadRequest, did_you_mean
 
 __all__ = ["FORMATS", "Writer", "make_writer"]

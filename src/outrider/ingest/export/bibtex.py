@@ -15,7 +15,7 @@ import unicodedata
 from typing import TextIO
 from urllib.parse import quote
 
-from outrider.ingest.export.writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled
 from outrider.ingest.field_values import one_line
 from outrider.ingest.latex import encode
 from outrider.state.records import BaseRecord, Paper

@@ -19,7 +19,7 @@ from typing import Final, TextIO
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.ingest.export.writer import Writer
+from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.field_values import clean
 from outrider.state.records import RECORD, BaseRecord, Record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from outrider.ingest.export.writer import Writer
+from outrider.ingest.export.base_writer import Writer
 from outrider.ingest.field_values import one_line
 from outrider.state.records import BaseRecord, Paper
 

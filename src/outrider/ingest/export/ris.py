@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from outrider.ingest.export.writer import Writer, format_untitled
+from outrider.ingest.export.base_writer import Writer, format_untitled
 from outrider.ingest.field_values import format_scalar, one_line
 from outrider.state.records import BaseRecord, Paper, Repository
 

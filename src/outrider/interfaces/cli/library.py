@@ -248,7 +248,7 @@ def neighbours(
 
 
 async def _find_records(engine: Engine, nodes: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
-    from outrider.library.neighbours import explain_paths
+    from outrider.library.graph_neighbours import explain_paths
 
     places = await engine.graph.around(nodes, limit)
     records = {record.doc_id: record for record in await engine.library.fetch([place.doc_id for place in places])}

@@ -18,7 +18,7 @@ import httpx2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outrider.models.chat.endpoint_errors import RequestRefused, UnreadableResponse
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 
 MAX_BYTES = 2**20
 """Of one response. The longest that is requested has some thousand tokens of a few bytes each."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from outrider.models.loading import catch_load_errors, choose_device, empty_cache, is_out_of_memory
 from outrider.models.weights import SettingNames, Weights, find_weights, refuse_own_code
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, MissingExtra, ModelUnavailable
 
 INSTRUCTION = "Given a search query, retrieve the works that answer it or are about it"

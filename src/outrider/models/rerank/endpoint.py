@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors, ModelUnavailable
 from outrider.text.sanitize import is_http_url, redact, without_password
 

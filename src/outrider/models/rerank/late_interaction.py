@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from outrider.runtime.threads import stop_if_abandoned
+from outrider.runtime.threads_and_loops import stop_if_abandoned
 from outrider.state.errors import BadVectors
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import format_age
 from outrider.sources.github.detail_requests import (
     ITSELF,

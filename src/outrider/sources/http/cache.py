@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from outrider.runtime.threads import before_exit, in_background, run_in_background
+from outrider.runtime.threads_and_loops import before_exit, in_background, run_in_background
 from outrider.state.ports import CachedText
 
 EXPIRE_S = 30 * 86_400

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.sources.http.cache import CLOSED_WITHIN_S, EXPIRE_S, PATIENCE_S, BaseCache, batch_delay
 from outrider.state.errors import MissingExtra, SettingsError
 

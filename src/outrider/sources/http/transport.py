@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrider.runtime.threads import run_in_background
+from outrider.runtime.threads_and_loops import run_in_background
 from outrider.sources.http.service import Service
 from outrider.state.errors import Malformed, SourceError, SourceTimeout, SourceUnavailable
 from outrider.text.sanitize import without_password

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outrider.runtime.threads import in_background, load_module
+from outrider.runtime.threads_and_loops import in_background, load_module
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.browser_tab import LOOPBACK_TOO, NavigationCheck, RenderedPage, Tab
 from outrider.state.errors import MissingExtra, RateLimited, SourceTimeout, SourceUnavailable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.http.rate_limit import parse_retry_after
 from outrider.sources.http.service import MEBIBYTE
 from outrider.sources.http.ssrf_guard import Guard, Target

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from outrider.runtime.threads import call_on, run_in_thread
+from outrider.runtime.threads_and_loops import call_on, run_in_thread
 from outrider.sources.web.html_page import declared_charset, parse_page
 from outrider.sources.web.link_identifiers import find_identifiers
 from outrider.state.errors import Malformed

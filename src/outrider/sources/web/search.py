@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from outrider.runtime.threads import in_background
+from outrider.runtime.threads_and_loops import in_background
 from outrider.sources.adapter import deadline_after, format_age
 from outrider.sources.http.cache import AnswerCache, NoCache, read_cached, store_later
 from outrider.sources.web.crawl_rules import HostSchedule

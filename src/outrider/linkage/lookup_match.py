@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from outrider.linkage.identifiers import normal_arxiv, normal_doi, normal_pmid
-from outrider.linkage.keys import find_server
 from outrider.linkage.names_and_titles import normal_title
+from outrider.linkage.normalized_record import find_server
 from outrider.state.records import Record
 
 AGREEING_TITLES = 0.85

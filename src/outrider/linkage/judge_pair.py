@@ -25,7 +25,7 @@ from typing import Literal
 
 from outrider.linkage.evidence import FieldLevel, compare_keys
 from outrider.linkage.evidence_weights import WEIGHTS
-from outrider.linkage.keys import Keys, make_keys
+from outrider.linkage.normalized_record import Keys, make_keys
 from outrider.linkage.relations import Relation, find_relation
 from outrider.state.records import Record
 
