@@ -173,20 +173,14 @@ def merge_details(record: Repository, details: RepositoryDetails) -> Repository:
         figures["issue_response_days"] = median_response_days(details.issues, details.comments, all_comments=every)
     known = {name: value for name, value in figures.items() if value is not None}
     changed: dict[str, Any] = {"text": record.text or details.text, "metadata": {**record.metadata, **known}}
-    if details.itself:
-        changed |= _of_itself(record, details.itself)
+    if itself := details.itself:
+        changed |= {} if itself.parent_stars is None else {"parent_stars": itself.parent_stars}
+        name, old = itself.identifiers.github, record.identifiers.github
+        if name and name != old:
+            changed |= {"identifiers": record.identifiers.model_copy(update={"github": name}), "url": itself.url or record.url}
+            if normal_name(record.title) == old:
+                changed["title"] = itself.title
     return record.model_copy(update=changed)
-
-
-def _of_itself(record: Repository, itself: Repository) -> dict[str, Any]:
-    stars = itself.parent_stars
-    changed: dict[str, Any] = {} if stars is None else {"parent_stars": stars}
-    name, old = itself.identifiers.github, record.identifiers.github
-    if name and name != old:
-        changed |= {"identifiers": record.identifiers.model_copy(update={"github": name}), "url": itself.url or record.url}
-        if normal_name(record.title) == old:
-            changed["title"] = itself.title
-    return changed
 
 
 README: DetailRequest = DetailRequest("README", "/readme", RepositoryDetails.readme, headers={**JSON, "Accept": RAW})

@@ -170,30 +170,35 @@ class DetailFetcher:
     async def _ask(self, case: RepositoryProgress, part: DetailRequest) -> None:
         case.begun.add(part)
         try:
-            reply = await self._fetch_part(case, part)
+            reply = await self._request_within_budget(case, part)
+            if reply.status in MOVED:
+                case.path = redirect_path(reply, self.repositories.service)
+                case.wanted.add(ITSELF)
+                reply = await self._request_within_budget(case, part)
+            if reply.status in MOVED:
+                raise Malformed(f"{reply.url} answered {reply.status} once more")
             case.take_reply(part, reply)
         except SourceError as error:
-            self._record_failure(case, part, error)
+            if isinstance(error, RateLimited | SourceTimeout) and time.monotonic() >= self.until:
+                return  # it had no fair chance
+            if isinstance(error, RateLimited | Unauthorized):
+                self.stopped = self.stopped or error
+            else:
+                case.failed.add(part)
+                self.failures.append(error)
             return
         case.had.add(part)
         case.stale.discard(part)
         if case.without_readme and part is README and not case.there and case.lacks(TREE):
             await self._ask(case, TREE)
 
-    async def _fetch_part(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
-        reply = await self._request_within_budget(case, part)
-        if reply.status in MOVED:
-            case.path = redirect_path(reply, self.repositories.service)
-            case.wanted.add(ITSELF)
-            reply = await self._request_within_budget(case, part)
-        if reply.status in MOVED:
-            raise Malformed(f"{reply.url} answered {reply.status} once more")
-        return reply
-
     async def _request_within_budget(self, case: RepositoryProgress, part: DetailRequest) -> Reply:
         """Raises the reason for which an older answer of the cache would have to do."""
         if not self.allowance.take():
-            raise self._budget_error()
+            service, share = self.repositories.service, self.repositories.share
+            at = self.allowance.renewed_at or self.repositories.caller.clock() + service.per_s
+            portion = f"{share:.0%} of " if share < 1 else ""
+            raise RateLimited(f"{service.name}: {portion}what was left of the requests of this hour is used up", at)
         case.tried = True
         try:
             reply = await self._get(case, part, tries=1)
@@ -217,21 +222,6 @@ class DetailFetcher:
             accept=OK | NOTHING | GONE | MOVED,
         )
 
-    def _budget_error(self) -> RateLimited:
-        service, share = self.repositories.service, self.repositories.share
-        at = self.allowance.renewed_at or self.repositories.caller.clock() + service.per_s
-        part = f"{share:.0%} of " if share < 1 else ""
-        return RateLimited(f"{service.name}: {part}what was left of the requests of this hour is used up", at)
-
-    def _record_failure(self, case: RepositoryProgress, part: DetailRequest, error: SourceError) -> None:
-        if isinstance(error, RateLimited | SourceTimeout) and time.monotonic() >= self.until:
-            return  # it had no fair chance
-        if isinstance(error, RateLimited | Unauthorized):
-            self.stopped = self.stopped or error
-        else:
-            case.failed.add(part)
-            self.failures.append(error)
-
     def report(self, records: Sequence[Repository], cases: Sequence[RepositoryProgress | None]) -> Detailed:
         """`cases` are those of the records, None for one that is not GitHub's."""
         those = [case for case in cases if case]
@@ -254,7 +244,10 @@ class DetailFetcher:
         if isinstance(self.stopped, Unauthorized):
             return "unauthorized"
         if not returned:
-            return _find_status(self._errors()[0]) if self._errors() else "timeout" if left_out else "empty"
+            if not self._errors():
+                return "timeout" if left_out else "empty"
+            known: dict[str, Status] = {"rate_limited": "rate_limited", "forbidden": "forbidden", "timeout": "timeout"}
+            return known.get(self._errors()[0].status, "unavailable")
         if left_out or any(part not in case.stale for case in self.cases for part in case.failed):
             return "partial"
         return "stale" if any(case.stale for case in self.cases) else "ok" if self.allowance.answered else "cached"
@@ -278,9 +271,3 @@ class DetailFetcher:
             yield f"from the cache, up to {format_age(self.oldest_s)} old"
         if gone := sum(case.gone for case in self.cases):
             yield f"{gone} no longer there"
-
-
-def _find_status(error: SourceError) -> Status:
-    """Of errors that have no status of their own here, one is `unavailable`."""
-    known: dict[str, Status] = {"rate_limited": "rate_limited", "forbidden": "forbidden", "timeout": "timeout"}
-    return known.get(error.status, "unavailable")

@@ -83,6 +83,13 @@ def parse_repository(payload: Any) -> Repository | None:
     own_id = normal_name(title) or whole(payload.get("id"))
     if not title or own_id is None:
         return None
+    spdx = text(mapping(payload.get("license")).get("spdx_id"))
+    metadata: dict[str, JsonValue] = {
+        "created_at": _date(payload.get("created_at")),
+        "open_issues": whole(payload.get("open_issues_count")),
+        "has_wiki": _flag(payload.get("has_wiki")),
+        "homepage": link(payload.get("homepage")),
+    }
     return Repository(
         doc_id=f"{NAME}:{own_id}",
         title=title,
@@ -93,29 +100,14 @@ def parse_repository(payload: Any) -> Repository | None:
         language=text(payload.get("language")) or None,
         tags=tuple(filter(None, map(text, items(payload.get("topics"))))),
         source=NAME,
-        licence=_licence(payload.get("license")),
+        licence=None if spdx.upper() in NO_LICENCE else spdx or None,
         forks=whole(payload.get("forks_count")),
         parent_stars=whole(mapping(payload.get("parent")).get("stargazers_count")),
         is_fork=_flag(payload.get("fork")),
         archived=_flag(payload.get("archived")),
         updated_at=_date(payload.get("pushed_at")),
-        metadata=_metadata(payload),
+        metadata={name: value for name, value in metadata.items() if value is not None},
     )
-
-
-def _metadata(payload: Mapping[str, Any]) -> dict[str, JsonValue]:
-    known: dict[str, JsonValue] = {
-        "created_at": _date(payload.get("created_at")),
-        "open_issues": whole(payload.get("open_issues_count")),
-        "has_wiki": _flag(payload.get("has_wiki")),
-        "homepage": link(payload.get("homepage")),
-    }
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _licence(payload: Any) -> str | None:
-    spdx = text(mapping(payload).get("spdx_id"))
-    return None if spdx.upper() in NO_LICENCE else spdx or None
 
 
 def find_refusal(reply: Reply) -> str:
@@ -163,6 +155,7 @@ def parse_releases(reply: Reply) -> Releases:
 
 
 def parse_list(reply: Reply) -> list[dict[str, Any]]:
+    """The objects of a list. Raises `Malformed` for anything else."""
     payload = reply.json()
     if not isinstance(payload, list) or not all(isinstance(one, dict) for one in payload):
         raise Malformed(f"{reply.url} answered with something else than a list of objects")
@@ -192,6 +185,7 @@ def parse_budget(reply: Reply, now: float) -> tuple[int | None, float | None]:
 
 
 def count_closed_since(issues: Sequence[Mapping[str, Any]], since: float) -> int:
+    """The number of issues closed at `since` (seconds since the epoch) or later."""
     return sum((_seconds(issue.get("closed_at")) or 0.0) >= since for issue in issues)
 
 
@@ -210,24 +204,17 @@ def median_response_days(issues: Sequence[Mapping[str, Any]], comments: Sequence
     }
     first: dict[int, float] = {}
     for comment in comments:
-        number, at = _issue_number(comment), _seconds(comment.get("created_at"))
-        if number in opened and at is not None and not _bot(comment) and _login(comment) != opened[number][1]:
+        issue_url, at = ISSUE.search(text(comment.get("issue_url"))), _seconds(comment.get("created_at"))
+        number = int(issue_url.group(1)) if issue_url else 0
+        is_bot = mapping(comment.get("user")).get("type") == "Bot" or _login(comment).endswith("[bot]")
+        if number in opened and at is not None and not is_bot and _login(comment) != opened[number][1]:
             first[number] = min(at, first.get(number, at))
     waits = [max(0.0, at - opened[number][0]) / DAY_S for number, at in sorted(first.items())]
     return round(median(waits), 2) if waits else None
 
 
-def _issue_number(comment: Mapping[str, Any]) -> int:
-    found = ISSUE.search(text(comment.get("issue_url")))
-    return int(found.group(1)) if found else 0
-
-
 def _login(payload: Mapping[str, Any]) -> str:
     return text(mapping(payload.get("user")).get("login")).lower()
-
-
-def _bot(payload: Mapping[str, Any]) -> bool:
-    return mapping(payload.get("user")).get("type") == "Bot" or _login(payload).endswith("[bot]")
 
 
 def _flag(value: Any) -> bool | None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from outrider.sources.github.parse import normal_name, parse_repository
@@ -22,6 +20,11 @@ from outrider.sources.json_fields import code, items, mapping
 from outrider.state.errors import Malformed, SourceUnavailable
 from outrider.state.records import Repository
 
+JSON = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+GONE = frozenset({404, 451})
+"""There is none, or none that may be seen."""
+OK = frozenset({200})
+BY_NUMBER = re.compile(r"/repositories/\d+(?=/|$)")
 OFF = frozenset({403})
 OF_HOST = ("github", "githubactions")
 """The repository itself, and what its workflows run: neither is a package that it needs."""
@@ -30,6 +33,8 @@ MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class GithubDependencies:
+    """The packages that a repository depends on, from GitHub's dependency graph."""
+
     repositories: GithubRepositories
 
     async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
@@ -41,30 +46,24 @@ class GithubDependencies:
 
 
 def parse_dependencies(reply: Reply) -> tuple[str, ...]:
+    """`ecosystem:name` of each package of an SPDX document, sorted, at most `MOST`. Raises `Malformed` for another document."""
     packages = mapping(mapping(reply.json()).get("sbom")).get("packages")
     if not isinstance(packages, list):
         raise Malformed(f"{reply.url} answered with something else than an SPDX document")
-    return tuple(sorted(dict.fromkeys(name for one in packages for name in _names(one))))[:MOST]
-
-
-def _names(package: Any) -> Iterator[str]:
-    for reference in items(mapping(package).get("externalRefs")):
+    names: set[str] = set()
+    for reference in (reference for package in packages for reference in items(mapping(package).get("externalRefs"))):
         locator = code(mapping(reference).get("referenceLocator"))
         kind, _, rest = locator.removeprefix("pkg:").partition("/")
         name = unquote(rest.partition("@")[0].partition("?")[0])
         if locator.startswith("pkg:") and name and kind not in OF_HOST:
-            yield f"{kind}:{name}"
-
-
-JSON = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-GONE = frozenset({404, 451})
-"""There is none, or none that may be seen."""
-OK = frozenset({200})
-BY_NUMBER = re.compile(r"/repositories/\d+(?=/|$)")
+            names.add(f"{kind}:{name}")
+    return tuple(sorted(names))[:MOST]
 
 
 @dataclass(frozen=True, slots=True)
 class GithubRepositories:
+    """Single repositories by name."""
+
     caller: Caller
     service: Service
     """For everything but searches, which GitHub counts apart."""
@@ -90,6 +89,7 @@ class GithubRepositories:
 
 
 def repository_path(full_name: str) -> str:
+    """The path of `owner/name` in the REST API."""
     return f"/repos/{quote(full_name.strip(), safe='/')}"
 
 

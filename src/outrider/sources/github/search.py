@@ -25,7 +25,6 @@ from outrider.sources.github.repository import JSON, GithubRepositories
 from outrider.sources.http.client import Caller, Params
 from outrider.sources.http.service import MEBIBYTE, Reply, Service
 from outrider.state.errors import SourceError, SourceTimeout, SourceUnavailable
-from outrider.state.intent import NumberRange
 from outrider.state.ports import EXPANDED, Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Repository
 
@@ -35,6 +34,23 @@ MOST_WORDS, PLAIN_WORDS = 4, 3
 WORD = re.compile(r"[^\s\x00-\x1f\x7f\"“”„:()\[\]{}<>=*,;!?|~^\\]+")
 """What GitHub would not read as syntax."""
 OPERATORS = frozenset({"AND", "OR", "NOT"})
+STARS, UPDATED = "stars", "updated"
+SORTED = {STARS: {"sort": "stars", "order": "desc"}, UPDATED: {"sort": "updated", "order": "desc"}, EXPANDED: {}}
+"""Best match is what GitHub does unasked, and has no name of its own."""
+CAPABILITIES = Capabilities(frozenset({"repository"}), frozenset({"github"}), most=100, queries=1)
+"""One query by three strategies, and a second try, are four of ten searches a minute."""
+SEARCHES, SEARCHES_WITH_TOKEN = 10, 30
+"""A minute."""
+REQUESTS, REQUESTS_WITH_TOKEN = 60, 5_000
+"""An hour, of everything but searches."""
+SHARE = 0.5
+"""Of the requests left in an hour without a token: one search of 25 repositories would use up all, and leave nothing to the next. No
+setting, since every value is a bad one: a token mends it.
+"""
+MOST_BYTES = 8 * MEBIBYTE
+"""Of a README, or of a hundred issues: 25 of them may be under way."""
+REFUSED = 422
+"""The query is not valid: an unknown language, for example."""
 
 
 def build_query(query: SourceQuery, *, plain: bool = False) -> str:
@@ -45,7 +61,7 @@ def build_query(query: SourceQuery, *, plain: bool = False) -> str:
     asked = " ".join(words)
     if query.strategy == EXPANDED:
         asked = " OR ".join((asked, *_fitting(_others(query.widened, words), MOST_OPERATORS, MOST_CHARS - len(asked))))
-    return " ".join((asked, *_wishes(query, plain=plain), *_bounds(query)))
+    return " ".join((asked, *_list_qualifiers(query, plain=plain)))
 
 
 def _words(terms: Iterable[str]) -> list[str]:
@@ -72,49 +88,28 @@ def _fitting(terms: Iterable[str], most: int, chars: int = MOST_CHARS) -> tuple[
     return tuple(kept)
 
 
-def _wishes(query: SourceQuery, *, plain: bool) -> Iterator[str]:
+def _list_qualifiers(query: SourceQuery, *, plain: bool) -> Iterator[str]:
     """One topic: beside the words a second one leaves next to nothing. None where a query is widened."""
     language, topics = query.repositories.language, query.repositories.topics
     if not plain and language and (parts := WORD.findall(language)):
         yield f'language:"{" ".join(parts)}"' if len(parts) > 1 else f"language:{parts[0]}"
     if not plain and topics and query.strategy != EXPANDED:
         yield f"topic:{'-'.join(_words(topics[:1])).lower()}"
-
-
-def _bounds(query: SourceQuery) -> Iterator[str]:
-    if stars := _stars(query.constraints.stars):
-        yield f"stars:{stars}"
+    stars = query.constraints.stars
+    if stars.min is not None and stars.max is not None:
+        yield f"stars:{stars.min}..{stars.max}"
+    elif stars.min is not None:
+        yield f"stars:>={stars.min}"
+    elif stars.max is not None:
+        yield f"stars:<={stars.max}"
     if query.repositories.created_after:
         yield f"created:>={query.repositories.created_after.isoformat()}"
     yield "archived:false"
 
 
-def _stars(wanted: NumberRange) -> str:
-    if wanted.min is not None and wanted.max is not None:
-        return f"{wanted.min}..{wanted.max}"
-    return f">={wanted.min}" if wanted.min is not None else f"<={wanted.max}" if wanted.max is not None else ""
-
-
-STARS, UPDATED = "stars", "updated"
-SORTED = {STARS: {"sort": "stars", "order": "desc"}, UPDATED: {"sort": "updated", "order": "desc"}, EXPANDED: {}}
-"""Best match is what GitHub does unasked, and has no name of its own."""
-CAPABILITIES = Capabilities(frozenset({"repository"}), frozenset({"github"}), most=100, queries=1)
-"""One query by three strategies, and a second try, are four of ten searches a minute."""
-SEARCHES, SEARCHES_WITH_TOKEN = 10, 30
-"""A minute."""
-REQUESTS, REQUESTS_WITH_TOKEN = 60, 5_000
-"""An hour, of everything but searches."""
-SHARE = 0.5
-"""Of the requests left in an hour without a token: one search of 25 repositories would use up all, and leave nothing to the next. No
-setting, since every value is a bad one: a token mends it.
-"""
-MOST_BYTES = 8 * MEBIBYTE
-"""Of a README, or of a hundred issues: 25 of them may be under way."""
-REFUSED = 422
-"""The query is not valid: an unknown language, for example."""
-
-
 class QueryOutcome(NamedTuple):
+    """The response to one query, parsed."""
+
     reply: Reply
     found: SearchPage | None
     """None where the query is refused."""
