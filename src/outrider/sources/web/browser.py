@@ -134,8 +134,13 @@ class Chromium:
             raise RateLimited(f"all {self.tabs} tabs of the browser were taken for {within_s:.3g} s") from error
         self._in_use += 1
         open_tabs: list[Tab] = []
+
+        async def show() -> RenderedPage:
+            open_tabs.append(await self._take_tab())
+            return await open_tabs[0].show(url, until, hosts, ready, may)
+
         try:
-            return await self._translate_errors(self._show(open_tabs, url, until, hosts, ready, may), url, until, within_s)
+            return await self._translate_errors(show(), url, until, within_s)
         finally:
             self._in_task(self._tidy(open_tabs))
 
@@ -154,13 +159,6 @@ class Chromium:
             raise SourceTimeout(late) from error
         except playwright.Error as error:
             raise SourceUnavailable(f"{url} could not be opened in a browser: {redact(error, '')}") from error
-
-    async def _show(
-        self, open_tabs: list[Tab], url: str, until: float, hosts: frozenset[str] | None, ready: str, may: NavigationCheck | None
-    ) -> RenderedPage:
-        tab = await self._take_tab()
-        open_tabs.append(tab)
-        return await tab.show(url, until, hosts, ready, may)
 
     async def _take_tab(self) -> Tab:
         """The tab that is ready, or as soon as it is; a new one where there is none, or Chromium has died under it."""
@@ -196,8 +194,9 @@ class Chromium:
         self._leave_later()
 
     def _drop_dead(self) -> None:
-        if self._next and self._next.done() and not _usable(self._next):
-            self._in_task(_drop(self._next))
+        making = self._next
+        if making and making.done() and (making.cancelled() or making.exception() is not None or not making.result().usable):
+            self._in_task(_drop(making))
             self._next = None
 
     def _begin_tab(self) -> asyncio.Task[Tab]:
@@ -274,10 +273,6 @@ class Chromium:
             if running:
                 await running.close()
         await playwright.stop()
-
-
-def _usable(making: asyncio.Task[Tab]) -> bool:
-    return not making.cancelled() and making.exception() is None and making.result().usable
 
 
 async def _drop(making: asyncio.Task[Tab]) -> None:

@@ -82,7 +82,11 @@ class SocksProxy:
         await reader.readexactly(count)
         writer.write(bytes((VERSION, NO_PASSWORD)))
         _, command, _, kind = await reader.readexactly(4)
-        host = await _host(reader, kind)
+        if kind == NAME:
+            (length,) = await reader.readexactly(1)
+            host = (await reader.readexactly(length)).decode("ascii").lower().removesuffix(".")
+        else:
+            host = str(ip_address(await reader.readexactly({IPV4: 4, IPV6: 16}[kind])))
         (port,) = struct.unpack("!H", await reader.readexactly(2))
         if command != CONNECT:
             writer.write(_reply(NO_SUCH_COMMAND))
@@ -112,13 +116,6 @@ class SocksProxy:
             raise ValueError("more bytes than one page may load")
         if writer.can_write_eof():
             writer.write_eof()
-
-
-async def _host(reader: asyncio.StreamReader, kind: int) -> str:
-    if kind == NAME:
-        (length,) = await reader.readexactly(1)
-        return (await reader.readexactly(length)).decode("ascii").lower().removesuffix(".")
-    return str(ip_address(await reader.readexactly({IPV4: 4, IPV6: 16}[kind])))
 
 
 def _reply(code: int) -> bytes:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from outrider.sources.http.ssrf_guard import Guard
@@ -26,7 +26,11 @@ from outrider.state.errors import Forbidden, Malformed, SourceError, SourceUnava
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Running
-    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response, Route
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Route
+
+Result = TypeVar("Result")
+NavigationCheck = Callable[[str], Awaitable[None]]
+"""Raises `SourceError` for a URL that may not be requested."""
 
 HEAVY = frozenset({"image", "media", "font", "stylesheet"})
 """What a page is read without."""
@@ -66,6 +70,8 @@ TELLING = """
 
 
 class RenderedPage(NamedTuple):
+    """A page as the browser shows it."""
+
     url: str
     """After redirects."""
     status: int
@@ -101,16 +107,13 @@ class Tab:
             session = await context.new_cdp_session(page)
             await session.send("Page.enable")
             tab = cls(gate, context, page, session, await NavigationState.of(session))
-            await tab._listening()
+            for event in ("crash", "close"):
+                page.on(event, partial(_lose, tab._html))
+            session.on("Runtime.bindingCalled", partial(_hear, tab._html))
+            await session.send("Runtime.enable")
+            await session.send("Runtime.addBinding", {"name": TELL, "executionContextName": WORLD})
             opened.pop_all()
         return tab
-
-    async def _listening(self) -> None:
-        for gone in ("crash", "close"):
-            self.page.on(gone, partial(_lose, self._html))
-        self.session.on("Runtime.bindingCalled", partial(_hear, self._html))
-        await self.session.send("Runtime.enable")
-        await self.session.send("Runtime.addBinding", {"name": TELL, "executionContextName": WORLD})
 
     @property
     def usable(self) -> bool:
@@ -127,26 +130,25 @@ class Tab:
         return await self._watch.until_refused(self._load(url, until, hosts, ready))
 
     async def _load(self, url: str, until: float, hosts: frozenset[str] | None, ready: str) -> RenderedPage:
+        from playwright.async_api import Error
+
         self.proxy.hosts = hosts
         if ready:
-            await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": _telling(ready, until), "worldName": WORLD})
-        answer = await self._goto(url, until, "commit" if ready else "domcontentloaded")
+            until_ms = time.time() * 1_000 + left_ms(until) * READY_SHARE
+            source = TELLING % {"css": json.dumps(ready), "tell": TELL, "look_ms": LOOK_MS, "until_ms": until_ms}
+            await self.session.send("Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD})
+        try:
+            answer = await self.page.goto(url, wait_until="commit" if ready else "domcontentloaded", timeout=left_ms(until))
+        except Error:
+            if self.proxy.refused or self.proxy.unreachable:
+                raise self._nowhere(url) from None
+            raise
         html = await (self._html if ready else self._wait_until_settled(until))
         if self.page.url.startswith(FAILED):
             raise self._nowhere(url)
         if len(html) > MOST_CHARS:
             raise Malformed(f"{url} is larger than {MOST_CHARS:,} characters")
         return RenderedPage(self.page.url, answer.status if answer else 200, html, tuple(dict.fromkeys(self.proxy.refused)))
-
-    async def _goto(self, url: str, until: float, stage: Literal["commit", "domcontentloaded"]) -> Response | None:
-        from playwright.async_api import Error
-
-        try:
-            return await self.page.goto(url, wait_until=stage, timeout=left_ms(until))
-        except Error:
-            if self.proxy.refused or self.proxy.unreachable:
-                raise self._nowhere(url) from None
-            raise
 
     def _nowhere(self, url: str) -> SourceError:
         if self.proxy.refused:
@@ -222,18 +224,9 @@ def _opens_a_window(request: Request) -> bool:
         return True
 
 
-def _telling(ready: str, until: float) -> str:
-    until_ms = time.time() * 1_000 + left_ms(until) * READY_SHARE
-    return TELLING % {"css": json.dumps(ready), "tell": TELL, "look_ms": LOOK_MS, "until_ms": until_ms}
-
-
 def left_ms(until: float) -> float:
+    """Milliseconds until then (`time.monotonic`), at least one microsecond: Playwright takes 0 for no limit."""
     return max(until - time.monotonic(), 0.001) * 1_000
-
-
-Result = TypeVar("Result")
-NavigationCheck = Callable[[str], Awaitable[None]]
-"""Raises `SourceError` for a URL that may not be requested."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,12 @@ from urllib.parse import quote, urlsplit
 
 from outrider.state.errors import RateLimited
 
+NAME = "outrider"
+"""Outrider's product token."""
+MOST_BYTES = 500 * 1024
+"""Of a file; the rest is not read (RFC 9309 §2.5)."""
+ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 MOST_HOSTS = 10_000
 """That are remembered; the least recently requested are forgotten."""
 
@@ -58,14 +64,6 @@ class HostSchedule:
         self._hosts.setdefault(host, _Host())
         self._hosts.move_to_end(host)
         return self._hosts[host]
-
-
-NAME = "outrider"
-"""Outrider's product token."""
-MOST_BYTES = 500 * 1024
-"""Of a file; the rest is not read (RFC 9309 §2.5)."""
-ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
-UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 @dataclass(frozen=True, slots=True)

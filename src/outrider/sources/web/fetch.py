@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from outrider.runtime.threads_and_loops import in_background
@@ -28,8 +28,6 @@ from outrider.text.sanitize import redact
 
 if TYPE_CHECKING:
     import httpx
-
-Result = TypeVar("Result")
 
 MOST_BYTES = 5 * MEBIBYTE
 MOST_REDIRECTS = 5
@@ -83,26 +81,31 @@ class PageFetcher:
 
     async def fetch(self, url: str, within_s: float) -> FetchedPage:
         """Raises `SourceError`: `Forbidden` by our guard, by its robots.txt or by itself, `RateLimited`, `Malformed` for another type."""
-        return await in_background(_within(lambda: self._follow(url, time.monotonic() + within_s), within_s, url))
+        return await in_background(self._follow(url, within_s))
 
     async def close(self) -> None:
         if self._client:
             await in_background(self._client.aclose())
 
-    async def _follow(self, url: str, until: float) -> FetchedPage:
-        for _ in range(MOST_REDIRECTS + 1):
-            target = self.guard.target(url)
-            found = _known_by_link(target.url) or await self._visit(target, until)
-            if isinstance(found, FetchedPage):
-                return await self._load_in_browser(found, until)
-            url = urljoin(target.url, found)
-        raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
-
-    async def _visit(self, target: Target, until: float) -> FetchedPage | str:
-        """The page, or where it says to go."""
-        await self._turn(target, until)
-        found = await self._get(target)
-        return found if isinstance(found, str | FetchedPage) else await read_page(target.url, *found)
+    async def _follow(self, url: str, within_s: float) -> FetchedPage:
+        start_url = url
+        try:
+            async with asyncio.timeout(max(within_s, 0.0)):
+                await asyncio.sleep(0)  # without time nothing is begun
+                until = time.monotonic() + within_s
+                for _ in range(MOST_REDIRECTS + 1):
+                    target = self.guard.target(url)
+                    found: FetchedPage | str | None = _known_by_link(target.url)
+                    if found is None:
+                        await self._turn(target, until)
+                        response = await self._get(target)
+                        found = await read_page(target.url, *response) if isinstance(response, tuple) else response
+                    if isinstance(found, FetchedPage):
+                        return await self._load_in_browser(found, until)
+                    url = urljoin(target.url, found)
+                raise SourceUnavailable(f"{url} redirects more than {MOST_REDIRECTS} times")
+        except TimeoutError as error:
+            raise SourceTimeout(f"{start_url} did not answer within {max(within_s, 0.0):.3g} s") from error
 
     async def _turn(self, target: Target, until: float) -> None:
         """Waits until the host may be asked for it."""
@@ -116,7 +119,15 @@ class PageFetcher:
         async with _errors(target.host), self._http().stream("GET", target.url) as response:
             if response.status_code in REDIRECTS and response.headers.get("location"):
                 return str(response.headers["location"])
-            self._check_status(target, response)
+            if (status := response.status_code) != 200:
+                message = f"{target.url} answered {status}"
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                pause_s = parse_retry_after(headers, self.clock())
+                if status == 429 or (status == 503 and pause_s is not None):
+                    retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
+                    self._visits.close(target.host, retry_at, f"it answered {status}")
+                    raise RateLimited(message, retry_at)
+                raise Forbidden(message) if status in {401, 402, 403, 451} else SourceUnavailable(message)
             said = str(response.headers.get("content-type", "text/html"))
             kind = KINDS.get(media_type(said))
             if kind == "pdf":
@@ -124,21 +135,6 @@ class PageFetcher:
             if kind is None:
                 raise Malformed(f"{target.url} is {media_type(said)[:80] or 'of no type'}, not a page")
             return await read_body(response, MOST_BYTES, f"{target.url} answered with"), said
-
-    def _check_status(self, target: Target, response: httpx.Response) -> None:
-        status = response.status_code
-        if status == 200:
-            return
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        pause_s = parse_retry_after(headers, self.clock())
-        what = f"{target.url} answered {status}"
-        if status in {429, 503} and (status == 429 or pause_s is not None):
-            retry_at = self.clock() + (pause_s if pause_s is not None else PAUSE_S)
-            self._visits.close(target.host, retry_at, f"it answered {status}")
-            raise RateLimited(what, retry_at)
-        if status in {401, 402, 403, 451}:
-            raise Forbidden(what)
-        raise SourceUnavailable(what)
 
     async def _load_in_browser(self, fetched: FetchedPage, until: float) -> FetchedPage:
         """The page with what its scripts made of it. Where they lead is asked by the same rules as a redirect."""
@@ -223,15 +219,6 @@ def _known_by_link(url: str) -> FetchedPage | None:
     if find_doi(url):
         return FetchedPage(url, "doi", build_record(url))
     return FetchedPage(url, "pdf", build_record(url)) if urlsplit(url).path.lower().endswith(".pdf") else None
-
-
-async def _within(work: Callable[[], Awaitable[Result]], within_s: float, url: str) -> Result:
-    try:
-        async with asyncio.timeout(max(within_s, 0.0)):
-            await asyncio.sleep(0)  # without time nothing is begun
-            return await work()
-    except TimeoutError as error:
-        raise SourceTimeout(f"{url} did not answer within {max(within_s, 0.0):.3g} s") from error
 
 
 class _errors:  # noqa: N801 - used as a function

@@ -69,6 +69,7 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
         tree, thorough=most_nodes is None or not (next(islice(tree.iter(), MOST_THOROUGH, None), None) is not None)
     )
     date = page.date() or marked_date
+    year = YEAR.search(date)
     own = page.identifiers()
     said = {"cut": f"only its first {most_nodes:,} elements were read"} if cut else {}
     extra: dict[str, JsonValue] = {**(about or {}), **said, "date": date, "site": page.meta_value("og:site_name"), "pdf": page.pdf()}
@@ -81,7 +82,7 @@ def parse_page(html: str, about: Mapping[str, JsonValue] | None = None, most_nod
         url=page.url(),
         identifiers=own,
         authors=page.authors(),
-        year=_year(date),
+        year=int(year[1] or year[2]) if year else None,
         language=page.language(),
         tags=page.tags(),
         edges=page.links_to(own),
@@ -118,7 +119,11 @@ class PageDeclarations:
     def authors(self) -> tuple[str, ...]:
         declared = next((self.meta[name] for name in AUTHORS if name in self.meta), ())
         names = [name.strip() for value in declared for name in value.split(";")]
-        names = names or [name for node in self.graph for name in _names(node.get("author"))]
+        if not names:
+            authors = (node.get("author") for node in self.graph)
+            people = (person for author in authors for person in (author if isinstance(author, list) else [author]))
+            linked = (person.get("name") if isinstance(person, Mapping) else person for person in people)
+            names = [text_of(name) for name in linked if isinstance(name, str)]
         names = names or [text_of("".join(link.itertext())) for link in self.tree.iter("a") if "author" in _relations(link)]
         return tuple(dict.fromkeys(name for name in names if name and "://" not in name))
 
@@ -183,19 +188,8 @@ def _json_ld(tree: HtmlElement) -> Iterator[Mapping[str, Any]]:
                 yield from (part for part in graph if isinstance(part, Mapping)) if isinstance(graph, list) else ()
 
 
-def _names(author: Any) -> list[str]:
-    people = author if isinstance(author, list) else [author]
-    names = (person.get("name") if isinstance(person, Mapping) else person for person in people)
-    return [text_of(name) for name in names if isinstance(name, str)]
-
-
 def _relations(element: HtmlElement) -> frozenset[str]:
     return frozenset((element.get("rel") or "").lower().split())
-
-
-def _year(date: str) -> int | None:
-    found = YEAR.search(date)
-    return int(found[1] or found[2]) if found else None
 
 
 def _tree(html: str) -> HtmlElement:

@@ -44,15 +44,13 @@ def find_doi(url: str) -> str | None:
     places = (unquote(parts.path), *(value for _, value in parse_qsl(parts.query)), unquote(parts.fragment))
     match = next((match[1] for place in places if (match := DOI.search(place))), "")
     doi = normal_doi(SESSION.sub("", match).rstrip("/"))
-    return VERSION.sub(r"\1", _without_views(doi)) if doi else None
-
-
-def _without_views(doi: str) -> str:
-    """In one pass from the end, for any number of views; something is left after the prefix."""
+    if not doi:
+        return None
+    # In one pass from the end, for any number of views; something is left after the prefix.
     first, end = doi.index("/") + 2, len(doi)
     while view := VIEW.search(doi, max(first, end - LONGEST_VIEW), end):
         end = view.start()
-    return doi[:end]
+    return VERSION.sub(r"\1", doi[:end])
 
 
 def find_identifiers(url: str) -> Identifiers:

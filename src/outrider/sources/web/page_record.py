@@ -72,6 +72,7 @@ def _parse_slots() -> asyncio.Semaphore:
 
 
 def parse_body(url: str, body: bytes, content_type: str) -> FetchedPage:
+    """The page of a body whose media type is in `KINDS`. Raises `Malformed`."""
     kind = KINDS[media_type(content_type)]
     parameters = (part.partition("=") for part in content_type.split(";")[1:])
     charset = next((value.strip(" \"'").lower() for name, _, value in parameters if name.strip().lower() == "charset" and value), None)
@@ -81,7 +82,10 @@ def parse_body(url: str, body: bytes, content_type: str) -> FetchedPage:
         raise Malformed(f"{url}: {why}") from why
     if kind == "text":
         return FetchedPage(url, kind, build_record(url, Page(doc_id="", text=text.text, metadata={**text.encoding.metadata()})))
-    beginning = _beginning(text.text)
+    beginning = text.text
+    if len(beginning) > MOST_CHARS:  # cut before a tag, unless that would lose half of it
+        end = beginning.rfind("<", MOST_CHARS // 2, MOST_CHARS)
+        beginning = beginning[: end if end > 0 else MOST_CHARS]
     cut: dict[str, JsonValue] = (
         {"cut": f"only its first {len(beginning):,} characters were read"} if len(beginning) < len(text.text) else {}
     )
@@ -111,11 +115,3 @@ def build_record(url: str, page: Page | None = None) -> Page:
 def media_type(content_type: str) -> str:
     """The media type of a Content-Type."""
     return content_type.partition(";")[0].strip().lower()
-
-
-def _beginning(html: str) -> str:
-    """The part of a page that is read, cut before a tag unless that would lose half of it."""
-    if len(html) <= MOST_CHARS:
-        return html
-    end = html.rfind("<", MOST_CHARS // 2, MOST_CHARS)
-    return html[: end if end > 0 else MOST_CHARS]

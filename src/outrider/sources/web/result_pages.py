@@ -61,12 +61,16 @@ class SearchEngine:
 
 
 class SearchResult(NamedTuple):
+    """One result of an engine: absolute URL, title and snippet."""
+
     url: str
     title: str
     snippet: str
 
 
 class ResultPage(NamedTuple):
+    """The parsed page of an engine: results, none, or a challenge to prove that a person is searching."""
+
     kind: Literal["results", "nothing", "challenge"]
     results: tuple[SearchResult, ...] = ()
     """Each link once, in the engine's order, without paid results."""
@@ -117,10 +121,14 @@ def parse_results(engine: SearchEngine, html: str) -> ResultPage:
     tree = _tree(engine, html)
     paid = set(_select(tree, engine.ad)) if engine.ad else set()
     blocks = [block for block in _select(tree, engine.result) if block not in paid]
-    parsed = (_parse_result(engine, block) for block in blocks)
     results: dict[str, SearchResult] = {}
-    for result in filter(None, parsed):
-        results.setdefault(result.url, result)
+    for block in blocks:
+        links = (resolve_target(element.get("href") or "", engine.address) for element in _select(block, engine.link))
+        url = next(filter(None, links), None)
+        title = next(filter(None, map(_element_text, _select(block, engine.title))), "")
+        snippet = next(filter(None, map(_element_text, _select(block, engine.snippet))), "")
+        if url and title:
+            results.setdefault(url, SearchResult(url, title, snippet))
     if results:
         return ResultPage("results", tuple(results.values()))
     words = text(" ".join(tree.itertext("body", "p", "div", "span", "h1", "h2", "title", "a", "b", "em", "form", "td")))
@@ -150,14 +158,6 @@ def resolve_target(href: str, base: str) -> str | None:
         _is_within(host, "bing.com") and parts.path.startswith("/aclick")
     )
     return None if paid or host == home else _external_link(url)
-
-
-def _parse_result(engine: SearchEngine, block: HtmlElement) -> SearchResult | None:
-    links = (resolve_target(element.get("href") or "", engine.address) for element in _select(block, engine.link))
-    url = next(filter(None, links), None)
-    title = next(filter(None, map(_element_text, _select(block, engine.title))), "")
-    snippet = next(filter(None, map(_element_text, _select(block, engine.snippet))), "")
-    return SearchResult(url, title, snippet) if url and title else None
 
 
 def _external_link(url: str) -> str | None:

@@ -30,6 +30,8 @@ CHALLENGES = frozenset({202, 403, 429})
 
 
 class BrowserPage(Protocol):
+    """A page as a browser rendered it; `refused` are hosts that it was not allowed to reach."""
+
     @property
     def status(self) -> int: ...
 
