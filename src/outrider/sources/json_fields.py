@@ -42,10 +42,12 @@ KNOWN = GLUED | BLOCKS | INLINE
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
+    """An object; empty for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
+    """A list; empty for anything else."""
     return value if isinstance(value, list) else []
 
 
@@ -84,6 +86,7 @@ def number(value: Any) -> float | None:
 
 
 def year(value: Any) -> int | None:
+    """A year from 1 to 9999; None for anything else."""
     return whole(value, 1, 9999)
 
 

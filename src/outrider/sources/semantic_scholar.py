@@ -102,7 +102,11 @@ class SemanticScholar(ServiceSource):
         known: dict[str, Paper | None] = {}
         for at in range(0, len(wanted), BATCH):
             part = wanted[at : at + BATCH]
-            reply = await self._post(f"{PAPERS}/batch", {"ids": part}, {"fields": f"{FIELDS},tldr"}, _left_s(until))
+            params = {"fields": f"{FIELDS},tldr"}
+            try:
+                reply = await self.caller.post(self.service, f"{PAPERS}/batch", {"ids": part}, params, within_s=_left_s(until))
+            except Forbidden as error:
+                raise self._explain_refusal(error) from error
             payload = reply.json()
             if not isinstance(payload, list) or len(payload) != len(part):
                 raise Malformed(f"{reply.url} did not answer with one paper for each of {len(part)} ids")
@@ -155,12 +159,6 @@ class SemanticScholar(ServiceSource):
     async def _get(self, path: str, params: Params, within_s: float, accept: frozenset[int] = frozenset({200})) -> Reply:
         try:
             return await self.caller.get(self.service, path, params, within_s=within_s, accept=accept)
-        except Forbidden as error:
-            raise self._explain_refusal(error) from error
-
-    async def _post(self, path: str, body: Mapping[str, Sequence[str]], params: Params, within_s: float) -> Reply:
-        try:
-            return await self.caller.post(self.service, path, body, params, within_s=within_s)
         except Forbidden as error:
             raise self._explain_refusal(error) from error
 

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 
 class CachedAnswer(NamedTuple):
+    """A cached response and its age."""
+
     body: bytes
     headers: dict[str, str]
     age_s: float
@@ -55,6 +57,8 @@ class AnswerCache(Protocol):
 
 
 class NoCache:
+    """An `AnswerCache` that holds nothing."""
+
     async def get(self, key: str) -> CachedAnswer | None:
         return None
 
@@ -190,6 +194,7 @@ class BaseCache(ABC):
 
 
 def pack_answer(body: bytes, headers: dict[str, str], now: float) -> bytes:
+    """The stored form: a line of JSON with time, checksum and headers, then the body."""
     return json.dumps({"at": now, "sum": zlib.crc32(body), "headers": headers}).encode() + b"\n" + body
 
 

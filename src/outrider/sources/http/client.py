@@ -144,7 +144,16 @@ class Caller:
     async def _send_once(self, request: Request, limiter: RateLimiter, until: float) -> Response:
         try:
             async with limiter.acquire(request.service, until - time.monotonic()) as mark_sent:
-                response = await self._exchange(request, limiter, until, mark_sent)
+                whole_s, within_s = request.service.timeout_s, until - time.monotonic()
+                try:
+                    response = await send(request, user_agent(self.contact), min(whole_s, within_s), mark_sent)
+                except Malformed:
+                    limiter.record_success()
+                    raise
+                except (SourceTimeout, SourceUnavailable) as error:
+                    if isinstance(error, SourceUnavailable) or within_s > whole_s / 2:  # with less it had no fair chance
+                        limiter.record_failure(error)
+                    raise TemporaryFailure(error, again=not isinstance(error, Unreachable)) from None
         except (RateLimited, SourceUnavailable) as error:
             raise TemporaryFailure(error, again=False) from None  # the limiter refused
         now = self.clock()
@@ -159,18 +168,6 @@ class Caller:
         if refusal:
             raise refusal
         return response
-
-    async def _exchange(self, request: Request, limiter: RateLimiter, until: float, mark_sent: Callable[[], None]) -> Response:
-        whole_s, within_s = request.service.timeout_s, until - time.monotonic()
-        try:
-            return await send(request, user_agent(self.contact), min(whole_s, within_s), mark_sent)
-        except Malformed:
-            limiter.record_success()
-            raise
-        except (SourceTimeout, SourceUnavailable) as error:
-            if isinstance(error, SourceUnavailable) or within_s > whole_s / 2:  # with less it had no fair chance
-                limiter.record_failure(error)
-            raise TemporaryFailure(error, again=not isinstance(error, Unreachable)) from None
 
 
 @cache

@@ -81,6 +81,8 @@ class Unreachable(SourceUnavailable):
 
 
 class Response(NamedTuple):
+    """A response with its decompressed body."""
+
     status: int
     headers: Mapping[str, str]
     """By lower-case name."""
@@ -189,7 +191,23 @@ _closing: set[asyncio.Task[None]] = set()
 def shared_client(service: str, url: httpx.URL) -> Iterator[httpx.AsyncClient]:
     """The client for one request. It keeps no cookies, follows no redirect and uses proxies of the environment."""
     key = service, f"{url.scheme}://{url.netloc.decode()}"
-    pooled = _clients.pop(key, None) or _PooledClient(_make_client())
+    pooled = _clients.pop(key, None)
+    if pooled is None:
+        from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+        import httpx
+
+        _prepare_process()
+        client = httpx.AsyncClient(
+            verify=_ssl_context(),
+            http2=True,
+            timeout=None,  # noqa: S113 - each request has its own limit
+            follow_redirects=False,
+            headers={"Accept-Encoding": ACCEPTED},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEEP_OPEN, keepalive_expiry=KEEP_OPEN_S),
+        )
+        pooled = _PooledClient(client)
     _clients[key] = pooled
     pooled.requests += 1
     try:
@@ -222,23 +240,6 @@ def close_clients() -> None:
 
     with suppress(TimeoutError):
         run_in_background(asyncio.wait_for(close(), CLOSED_WITHIN_S))
-
-
-def _make_client() -> httpx.AsyncClient:
-    from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-    import httpx
-
-    _prepare_process()
-    return httpx.AsyncClient(
-        verify=_ssl_context(),
-        http2=True,
-        timeout=None,  # noqa: S113 - each request has its own limit
-        follow_redirects=False,
-        headers={"Accept-Encoding": ACCEPTED},
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEEP_OPEN, keepalive_expiry=KEEP_OPEN_S),
-    )
 
 
 @cache
