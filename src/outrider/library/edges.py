@@ -12,7 +12,7 @@ next change remove them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,29 +47,23 @@ EdgeRow = tuple[str, str, str, str]
 
 def list_edges(record: Record) -> list[EdgeRow]:
     """The edges of a record, each once."""
-    return [(record.doc_id, relation, node.kind, node.name) for relation, node in dict.fromkeys(_name_entities(record)) if node]
-
-
-def _name_entities(record: Record) -> Iterator[tuple[str, Entity | None]]:
-    yield IS, Entity(RECORD, record.doc_id)
-    for scheme, value in record.identifiers.pairs():
-        yield IS, make_entity(scheme, value)
-    for name in record.authors:
-        yield "author", make_entity("author", name)
-    for tag in record.tags:
-        yield "keyword", make_entity("keyword", tag)
+    entities: list[tuple[str, Entity | None]] = [(IS, Entity(RECORD, record.doc_id))]
+    entities += [(IS, make_entity(scheme, value)) for scheme, value in record.identifiers.pairs()]
+    entities += [("author", make_entity("author", name)) for name in record.authors]
+    entities += [("keyword", make_entity("keyword", tag)) for tag in record.tags]
     qualified = record.metadata.get("mesh_qualified")
     listed = [term for term in qualified if isinstance(term, str)] if isinstance(qualified, list) else []
     for term in (*getattr(record, "mesh", ()), *listed):
-        yield "mesh", make_entity("mesh", term)
+        entities.append(("mesh", make_entity("mesh", term)))
         heading, slash, _ = term.partition("/")
         if slash:  # qualified, such as `Aspirin/adverse effects`: the heading alone as well
-            yield "mesh", make_entity("mesh", heading)
+            entities.append(("mesh", make_entity("mesh", heading)))
     if record.venue:
-        yield "venue", make_entity("venue", record.venue)
+        entities.append(("venue", make_entity("venue", record.venue)))
     for edge in record.edges:
         relation = "_".join(edge.relation.lower().split())
-        yield relation, parse_entity(edge.target, relation)
+        entities.append((relation, parse_entity(edge.target, relation)))
+    return [(record.doc_id, relation, node.kind, node.name) for relation, node in dict.fromkeys(entities) if node]
 
 
 def build_table(records: Iterable[Record]) -> pa.Table:
@@ -132,7 +126,14 @@ class EdgeTable:
         The former edges are those of the table, not of the records: a process that died may have left edges of a record that was
         never written.
         """
-        table = await self._open() or await self._create()
+        from lancedb.index import BTree
+
+        table = await self._open()
+        if table is None:
+            table = await self._connection.create_table(NAME, schema=_build_schema(), exist_ok=True)
+            # Indexed from the start: a lookup never scans more than was added since the last maintenance.
+            for column in INDEXED:
+                await table.create_index(column, config=BTree())
         former: set[str] = set()
         last = -1
         for chunk in chunk_ids(doc_ids):
@@ -211,15 +212,6 @@ class EdgeTable:
 
     async def _open(self) -> AsyncTable | None:
         return await open_table(self._connection, NAME)
-
-    async def _create(self) -> AsyncTable:
-        """Indexed from the start: a lookup never scans more than was added since the last maintenance."""
-        from lancedb.index import BTree
-
-        table = await self._connection.create_table(NAME, schema=_build_schema(), exist_ok=True)
-        for column in INDEXED:
-            await table.create_index(column, config=BTree())
-        return table
 
 
 async def read_edges(table: AsyncTable, where: str, limit: int) -> list[EdgeRow]:

@@ -131,8 +131,12 @@ def list_phrases(text: str) -> dict[str, frozenset[str]]:
         kinds[explicit.name].add(explicit.kind)
     for name in _list_runs(text):
         kinds[name].add(ANY)
-    for name in _list_persons(text):
-        kinds[name].add("author")
+    for run in PERSON.findall(text):
+        words = run.replace(",", " ").replace(".", ". ").split()
+        # Capitalised words in a row, and neighbours among them, as a person's name in either order.
+        for part in (words[start:end] for start in range(len(words) - 1) for end in range(start + 2, len(words) + 1)):
+            kinds[normal_author(" ".join(part))].add("author")
+            kinds[normal_author(f"{part[0]}, {' '.join(part[1:])}")].add("author")
     return {name: frozenset(options) for name, options in kinds.items()}
 
 
@@ -151,14 +155,3 @@ def _list_runs(text: str) -> Iterator[str]:
             is_long = end - start > 1 or 1 / significant >= SIGNIFICANT_SHARE
             if whole or (first not in STOP_WORDS and words[end - 1] not in STOP_WORDS and is_long):
                 yield " ".join(words[start:end])
-
-
-def _list_persons(text: str) -> Iterator[str]:
-    """Capitalised words in a row, and neighbours among them, as a person's name in either order."""
-    for run in PERSON.findall(text):
-        words = run.replace(",", " ").replace(".", ". ").split()
-        for start in range(len(words) - 1):
-            for end in range(start + 2, len(words) + 1):
-                part = words[start:end]
-                yield normal_author(" ".join(part))
-                yield normal_author(f"{part[0]}, {' '.join(part[1:])}")

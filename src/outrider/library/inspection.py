@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -20,7 +20,6 @@ from outrider.library.vectors.write import VECTOR, document_text
 from outrider.state.filters import Compare
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from lancedb.table import AsyncTable
 
 KINDS = ("paper", "repository", "page", "document")
@@ -63,6 +62,7 @@ class LibraryInfo:
 async def collect_info(
     library_id: str, location: Location, records: AsyncTable, edges: EdgeTable, files: FileTable, vectors: Vectors
 ) -> LibraryInfo:
+    """The counts of an open library; `records` may change meanwhile."""
     counts = {kind: await record_table.count_records(records, Compare("kind", "$eq", kind)) for kind in KINDS}
     return LibraryInfo(
         library_id=library_id,
@@ -83,24 +83,25 @@ async def collect_info(
 
 async def find_problems(records: AsyncTable, edges: EdgeTable, vectors: Vectors) -> tuple[str, ...]:
     """Every problem with its remedy; all rows are read. `records` must stand at one version."""
-    problems = [problem async for problem in _check_edges(records, edges)]
+    problems: list[str] = []
+    mismatch = await edges.compare(records)
+    if missing := mismatch.missing.num_rows:  # every record that an Outrider without a graph wrote
+        problems.append(f"{missing:,} records have no edges: the graph does not find them; {FIX_EDGES}")
+    if stale := await edges.count_stale(records, mismatch.several):
+        problems.append(f"{stale:,} records have edges that they do not name; {FIX_STALE_EDGES}")
+    if strangers := len(mismatch.strangers):
+        problems.append(f"{strangers:,} missing records have edges; {FIX_STRANGERS}")
     current = await vectors.registry.current()
     if current is not None:
         problems += [problem async for problem in _check_vectors(records, await vectors.table(current), current.space.model_name)]
-    problems += [problem async for problem in _check_indexes(records)]
+    present = {column for index in await records.list_indices() for column in index.columns}
+    for column, _ in await maintenance.plan_indexes(records):
+        if column not in present:
+            problems.append(f"the index on {column} is missing; {FIX_INDEX}")
+        elif reason := await maintenance.read_index_error(records, column):
+            problems.append(f"the index on {column} cannot be read ({reason}); {FIX_INDEX}")
     rows = [problem async for problem in _check_rows(records)]
     return (*problems, *rows[:MANY], *([f"{len(rows) - MANY} more rows have problems"] if len(rows) > MANY else []))
-
-
-async def _check_edges(records: AsyncTable, edges: EdgeTable) -> AsyncIterator[str]:
-    """Records that lack edges, as all do that an Outrider without a graph wrote, and edges that no record names."""
-    mismatch = await edges.compare(records)
-    if missing := mismatch.missing.num_rows:
-        yield f"{missing:,} records have no edges: the graph does not find them; {FIX_EDGES}"
-    if stale := await edges.count_stale(records, mismatch.several):
-        yield f"{stale:,} records have edges that they do not name; {FIX_STALE_EDGES}"
-    if strangers := len(mismatch.strangers):
-        yield f"{strangers:,} missing records have edges; {FIX_STRANGERS}"
 
 
 async def _check_vectors(records: AsyncTable, vectors: AsyncTable, model: str) -> AsyncIterator[str]:
@@ -108,7 +109,12 @@ async def _check_vectors(records: AsyncTable, vectors: AsyncTable, model: str) -
     reindex = maintenance.REINDEX
     stored = await vectors.query().select(["doc_id", "content_hash"]).limit(ALL_ROWS).to_arrow()
     known = await records.query().select(["doc_id", "content_hash"]).with_row_id().limit(ALL_ROWS).to_arrow()
-    if bare := await _count_with_text(records, await asyncio.to_thread(known.join, stored, "doc_id", join_type="left anti")):
+    without_vector = await asyncio.to_thread(known.join, stored, "doc_id", join_type="left anti")
+    bare = 0  # records without a vector that hold text to embed
+    for start in range(0, without_vector.num_rows, VECTORS_AT_ONCE):
+        batch = await record_table.read_addresses(records, without_vector.slice(start, VECTORS_AT_ONCE))
+        bare += sum(bool(document_text(record)) for record in batch)
+    if bare:
         yield f"{_count_records(bare)} no vector of {model}; embed with: {reindex}, which reports why it cannot"
     embedded = await asyncio.to_thread(known.join, stored, "doc_id", join_type="left semi")
     stale = await asyncio.to_thread(embedded.join, stored, ["doc_id", "content_hash"], join_type="left anti")
@@ -128,15 +134,6 @@ def _count_records(count: int) -> str:
     return "1 record has" if count == 1 else f"{count:,} records have"
 
 
-async def _count_with_text(records: AsyncTable, addresses: pa.Table) -> int:
-    """How many of these hold text to embed."""
-    count = 0
-    for start in range(0, addresses.num_rows, VECTORS_AT_ONCE):
-        batch = await record_table.read_addresses(records, addresses.slice(start, VECTORS_AT_ONCE))
-        count += sum(bool(document_text(record)) for record in batch)
-    return count
-
-
 async def _find_broken(vectors: AsyncTable) -> list[str]:
     """Ids whose vector has values that are no numbers, or only zeros, sorted."""
     import numpy as np
@@ -150,15 +147,6 @@ async def _find_broken(vectors: AsyncTable) -> list[str]:
     return sorted(broken)
 
 
-async def _check_indexes(records: AsyncTable) -> AsyncIterator[str]:
-    present = {column for index in await records.list_indices() for column in index.columns}
-    for column, _ in await maintenance.plan_indexes(records):
-        if column not in present:
-            yield f"the index on {column} is missing; {FIX_INDEX}"
-        elif reason := await maintenance.read_index_error(records, column):
-            yield f"the index on {column} cannot be read ({reason}); {FIX_INDEX}"
-
-
 async def _check_rows(records: AsyncTable) -> AsyncIterator[str]:
     seen: set[str] = set()
     scan = records.query().select(["doc_id", "kind", "content_hash", *FULL]).limit(ALL_ROWS)
@@ -167,15 +155,15 @@ async def _check_rows(records: AsyncTable) -> AsyncIterator[str]:
             if row["doc_id"] in seen:
                 yield f"record {row['doc_id']!r} is stored twice; {FIX_ROW}"
             seen.add(row["doc_id"])
-            if reason := _find_row_error(row):
+            reason = ""
+            try:
+                (record,) = full_records({name: [row[name]] for name in FULL})
+            except ValidationError as error:
+                reason = f"cannot be read ({error.errors()[0]['msg']})"
+            else:
+                if (record.doc_id, record.kind) != (row["doc_id"], row["kind"]):
+                    reason = "holds another record's data"
+                elif record.content_hash() != row["content_hash"]:
+                    reason = "does not agree with its content hash"
+            if reason:
                 yield f"record {row['doc_id']!r} {reason}; {FIX_ROW}"
-
-
-def _find_row_error(row: dict[str, Any]) -> str:
-    try:
-        (record,) = full_records({name: [row[name]] for name in FULL})
-    except ValidationError as error:
-        return f"cannot be read ({error.errors()[0]['msg']})"
-    if (record.doc_id, record.kind) != (row["doc_id"], row["kind"]):
-        return "holds another record's data"
-    return "" if record.content_hash() == row["content_hash"] else "does not agree with its content hash"

@@ -37,6 +37,7 @@ DELAY_S = 1.0
 
 
 def read_only_error(address: str) -> LibraryReadOnly:
+    """The error for a library whose files this user may not change."""
     return LibraryReadOnly(f"the library at {address} cannot be written by this user; searching it works")
 
 

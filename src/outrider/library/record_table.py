@@ -97,6 +97,7 @@ async def read_columns(table: AsyncTable, doc_ids: Sequence[str], columns: Seque
 
 
 async def read_content_hashes(table: AsyncTable, doc_ids: Sequence[str]) -> dict[str, str]:
+    """Stored content hashes by id; ids without a row are missing."""
     rows = read_columns(table, doc_ids, ["doc_id", "content_hash"])
     return {row["doc_id"]: row["content_hash"] async for row in rows}
 
@@ -148,6 +149,7 @@ async def sample_records(table: AsyncTable, size: int, seed: int) -> list[Record
 
 
 async def count_records(table: AsyncTable, where: Filter | None) -> int:
+    """The number of records that match; of all without a filter."""
     count: int = await table.count_rows(None if where is None else to_sql(where))
     return count
 

@@ -8,7 +8,7 @@ missing, vectors of missing records are dropped, one commit makes the new space 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,6 @@ from outrider.library.vectors.store import Vectors
 from outrider.state.embedding import EmbeddingSpace
 from outrider.state.errors import BadVectors, LibraryBusy, LibraryError
 from outrider.state.ports import TextEmbedder
-from outrider.state.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -206,24 +205,25 @@ class _Run:
             self._show("embedding", done)
             with self.location.translate_errors():
                 records = await read_addresses(missing.table, missing.rows.slice(start, BATCH))
-            await self._embed(target, records, done, locked=locked)
-        self._show("embedding", missing.records)
+            texts = await asyncio.to_thread(write.hash_texts, records)
+            with self.location.translate_errors():
+                table = await self.vectors.table(target)
+                reusable = await write.find_reusable(table, texts)
 
-    async def _embed(self, target: StoredSpace, records: Sequence[Record], before: int, *, locked: bool) -> None:
-        texts = await asyncio.to_thread(write.hash_texts, records)
-        with self.location.translate_errors():
-            table = await self.vectors.table(target)
-            reusable = await write.find_reusable(table, texts)
-        batch = await write.embed_batch(texts, reusable, self.embedder, lambda count, _: self._show("embedding", before + count))
-        async with nullcontext() if locked else self.location.lock_writes():
-            with self.location.translate_errors(writing=True):
-                await self._check_listed(target)
-                batch = batch.select_current(await read_content_hashes(self.records, [record.doc_id for record in records]))
-                await retry_conflicts(partial(write.write_batch, table, batch))
-        report = batch.report()
-        self.embedded += report.embedded
-        self.cut += report.cut
-        self.refused |= {one.text.record.doc_id: (one.text.content_hash, one.reason) for one in batch.refused}
+            def show(count: int, _: int, done: int = done) -> None:
+                self._show("embedding", done + count)
+
+            batch = await write.embed_batch(texts, reusable, self.embedder, show)
+            async with nullcontext() if locked else self.location.lock_writes():
+                with self.location.translate_errors(writing=True):
+                    await self._check_listed(target)
+                    batch = batch.select_current(await read_content_hashes(self.records, [record.doc_id for record in records]))
+                    await retry_conflicts(partial(write.write_batch, table, batch))
+            report = batch.report()
+            self.embedded += report.embedded
+            self.cut += report.cut
+            self.refused |= {one.text.record.doc_id: (one.text.content_hash, one.reason) for one in batch.refused}
+        self._show("embedding", missing.records)
 
     async def _check_listed(self, target: StoredSpace) -> None:
         """`LibraryBusy` where another reindex has dropped the space."""

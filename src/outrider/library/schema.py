@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -68,6 +68,7 @@ RECORDS: TypeAdapter[list[Record]] = TypeAdapter(list[Record])
 
 
 def build_schema(library_id: str) -> pa.Schema:
+    """The columns of the table of records; its metadata hold the format and the id of the library."""
     import pyarrow as pa
 
     strings = [pa.field(name, pa.string()) for name in ("title", "venue", "language", "url", "origin", "doi", "pmid", "arxiv")]
@@ -169,7 +170,13 @@ def _int64(value: int | None) -> int | None:
 
 def other_words(record: BaseRecord) -> str:
     """Every text that is in no other exact column, with the forms in which a query may name it; never NULL, but empty for none."""
-    own = list(_list_other_texts(record))
+    own = [text for name in _OTHER_FIELDS for text in read_texts(record, name)]
+    qualified = record.metadata.get("mesh_qualified")
+    if isinstance(qualified, list | tuple):
+        own += [text for text in qualified if isinstance(text, str)]
+    own += [" ".join(author_initials(author)) for author in read_texts(record, Field.AUTHOR)]
+    own += [number.lstrip("0") for number in read_texts(record, Field.PMID)]
+    own += [normal_doi(doi) for doi in read_texts(record, Field.DOI)]
     indexed = (text for name in _INDEXED_FIELDS for text in read_texts(record, name))
     if any(map(is_irregular, (*own, *indexed))):
         own.append(ODD)
@@ -179,17 +186,3 @@ def other_words(record: BaseRecord) -> str:
 def is_irregular(text: str) -> bool:
     """Whether the index may split the text otherwise than the evaluator."""
     return not text.isascii() and _IRREGULAR.search(text) is not None
-
-
-def _list_other_texts(record: BaseRecord) -> Iterator[str]:
-    for name in _OTHER_FIELDS:
-        yield from read_texts(record, name)
-    qualified = record.metadata.get("mesh_qualified")
-    if isinstance(qualified, list | tuple):
-        yield from (text for text in qualified if isinstance(text, str))
-    for author in read_texts(record, Field.AUTHOR):
-        yield " ".join(author_initials(author))
-    for number in read_texts(record, Field.PMID):
-        yield number.lstrip("0")
-    for doi in read_texts(record, Field.DOI):
-        yield normal_doi(doi)

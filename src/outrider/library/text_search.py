@@ -1,11 +1,8 @@
-"""Full-text search: queries of the ranking index and the exact indexes.
+"""Full-text search by the ranking and exact indexes, and expansion of a query by related terms.
 
-Queries are typed trees; the text of a request is never parsed.
-
-Expansion of a query by terms that distinguish its first hits: pseudo-relevance feedback.
-
-A term's weight is its share of the first hits times the log of how much larger that is than its share of the others
-(the Kullback-Leibler term weighting of Carpineto et al., ACM TOIS 19(1), 2001, over documents instead of tokens).
+Queries are typed trees; the text of a request is never parsed. The terms that expand a query distinguish its first hits
+(pseudo-relevance feedback). A term's weight is its share of the first hits times the log of how much larger that is than its share of
+the others (the Kullback-Leibler term weighting of Carpineto et al., ACM TOIS 19(1), 2001, over documents instead of tokens).
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from lancedb.query import FullTextQuery
     from lancedb.table import AsyncTable
 
-
 ALL_ROWS = 2**31 - 1
 """LanceDB returns 10 rows where a query has no limit."""
 OWN_WEIGHT = 5
@@ -37,6 +33,14 @@ OWN_WEIGHT = 5
 The words are repeated so often in one query, which gives the same scores as two queries with weights, sooner."""
 SLACK = 16
 """Rows read beyond the limit, to see whether the cut goes through a group of equal scores."""
+FIRST = 10
+POOL = 30
+MIN_HITS = 3
+"""First hits that must hold a term, or two where they are fewer than `FIRST`: one document's habits are no topic."""
+MIN_LETTERS = 3
+MAX_LETTERS = 30
+MAX_CHARS = 600
+"""Of each hit's title, abstract and body: the topic is named at the beginning, and a search must be quick."""
 
 
 def cut_query(text: str) -> str:
@@ -88,7 +92,13 @@ async def _rank_rows(
         parts += [match_query(" ".join(widened), RANKED)] if widened else []
     else:
         parts = [match_query(" ".join([own] * weight + [*widened]), RANKED)]
-    best = await _find_best(table, any_query(parts), where, limit, ["doc_id", "_score", *columns])
+    size = limit + SLACK
+    while True:  # until everything is read that ties with the last of the best `limit` rows
+        best = (await _run_query(table, any_query(parts), where, ["doc_id", "_score", *columns], size)).to_pydict()
+        falling = sorted(best["_score"], reverse=True)
+        if len(falling) < size or falling[limit - 1] > falling[-1]:
+            break
+        size *= 8
     scores = [score / weight for score in best["_score"]]
     rows = zip(scores, best["doc_id"], *(best[name] for name in columns), strict=True)
     return sorted(rows, key=lambda row: (-row[0], row[1]))[:limit]
@@ -129,34 +139,11 @@ def any_query(queries: Sequence[FullTextQuery]) -> FullTextQuery:
     return BooleanQuery([(Occur.SHOULD, query) for query in queries])
 
 
-async def _find_best(
-    table: AsyncTable, query: FullTextQuery, where: Filter | None, limit: int, columns: Sequence[str]
-) -> dict[str, list[Any]]:
-    """Columns of at least the best `limit` rows, with everything that ties with the last of them."""
-    size = limit + SLACK
-    while True:
-        best: dict[str, list[Any]] = (await _run_query(table, query, where, columns, size)).to_pydict()
-        scores = sorted(best["_score"], reverse=True)
-        if len(scores) < size or scores[limit - 1] > scores[-1]:
-            return best
-        size *= 8
-
-
 async def _run_query(table: AsyncTable, text: FullTextQuery, where: Filter | None, columns: Sequence[str], limit: int) -> pa.Table:
     query = table.query().nearest_to_text(text).select(list(columns)).limit(limit)
     if where is not None:
         query = query.where(to_sql(where))
     return await query.to_arrow()
-
-
-FIRST = 10
-POOL = 30
-MIN_HITS = 3
-"""First hits that must hold a term, or two where they are fewer than `FIRST`: one document's habits are no topic."""
-MIN_LETTERS = 3
-MAX_LETTERS = 30
-MAX_CHARS = 600
-"""Of each hit's title, abstract and body: the topic is named at the beginning, and a search must be quick."""
 
 
 def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, ...]:
@@ -167,7 +154,8 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
     """
     own = frozenset(map(stem, words(query)))
     first = [_read_beginning(record) for record in hits[:FIRST]]
-    forms = Counter(word for document in first for word in document if _may_be_term(word))
+    candidates = (word for document in first for word in document if MIN_LETTERS <= len(word) <= MAX_LETTERS)
+    forms = Counter(word for word in candidates if word.isalpha() and word not in STOP_WORDS)
     stems = {word: stem(word) for word in forms}
     in_first = _count_documents(first, stems)
     others = [_read_beginning(record) for record in hits[FIRST:POOL]]
@@ -188,10 +176,6 @@ def related_terms(query: str, hits: Sequence[Record], limit: int) -> tuple[str, 
 def _read_beginning(record: Record) -> list[str]:
     text = "\n".join((record.title, record.abstract or record.description, record.text))
     return words(text[:MAX_CHARS])
-
-
-def _may_be_term(word: str) -> bool:
-    return MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha() and word not in STOP_WORDS
 
 
 def _count_documents(documents: Iterable[Sequence[str]], stems: Mapping[str, str]) -> Counter[str]:

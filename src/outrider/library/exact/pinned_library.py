@@ -75,6 +75,7 @@ class PinnedVersion:
             yield _build_page(pending, scope)
 
     async def count(self, tree: Node) -> int:
+        """The number of all hits."""
         return await HitReader(self._location, self._table, tree, await self.candidates(tree)).count()
 
     async def best(self, tree: Node, where: Filter | None, limit: int) -> list[Scored]:
@@ -83,7 +84,11 @@ class PinnedVersion:
 
         addresses = await self.candidates(tree, where=where)
         with self._location.translate_errors():
-            by_address = await _read_rank_scores(self._table, tree)
+            by_address: dict[int, float] = {}  # BM25 of the rows with any word of the tree, hits or not
+            if not only_stop_words(text := cut_query(" ".join(dict.fromkeys(_list_words(tree))))):
+                ranked = self._table.query().nearest_to_text(match_query(text, RANKED)).select(["_score"])
+                rows = await ranked.with_row_id().limit(ALL_ROWS).to_arrow()
+                by_address = dict(zip(rows["_rowid"].to_pylist(), rows["_score"].to_pylist(), strict=True))
         scores = np.array([by_address.get(address, 0.0) for address in addresses.tolist()])
         order = np.argsort(-scores, kind="stable")
         hits: list[Scored] = []
@@ -107,18 +112,14 @@ class PinnedVersion:
         with self._location.translate_errors():
             plan: Plan = NOTHING  # in a library without `OTHER` every row is among `_read_unsure`
             if OTHER in (await self._table.schema()).names:
-                plan = make_plan(tree, await self._read_languages() if names_language(tree) else ())
+                if self._languages is None and names_language(tree):
+                    rows = await self._table.query().select(["language"]).where("language IS NOT NULL").limit(ALL_ROWS).to_arrow()
+                    self._languages = sorted(rows["language"].unique().to_pylist())
+                plan = make_plan(tree, self._languages or ())
             rows = unite([await find_rows(self._table, await self._patterns.expand(plan)), await self._read_unsure()])
             if where is not None:
                 rows = intersect(rows, await find_rows(self._table, Where(to_sql(where))))
         return await asyncio.to_thread(_sort_addresses, rows, after)
-
-    async def _read_languages(self) -> list[str]:
-        """Every language that a record names."""
-        if self._languages is None:
-            rows = await self._table.query().select(["language"]).where("language IS NOT NULL").limit(ALL_ROWS).to_arrow()
-            self._languages = sorted(rows["language"].unique().to_pylist())
-        return self._languages
 
     async def _read_unsure(self) -> pa.Table:
         """Rows whose words the index may split otherwise than the evaluator, and those that were written without `OTHER`."""
@@ -162,15 +163,6 @@ def parse_cursor(scope: str, cursor: str) -> str | None:
 
 def _digest(scope: str, doc_id: str) -> str:
     return hashlib.sha256(f"{scope}\n{doc_id}".encode()).hexdigest()[:16]
-
-
-async def _read_rank_scores(table: AsyncTable, tree: Node) -> dict[int, float]:
-    """BM25 of the words that the tree names, by row address; of rows with any of them, hits or not."""
-    text = cut_query(" ".join(dict.fromkeys(_list_words(tree))))
-    if only_stop_words(text):
-        return {}
-    rows = await table.query().nearest_to_text(match_query(text, RANKED)).select(["_score"]).with_row_id().limit(ALL_ROWS).to_arrow()
-    return dict(zip(rows["_rowid"].to_pylist(), rows["_score"].to_pylist(), strict=True))
 
 
 def _list_words(node: Node) -> Iterator[str]:

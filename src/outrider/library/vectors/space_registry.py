@@ -66,7 +66,10 @@ class SpaceRegistry:
         version = int(await table.version())
         if self._cache[0] != version:
             rows = (await table.query().limit(ALL_ROWS).to_arrow()).to_pylist()
-            spaces = [_parse_row(row) for row in rows]
+            spaces = []
+            for row in rows:
+                fields = {name: value for name, value in row.items() if name not in ("id", "space")}
+                spaces.append(StoredSpace(space=EmbeddingSpace.model_validate_json(row["space"]), **fields))
             self._cache = (version, tuple(sorted(spaces, key=lambda stored: (stored.since, stored.space.id))))
         return self._cache[1]
 
@@ -125,8 +128,3 @@ def _build_rows(spaces: Sequence[StoredSpace]) -> pa.Table:
 
     rows = [asdict(stored) | {"id": stored.space.id, "space": stored.space.model_dump_json()} for stored in spaces]
     return pa.Table.from_pylist(rows, schema=_build_schema())
-
-
-def _parse_row(row: dict[str, object]) -> StoredSpace:
-    fields = {name: value for name, value in row.items() if name not in ("id", "space")}
-    return StoredSpace(space=EmbeddingSpace.model_validate_json(str(row["space"])), **fields)  # type: ignore[arg-type] # as `_build_rows` wrote it

@@ -86,9 +86,15 @@ class Vectors:
         """The current space, None where there is none; `EmbeddingSpaceMismatch` where it differs from `space`."""
         current = await self.registry.current()
         if current is not None and current.space.id != space.id:
+            own, other = current.space.model_dump(), space.model_dump()
+            differences = (  # in the fields that decide whether vectors compare
+                f"the library's {name.replace('_', ' ')} is {_shorten(own[name])}, the other's {_shorten(other[name])}"
+                for name in sorted(own)
+                if own[name] != other[name] and name not in EmbeddingSpace.NOT_IDENTITY
+            )
             raise EmbeddingSpaceMismatch(
                 f"the library at {self._location.address} has vectors of {current.space.model_name}, which do not compare with those of "
-                f"{space.model_name} ({_format_differences(current.space, space)}); use the library's model, or embed all records with the "
+                f"{space.model_name} ({', '.join(differences)}); use the library's model, or embed all records with the "
                 f"other one: {maintenance.REINDEX} --model {space.model_name}"
             )
         return current
@@ -259,16 +265,6 @@ class Vectors:
             recall=current.recall,
             building=await self.count_by_model(await self.building()),
         )
-
-
-def _format_differences(own: EmbeddingSpace, other: EmbeddingSpace) -> str:
-    """`the library's dimension is 384, the other's 1024`, of the fields that decide whether vectors compare."""
-    values, others = own.model_dump(), other.model_dump()
-    return ", ".join(
-        f"the library's {name.replace('_', ' ')} is {_shorten(values[name])}, the other's {_shorten(others[name])}"
-        for name in sorted(values)
-        if values[name] != others[name] and name not in EmbeddingSpace.NOT_IDENTITY
-    )
 
 
 def _shorten(value: object) -> str:

@@ -49,10 +49,12 @@ def document_text(record: Record) -> str:
 
 
 def text_hash(text: str) -> str:
+    """Sha-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def build_vector_schema(dimension: int) -> pa.Schema:
+    """The columns of a table of vectors with `dimension` values of float32 each."""
     import pyarrow as pa
 
     copied = [field for field in schema.build_schema("") if field.name in FIELDS or field.name == "content_hash"]
@@ -166,6 +168,7 @@ async def embed_batch(texts: Sequence[HashedText], reusable: frozenset[str], emb
 
 
 def is_cut(read: TokensRead) -> bool:
+    """Whether the vector stands for only the first tokens of its text."""
     return read.tokens is not None and read.of is not None and read.tokens < read.of
 
 
