@@ -1,4 +1,4 @@
-"""Full-text search by the ranking and exact indexes, and expansion of a query by related terms.
+"""Full-text search by the ranking and exact indexes, and terms that expand a query.
 
 Queries are typed trees; the text of a request is never parsed. The terms that expand a query distinguish its first hits
 (pseudo-relevance feedback). A term's weight is its share of the first hits times the log of how much larger that is than its share of
