@@ -55,7 +55,7 @@ class Call:
     after_s: float
     now: int
     """How many were under way then, of those whose paths begin alike as far as the second name, this one among them."""
-    has_usage: Mapping[str, Any]
+    told: Mapping[str, Any]
 
     @property
     def parts(self) -> tuple[str, ...]:

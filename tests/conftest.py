@@ -54,6 +54,16 @@ def workers() -> Iterator[Counted]:
     made.close()
 
 
+@pytest.fixture(autouse=True)
+def _restore_config_variable() -> Iterator[None]:
+    """`--config` sets OUTRIDER_CONFIG for the whole process, as its children need it; no other test may inherit that."""
+    before = os.environ.get("OUTRIDER_CONFIG")
+    yield
+    os.environ.pop("OUTRIDER_CONFIG", None)
+    if before is not None:
+        os.environ["OUTRIDER_CONFIG"] = before
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _freeze_loaded_modules() -> Iterator[None]:
     """Collect once, which reports what a file leaked, and exempt the modules that it loaded from later collections."""

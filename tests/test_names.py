@@ -35,7 +35,7 @@ NO_PARTICIPLE = {"bleed", "embed", "exceed", "feed", "need", "proceed", "red", "
 RIDDLES = {"asked", "found", "given", "heard", "held", "kept", "made", "said", "shown", "told"}
 PUBLIC = {
     "src/outrider/state/ports.py": {"named", "connected", "asked"},  # documented ports, which others implement
-    "src/outrider/library/neighbours.py": {"named", "connected"},  # implements `Neighbours`
+    "src/outrider/library/graph_neighbours.py": {"named", "connected"},  # implements `Neighbours`
     "src/outrider/services/__init__.py": {"asked"},  # implements `RerankerProvider`, called with this keyword
     "src/outrider/library/library.py": {"ingested", "pinned"},  # documented methods of `Library`
     "src/outrider/ingest/library_writer.py": {"ingested"},  # the part of `Library` that ingestion needs

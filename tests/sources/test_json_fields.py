@@ -61,7 +61,7 @@ def test_another_type_is_not_said(junk: Any) -> None:
 def test_shorter_ways_for_what_needs_no_mending_change_nothing(value: str) -> None:
     mended = " ".join(said.UNSTORABLE.sub(" ", value).split())
     assert text(value) == mended
-    assert plain(value) == "\n".join(filter(None, map(text, said._bare(value).split("\n"))))
+    assert plain(value) == "\n".join(filter(None, map(text, said._strip_markup(value).split("\n"))))
 
 
 def test_numbers_within_bounds() -> None:

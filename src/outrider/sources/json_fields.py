@@ -99,13 +99,16 @@ def plain(markup: Any) -> str:
     """Text without its HTML, JATS or MathML: one paragraph a line. Text without markup stays as it is."""
     if not isinstance(markup, str):
         return ""
-    bare = markup
-    if MARKUP.search(markup):
-        bare = " ".join(markup.split()) if TAG.search(markup) else markup  # tags, if any, separate the paragraphs
-        bare = TAG.sub(_replace_tag, SKIPPED.sub("", bare))
-        for _ in range(2):  # some publishers escape twice, markup included
-            bare = TAG.sub(_replace_tag, ENTITY.sub(lambda entity: html.unescape(entity.group()), bare))
+    bare = _strip_markup(markup) if MARKUP.search(markup) else markup
     return "\n".join(filter(None, map(text, bare.split("\n"))))
+
+
+def _strip_markup(markup: str) -> str:
+    bare = " ".join(markup.split()) if TAG.search(markup) else markup  # tags, if any, separate the paragraphs
+    bare = TAG.sub(_replace_tag, SKIPPED.sub("", bare))
+    for _ in range(2):  # some publishers escape twice, markup included
+        bare = TAG.sub(_replace_tag, ENTITY.sub(lambda entity: html.unescape(entity.group()), bare))
+    return bare
 
 
 def title(markup: Any) -> str:

@@ -26,7 +26,7 @@ async def press_ctrl_c(*_: object, **__: object) -> None:
         (["library", "probe"], "interfaces.cli.library_training._probe", False),
         (["doctor"], "usecases.health.health", False),
         (["ingest", "."], "usecases.ingest.ingest_targets", True),
-        (["library", "reindex"], "usecases.reindex.areindex", True),
+        (["library", "reindex"], "usecases.ingest.areindex", True),
     ],
 )
 def test_an_interruption_promises_only_what_is_so(
