@@ -1,4 +1,4 @@
-"""Classifier engine: transformers that read query and text together, in windows of whole units.
+"""Classifier engine: a transformer reads query and text together, in windows of units.
 
 A token classifier reads the text in windows and scores a unit by the mean over its tokens, as Provence does; a sequence classifier or
 cross-encoder reads the query with each unit alone. The names of the labels tell which one means "relevant".
