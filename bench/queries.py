@@ -96,7 +96,7 @@ class Run:
     def _stage(self, call: Call) -> str:
         service = service_of(call)
         if service == MODEL:
-            return call.has_usage["stage"] if call.has_usage["stage"] in STAGES else "fine_scorer"
+            return call.told["stage"] if call.told["stage"] in STAGES else "fine_scorer"
         enriching = service in (DETAILS, PAGES) or call.began >= self.began.get("enrich", math.inf)
         return "enrich" if enriching else "scout"
 

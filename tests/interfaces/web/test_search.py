@@ -155,7 +155,7 @@ async def test_hits_are_saved_as_files_and_formulas_are_defused(searched: Page, 
 
 
 async def test_a_search_is_stopped_on_the_server_too(page: Page) -> None:
-    with hold("crossref", "endlessly"):
+    with hold("crossref", "endlessly"), hold("semantic_scholar", "endlessly"), hold("pubmed", "endlessly"), hold("arxiv", "endlessly"):
         await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
         await page.get_by_role("searchbox").press("Enter")
         await page.locator('#strip li[data-step="scout"][data-state="runs"]').wait_for()
@@ -174,7 +174,7 @@ async def test_a_search_that_is_stopped_before_the_server_has_named_it_is_stoppe
         await route.fulfill(response=answer)
 
     await page.route("**/api/search", later)
-    with hold("crossref", "endlessly"):
+    with hold("crossref", "endlessly"), hold("semantic_scholar", "endlessly"), hold("pubmed", "endlessly"), hold("arxiv", "endlessly"):
         await page.get_by_role("searchbox").fill(f"{QUERY} endlessly")
         async with page.expect_request("**/api/search"):
             await page.get_by_role("searchbox").press("Enter")
