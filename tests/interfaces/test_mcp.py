@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from outrider.interfaces.http.access import hash_key
 from outrider.interfaces.mcp import make_server, run_http
-from outrider.interfaces.mcp.server import build_application
+from outrider.interfaces.mcp.http import build_application
 from outrider.services import Services
 from outrider.settings.sections import ServeSettings
 from outrider.state.errors import BadRequest

@@ -6,6 +6,7 @@ Each is created with its first row; no record changes with them.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MetadataTable(Generic[T]):
+class MetadataTable(ABC, Generic[T]):
     """One table of the library at a location, for items of one type."""
 
     name: ClassVar[str]
@@ -48,8 +49,8 @@ class MetadataTable(Generic[T]):
             async with self._location.write():
                 await retry_conflicts(lambda: self._write(items))
 
-    async def _write(self, items: Sequence[T]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _write(self, items: Sequence[T]) -> None: ...
 
     async def _append(self, rows: Sequence[dict[str, Any]]) -> None:
         table = await self._create()

@@ -35,6 +35,6 @@ def run_http(services: Services, host: str, port: int) -> None:
     server = make_server(services)
     if any(find_spec(name) is None for name in ("fastapi", "langserve", "uvicorn")):
         raise MissingExtra("outrider mcp --http", "serve")
-    from outrider.interfaces.mcp.server import serve
+    from outrider.interfaces.mcp.http import serve
 
     serve(server, services, host, port)

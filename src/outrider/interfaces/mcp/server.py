@@ -1,26 +1,18 @@
-"""MCP server: its tools and resources, and Streamable HTTP at `/mcp`.
-
-HTTP requests pass the keys and origin checks of `outrider serve`. Imported only when the server starts.
-"""
+"""MCP server: its tools and resources. Imported only when the server starts."""
 
 from __future__ import annotations
 
 import json
 import secrets
-import sys
-import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, closing, redirect_stdout
-from dataclasses import dataclass
-from functools import partial, wraps
+from contextlib import aclosing
+from functools import wraps
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -28,11 +20,6 @@ from outrider.graph.analyze import make_analysis
 from outrider.graph.pipeline import build
 from outrider.ingest.export import make_writer
 from outrider.ingest.targets import split_targets
-from outrider.interfaces.http.access import KeyAuthentication, OriginCheck
-from outrider.interfaces.http.problems import Refusal
-from outrider.interfaces.http.problems import make_response as make_problem_response
-from outrider.interfaces.http.request_limits import Connection
-from outrider.interfaces.http.server import format_address, open_socket, requires_key
 from outrider.interfaces.mcp.short_answers import (
     DATA,
     ExportResult,
@@ -65,12 +52,10 @@ from outrider.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from outrider.services import Services
 
 
-PATH = "/mcp"
 INSTRUCTIONS = f"""Searches papers, code and the user's own library, and gives the sentences that answer.
 {DATA} Tools answer briefly; the resource that they link to holds everything."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=True)
@@ -294,37 +279,3 @@ def _make_uri(kind: str, name: str) -> str:
 
 def _link(name: str, title: str) -> ResourceLink:
     return ResourceLink(name=name, title=title, uri=_make_uri("result", name))
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalMiddleware:
-    """ASGI middleware that answers refusals."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.app(scope, receive, send)
-        except Refusal as refusal:
-            await make_problem_response(refusal, uuid.uuid4().hex)(scope, receive, send)
-
-
-def build_application(server: MCPServer, services: Services, host: str) -> ASGIApp:
-    """The ASGI application. Raises `BadRequest` if it needs a key and the settings hold none."""
-    settings = services.settings.serve
-    needs_key = requires_key(settings, host)
-    no_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `OriginCheck` does it
-    inner = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=no_check, max_request_body_size=settings.body_bytes
-    )
-    authenticated = KeyAuthentication(inner, settings.api_keys, needs_key)
-    return RefusalMiddleware(OriginCheck(authenticated, frozenset({*settings.hosts, host.lower()}), frozenset(settings.origins)))
-
-
-def serve(server: MCPServer, services: Services, host: str, port: int) -> None:
-    app = build_application(server, services, host)
-    with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
-        sys.stderr.write(f"Outrider's tools are at {format_address(host, bound)}{PATH} - Ctrl-C stops it\n")
-        settings = services.settings.serve
-        protocol: Any = partial(Connection, most=settings.connections, head_s=settings.body_s)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", http=protocol, ws="none")).run(sockets=[bound])
