@@ -18,8 +18,7 @@ from outrider.nodes.fine_scorer.repositories import RepositoryScorer
 from outrider.nodes.fine_scorer.waves import Judges, Loss, ReadingState, Stopping, place_unscored
 from outrider.nodes.rule_ranker import RuleRanker
 from outrider.nodes.run_settings import end_rejected_run, run_budget, time_left
-from outrider.prompts import Prompt, load
-from outrider.prompts.domains import load_domain, select_section
+from outrider.prompts import Prompt, load, load_domain, select_section
 from outrider.settings.model import LlmSettings, RepositorySettings, RunSettings
 from outrider.state.chat import Budget, Chat
 from outrider.state.errors import KeyRejected

@@ -10,8 +10,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
-from outrider.prompts import Prompt, fence, load
-from outrider.prompts.domains import load_domain, select_section
+from outrider.prompts import Prompt, fence, load, load_domain, select_section
 from outrider.settings.model import StarsSettings
 from outrider.state.chat import Budget, Chat, ChatRequest
 from outrider.state.model import Model
