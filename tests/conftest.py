@@ -49,9 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def workers() -> Iterator[Counted]:
     """A pool without processes yet; those that a test starts end with it."""
-    made = Counted()
-    yield made
-    made.close()
+    pool = Counted()
+    yield pool
+    pool.close()
 
 
 @pytest.fixture(autouse=True)

@@ -43,9 +43,9 @@ def _imports() -> dict[str, set[str]]:
 
 def _modules() -> dict[str, Path]:
     """By dotted name. `Path.rglob` would not follow the links in `src/outrider`."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     for folder, _, names in os.walk(PACKAGE, followlinks=True):
         for file in (Path(folder) / name for name in names if name.endswith(".py")):
             parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return found
+            modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return modules

@@ -32,7 +32,7 @@ def project() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folders() -> set[str]:
-    """The packages at the top: folders with an `__init__.py` that are no tooling."""
+    """The packages at the top: folders with an `__init__.py`, except tooling."""
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench", "tests", "docs"}
 
 
@@ -62,45 +62,49 @@ def test_every_package_has_its_layer(project: dict[str, Any]) -> None:
     assert sorted(name.strip() for layer in layers for name in layer.split("|")) == packages
 
 
-def test_constraints_pin_exact_versions_of_what_is_demanded(project: dict[str, Any]) -> None:
-    """Every direct dependency has its tested version, without path or address; torch has it in the Makefile, which takes it first."""
+def test_constraints_pin_exact_versions_of_every_direct_dependency(project: dict[str, Any]) -> None:
+    """Every direct dependency has its tested version, without path or address; torch has it in the Makefile, which installs it first."""
     lines = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     pinned = dict(line.split("==") for line in lines)
-    names = {_normal(name) for name in pinned}
+    names = {_normalize_name(name) for name in pinned}
     assert "torch" not in names
     assert "pip install --quiet --disable-pip-version-check torch==" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    extras = [asked for extra, group in project["project"]["optional-dependencies"].items() if extra != "all" for asked in group]
-    for asked in [*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"]]:
-        assert _normal(asked) in {*names, "torch"}, f"{asked} is not pinned"
+    extras = [name for extra, group in project["project"]["optional-dependencies"].items() if extra != "all" for name in group]
+    for requirement in [*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"]]:
+        assert _normalize_name(requirement) in {*names, "torch"}, f"{requirement} is not pinned"
 
 
-def test_constraints_pin_what_the_demanded_demand(project: dict[str, Any]) -> None:
+def test_constraints_pin_the_dependencies_of_dependencies(project: dict[str, Any]) -> None:
     """The whole closure, as far as it is installed here: two installs a year apart are the same."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pinned = {_normal(line) for line in lines if not line.startswith("#")} | {"torch"}
-    extras = [asked for extra, group in project["project"]["optional-dependencies"].items() if extra != "all" for asked in group]
-    asked = [Requirement(one) for one in (*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"])]
-    seen: set[tuple[str, frozenset[str]]] = set()
-    while asked:
-        one = asked.pop()
-        key = _normal(one.name), frozenset(one.extras)
-        if key not in seen and (wanted := _demanded(one)) is not None:
+    pinned = {_normalize_name(line) for line in lines if not line.startswith("#")} | {"torch"}
+    extras = [name for extra, group in project["project"]["optional-dependencies"].items() if extra != "all" for name in group]
+    pending = [Requirement(one) for one in (*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"])]
+    visited: set[tuple[str, frozenset[str]]] = set()
+    while pending:
+        one = pending.pop()
+        key = _normalize_name(one.name), frozenset(one.extras)
+        if key not in visited and (requirements := _read_requirements(one)) is not None:
             assert key[0] in pinned, f"{one.name} is not pinned"
-            seen.add(key)
-            asked += wanted
-    assert len(seen) > 100
+            visited.add(key)
+            pending += requirements
+    assert len(visited) > 100
 
 
-def _demanded(of: Requirement) -> list[Requirement] | None:
-    """None for what is not installed."""
+def _read_requirements(requirement: Requirement) -> list[Requirement] | None:
+    """None for a package that is not installed."""
     try:
-        said = [Requirement(one) for one in metadata.requires(of.name) or ()]
+        requirements = [Requirement(one) for one in metadata.requires(requirement.name) or ()]
     except metadata.PackageNotFoundError:
         return None
-    return [one for one in said if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *of.extras))]
+    return [
+        one
+        for one in requirements
+        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras))
+    ]
 
 
-def _normal(requirement: str) -> str:
+def _normalize_name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=]", requirement, maxsplit=1)[0]).lower()
 
 
@@ -158,7 +162,7 @@ def test_an_editable_install_imports_the_folders_at_the_top(tmp_path: Path, fold
     assert [Path(file).resolve() for file in done.stdout.split()] == [(ROOT / name / "__init__.py").resolve() for name in sorted(folders)]
 
 
-def test_langgraph_json_names_what_the_modules_hold() -> None:
+def test_langgraph_json_names_objects_that_exist() -> None:
     """By module, since the path form would load a second copy."""
     named = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
     paths = [named["http"]["app"], *(graph["path"] for graph in named["graphs"].values())]
@@ -176,12 +180,12 @@ def test_pyright_resolves_every_import(tmp_path: Path) -> None:
     done = subprocess.run(
         ["pyright", "-p", tmp_path, "--outputjson", "--pythonpath", sys.executable], capture_output=True, text=True, check=False
     )
-    found = json.loads(done.stdout)["generalDiagnostics"]
-    assert [one["message"] for one in found if one.get("rule") == "reportMissingImports" and "outrider" in one["message"]] == []
+    diagnostics = json.loads(done.stdout)["generalDiagnostics"]
+    assert [one["message"] for one in diagnostics if one.get("rule") == "reportMissingImports" and "outrider" in one["message"]] == []
 
 
 def test_the_wheel_imports_without_the_repository(wheel: Path, tmp_path: Path) -> None:
-    """Unpacked beside the dependencies, every package imports from the wheel and none from this checkout."""
+    """Unpacked next to the dependencies, every package imports from the wheel and none from this checkout."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     script = (
@@ -216,7 +220,7 @@ def test_every_module_has_a_docstring() -> None:
 
 @pytest.mark.parametrize(("former", "today"), sorted(MOVED.items()))
 def test_a_former_import_path_gives_the_module_of_today(former: str, today: str) -> None:
-    """Programs written for the last release go on to work, and are warned once."""
+    """Programs written for the last release still work, and are warned once."""
     for name in [name for name in sys.modules if name == former]:
         del sys.modules[name]
     with pytest.warns(DeprecationWarning, match=re.escape(today)):
@@ -224,7 +228,7 @@ def test_a_former_import_path_gives_the_module_of_today(former: str, today: str)
     assert module is import_module(today)
 
 
-def test_what_never_was_is_not_found() -> None:
+def test_a_path_that_never_existed_is_not_found() -> None:
     """Only documented paths have an alias."""
     with pytest.raises(ModuleNotFoundError):
         import_module("outrider.serve.nothing")

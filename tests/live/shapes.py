@@ -1,6 +1,6 @@
-"""The shape of an answer: which fields it has and of what kind they are, one a line. No value is kept.
+"""The shape of an answer: its fields and their kinds, one a line, without values.
 
-`items[].full_name: string` of JSON, `feed/entry/title` and `PMID@Version` of XML. What is null or empty says nothing. An object whose keys
+`items[].full_name: string` of JSON, `feed/entry/title` and `PMID@Version` of XML. Null and empty values have no line. An object whose keys
 are data (OpenAlex: the words of an abstract) is one line.
 """
 
@@ -33,13 +33,13 @@ class Difference:
         return "\n".join([*(f"- {line}" for line in self.gone), *(f"+ {line}" for line in self.new)])
 
 
-def shape_of(body: bytes) -> frozenset[str]:
+def compute_shape(body: bytes) -> frozenset[str]:
     try:
-        return frozenset(_of_json(json.loads(body), ""))
+        return frozenset(_walk_json(json.loads(body), ""))
     except ValueError:
         pass
     try:
-        return frozenset(_of_xml(fromstring(body), ""))
+        return frozenset(_walk_xml(fromstring(body), ""))
     except (ParseError, DefusedXmlException, LookupError, ValueError):
         return frozenset({TEXT})
 
@@ -48,38 +48,38 @@ def difference(before: frozenset[str], now: frozenset[str]) -> Difference:
     return Difference(tuple(sorted(before - now)), tuple(sorted(now - before)))
 
 
-def kept(file: Path) -> frozenset[str] | None:
-    """None where nobody has kept one."""
+def read_shape(file: Path) -> frozenset[str] | None:
+    """None where no shape is stored."""
     return frozenset(file.read_text(encoding="utf-8").splitlines()) if file.is_file() else None
 
 
-def keep(shape: frozenset[str], file: Path) -> None:
+def write_shape(shape: frozenset[str], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{line}\n" for line in sorted(shape)), encoding="utf-8")
 
 
-def _of_json(said: Any, path: str) -> Iterator[str]:
-    if isinstance(said, dict):
-        if _keyed_by_data(said):
+def _walk_json(parsed: Any, path: str) -> Iterator[str]:
+    if isinstance(parsed, dict):
+        if _has_data_keys(parsed):
             yield f"{path}{{}}: object"
             return
-        for name, value in said.items():
-            yield from _of_json(value, f"{path}.{name}" if path else name)
-    elif isinstance(said, list):
-        for value in said:
-            yield from _of_json(value, f"{path}[]")
-    elif said is not None:
-        yield f"{path}: {KINDS[type(said)]}"
+        for name, value in parsed.items():
+            yield from _walk_json(value, f"{path}.{name}" if path else name)
+    elif isinstance(parsed, list):
+        for value in parsed:
+            yield from _walk_json(value, f"{path}[]")
+    elif parsed is not None:
+        yield f"{path}: {KINDS[type(parsed)]}"
 
 
-def _keyed_by_data(said: dict[str, Any]) -> bool:
-    places = all(isinstance(value, list) and value and all(isinstance(one, int) for one in value) for value in said.values())
-    return len(said) > MOST_KEYS or bool(said and places)
+def _has_data_keys(parsed: dict[str, Any]) -> bool:
+    positions = all(isinstance(value, list) and value and all(isinstance(one, int) for one in value) for value in parsed.values())
+    return len(parsed) > MOST_KEYS or bool(parsed and positions)
 
 
-def _of_xml(element: Element, path: str) -> Iterator[str]:
+def _walk_xml(element: Element, path: str) -> Iterator[str]:
     here = f"{path}/{element.tag.rpartition('}')[2]}".lstrip("/")
     yield here
     yield from (f"{here}@{name.rpartition('}')[2]}" for name in element.attrib)
     for child in element:
-        yield from _of_xml(child, here)
+        yield from _walk_xml(child, here)

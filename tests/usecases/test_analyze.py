@@ -1,4 +1,4 @@
-"""One repository or paper in depth, over the whole graph, against services of their shape on loopback."""
+"""In-depth analysis of one repository or paper over the whole graph, against fake services on loopback."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ WORK = {
 LINKED = [{"paperId": f"{at:040x}", "title": f"Linked {at}", "year": 2019 + at} for at in (1, 2)]
 
 
-def github(asked: Asked) -> Answer:
-    part = asked.path.removeprefix("/github").removeprefix("/repos/liver/dose")
+def github(request: Asked) -> Answer:
+    part = request.path.removeprefix("/github").removeprefix("/repos/liver/dose")
     answers: dict[str, Answer] = {
         "": as_json(REPOSITORY),
         "/readme": as_text(README, "application/vnd.github.raw+json"),
@@ -78,10 +78,10 @@ def github(asked: Asked) -> Answer:
 OTHER = {**REPOSITORY, "full_name": "liver/other", "html_url": "https://github.com/liver/other"}
 
 
-def handler(asked: Asked) -> Answer:
-    service, _, rest = asked.path.removeprefix("/").partition("/")
+def handler(request: Asked) -> Answer:
+    service, _, rest = request.path.removeprefix("/").partition("/")
     if service == "github":
-        return github(asked)
+        return github(request)
     if service == "openalex":
         return as_json(WORK) if rest.startswith("works/doi:10.1000/livers") or "10.1000" in rest else refusal(404)
     if service == "semantic_scholar" and rest.endswith(("references", "citations")):
@@ -90,84 +90,84 @@ def handler(asked: Asked) -> Answer:
     return refusal(404)
 
 
-def made(base_url: str, folder: Path, fresh_s: float = 0.0, **more: Any) -> Services:
-    asked = world_settings(base_url, folder, timeout_s=60.0).sources
-    settings = Settings(sources=asked, cache=CacheSettings(folder=str(folder / "cache"), fresh_s=fresh_s), **more)
+def make_services(base_url: str, folder: Path, fresh_s: float = 0.0, **more: Any) -> Services:
+    sources = world_settings(base_url, folder, timeout_s=60.0).sources
+    settings = Settings(sources=sources, cache=CacheSettings(folder=str(folder / "cache"), fresh_s=fresh_s), **more)
     return Services(settings, clock=lambda: NOW)
 
 
-async def analysed(target: str, folder: Path, answers: Any = handler, **given: Any) -> Analysis:
+async def run_analysis(target: str, folder: Path, answers: Any = handler, **options: Any) -> Analysis:
     with serving(answers) as server:
-        return await aanalyze(target, services=made(server.base_url, folder), context=RunContext(run_timeout_s=300), **given)
+        return await aanalyze(target, services=make_services(server.base_url, folder), context=RunContext(run_timeout_s=300), **options)
 
 
 async def test_a_repository_in_depth(tmp_path: Path) -> None:
-    found = await analysed("liver/dose", tmp_path)
-    assert (found.kind, found.title, found.failures) == ("repository", "liver/dose", ())
-    assert {"stars": 900, "licence": "MIT", "releases": 41, "commits_90d": 41}.items() <= found.facts.items()
-    assert found.facts["tree"] == ["README.md", "docs"]
-    assert found.dependencies == ("pypi:httpx",)
-    assert [one.title for one in found.alternatives] == ["liver/other"]
-    ratings = {one.dimension: one for one in found.ratings}
+    analysis = await run_analysis("liver/dose", tmp_path)
+    assert (analysis.kind, analysis.title, analysis.failures) == ("repository", "liver/dose", ())
+    assert {"stars": 900, "licence": "MIT", "releases": 41, "commits_90d": 41}.items() <= analysis.facts.items()
+    assert analysis.facts["tree"] == ["README.md", "docs"]
+    assert analysis.dependencies == ("pypi:httpx",)
+    assert [one.title for one in analysis.alternatives] == ["liver/other"]
+    ratings = {one.dimension: one for one in analysis.ratings}
     assert list(ratings) == ["activity", "community", "documentation", "ease_of_use", "maintenance", "maturity"]
     assert "stars 900: 0.74" in ratings["maturity"].because
     assert ratings["documentation"].score is None
-    assert any("no model judged" in note for note in found.notes)
-    assert [unit.text for unit in found.context.units]
-    assert all(unit.text in f"{REPOSITORY['description']}\n\n{README}" for unit in found.context.units)
+    assert any("no model judged" in note for note in analysis.notes)
+    assert [unit.text for unit in analysis.context.units]
+    assert all(unit.text in f"{REPOSITORY['description']}\n\n{README}" for unit in analysis.context.units)
 
 
 async def test_a_paper_in_depth(tmp_path: Path) -> None:
-    found = await analysed("10.1000/livers", tmp_path, question="which drugs harm livers")
-    assert (found.kind, found.title, found.failures) == ("paper", "Liver injury by drugs", ())
-    assert found.retraction == "retracted, according to openalex"
-    assert [one.title for one in found.references] == [one.title for one in found.citations] == ["Linked 1", "Linked 2"]
-    assert found.related_code[0].title == "liver/dose"
-    assert found.related_code[0].why == "named in its text"
-    assert found.full_text.startswith("none")  # a private address is not fetched
-    assert found.ratings == ()
-    assert found.context.units[0].text.startswith("Drugs harm livers")
+    analysis = await run_analysis("10.1000/livers", tmp_path, question="which drugs harm livers")
+    assert (analysis.kind, analysis.title, analysis.failures) == ("paper", "Liver injury by drugs", ())
+    assert analysis.retraction == "retracted, according to openalex"
+    assert [one.title for one in analysis.references] == [one.title for one in analysis.citations] == ["Linked 1", "Linked 2"]
+    assert analysis.related_code[0].title == "liver/dose"
+    assert analysis.related_code[0].why == "named in its text"
+    assert analysis.full_text.startswith("none")  # a private address is not fetched
+    assert analysis.ratings == ()
+    assert analysis.context.units[0].text.startswith("Drugs harm livers")
 
 
-async def test_a_source_that_fails_costs_only_its_part(tmp_path: Path) -> None:
-    def broken(asked: Asked) -> Answer:
+async def test_a_failing_source_loses_only_its_own_part(tmp_path: Path) -> None:
+    def broken(request: Asked) -> Answer:
         lost = ("sbom", "/references", "/search/repositories")
-        return refusal(404) if asked.path.endswith(lost[0]) else refusal(500) if asked.path.endswith(lost[1:]) else handler(asked)
+        return refusal(404) if request.path.endswith(lost[0]) else refusal(500) if request.path.endswith(lost[1:]) else handler(request)
 
-    found = await analysed("liver/dose", tmp_path, broken)
-    assert (found.kind, found.dependencies, found.alternatives) == ("repository", (), ())
-    assert any("dependencies" in note for note in found.notes)
-    assert any("alternatives" in note for note in found.notes)
-    paper = await analysed("doi:10.1000/livers", tmp_path, broken)
+    analysis = await run_analysis("liver/dose", tmp_path, broken)
+    assert (analysis.kind, analysis.dependencies, analysis.alternatives) == ("repository", (), ())
+    assert any("dependencies" in note for note in analysis.notes)
+    assert any("alternatives" in note for note in analysis.notes)
+    paper = await run_analysis("doi:10.1000/livers", tmp_path, broken)
     assert (len(paper.citations), paper.references) == (2, ())
     assert any(note.startswith("references: ") for note in paper.notes)
 
 
-async def test_a_model_judges_what_metadata_cannot_tell_within_its_budget(tmp_path: Path) -> None:
-    def says(asked: Question) -> Reply:
-        assert "repository" in asked.data
+async def test_a_model_rates_what_metadata_lacks_within_its_budget(tmp_path: Path) -> None:
+    def answer(question: Question) -> Reply:
+        assert "repository" in question.data
         return Reply({"relevance": 0.9, "documentation": 7, "documentation_reason": "explains use", "ease_of_use": 12})
 
-    with serving(handler) as server, ChatServer(says) as chat:
-        services = made(server.base_url, tmp_path, llm=llm_settings(chat, timeout_s=60.0))
-        found = await aanalyze("liver/dose", question="doses", services=services)
+    with serving(handler) as server, ChatServer(answer) as chat:
+        services = make_services(server.base_url, tmp_path, llm=llm_settings(chat, timeout_s=60.0))
+        analysis = await aanalyze("liver/dose", question="doses", services=services)
         none = await aanalyze("liver/dose", services=services, context=RunContext(max_calls=0))
         assert len(chat.requests) == 1
-    ratings = {one.dimension: one for one in found.ratings}
+    ratings = {one.dimension: one for one in analysis.ratings}
     assert (ratings["documentation"].score, ratings["documentation"].because) == (7.0, ("explains use",))
     assert ratings["ease_of_use"].score == 10.0
-    assert (found.relevance, found.usage.calls) == (0.9, 1)
+    assert (analysis.relevance, analysis.usage.calls) == (0.9, 1)
     assert [failure.error for failure in none.failures] == ["BudgetSpent"]
 
 
-async def test_an_analysis_of_late_is_given_again_unless_fresh(tmp_path: Path) -> None:
+async def test_a_recent_analysis_is_reused_unless_fresh(tmp_path: Path) -> None:
     with serving(handler) as server:
-        services = made(server.base_url, tmp_path, fresh_s=3_600.0)
+        services = make_services(server.base_url, tmp_path, fresh_s=3_600.0)
         first = await aanalyze("liver/dose", services=services)
         await asyncio.to_thread(flush_cache)
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         again = await aanalyze("liver/dose", services=services)
-        assert len(server.requests) == asked
+        assert len(server.requests) == requests_before
         other = await aanalyze("liver/dose", question="doses", services=services)
         fresh = await aanalyze("liver/dose", fresh=True, services=services)
     assert (first.age_s, other.age_s, fresh.age_s) == (None, None, None)
@@ -177,14 +177,14 @@ async def test_an_analysis_of_late_is_given_again_unless_fresh(tmp_path: Path) -
     )
 
 
-async def test_what_nobody_knows_says_who_was_asked(tmp_path: Path) -> None:
-    found = await analysed("no/such", tmp_path)
-    assert (found.kind, found.failures[0].error) == (None, "NothingSearchable")
-    assert "github:no/such is not known to github" in found.failures[0].message
+async def test_an_unknown_target_names_the_services_that_were_queried(tmp_path: Path) -> None:
+    analysis = await run_analysis("no/such", tmp_path)
+    assert (analysis.kind, analysis.failures[0].error) == (None, "NothingSearchable")
+    assert "github:no/such is not known to github" in analysis.failures[0].message
 
 
 @pytest.mark.parametrize(
-    ("target", "named"),
+    ("target", "expected"),
     [
         ("a/b", ("github", "a/b")),
         ("https://github.com/a/b", ("github", "a/b")),
@@ -194,12 +194,12 @@ async def test_what_nobody_knows_says_who_was_asked(tmp_path: Path) -> None:
         ("pmid:1", ("pmid", "1")),
     ],
 )
-def test_targets(target: str, named: tuple[str, str]) -> None:
-    assert parse_analysis_target(target) == named
+def test_targets(target: str, expected: tuple[str, str]) -> None:
+    assert parse_analysis_target(target) == expected
 
 
 @pytest.mark.parametrize("target", ["", " ", "x", "a b", "file:///etc/passwd", "https://example.org/", "a/b/c", "\x1b[31m", "doi:x"])
-def test_what_names_nothing_is_one_clear_error(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_target_is_one_clear_error(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["analyze", target]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n"), "Traceback" in err, "\x1b" in err) == ("", 1, False, False)
@@ -208,8 +208,8 @@ def test_what_names_nothing_is_one_clear_error(target: str, capsys: pytest.Captu
 def test_the_command_shows_it_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = {**REPOSITORY, "description": "\x1b]0;owned\x07 [bold]doses[/bold]"}
 
-    def evil(asked: Asked) -> Answer:
-        return as_json(hostile) if asked.path == "/github/repos/liver/dose" else handler(asked)
+    def evil(request: Asked) -> Answer:
+        return as_json(hostile) if request.path == "/github/repos/liver/dose" else handler(request)
 
     with serving(evil) as server:
         monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "false")
@@ -218,16 +218,16 @@ def test_the_command_shows_it_and_prints_json(tmp_path: Path, capsys: pytest.Cap
         for name in ("OPENALEX", "SEMANTIC_SCHOLAR", "ARXIV", "PUBMED", "CROSSREF"):
             monkeypatch.setenv(f"OUTRIDER_SOURCES__{name}__ENABLED", "false")
         assert run(["analyze", "liver/dose", "--fresh"]) == 0
-        shown = capsys.readouterr().out
+        output = capsys.readouterr().out
         assert run(["analyze", "liver/dose", "--fresh", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["title"] == "liver/dose"
         assert run(["analyze", "no/such"]) == 3
-    assert "\x1b]" not in shown
-    assert "maturity" in shown
-    assert "pypi:httpx" in shown
+    assert "\x1b]" not in output
+    assert "maturity" in output
+    assert "pypi:httpx" in output
 
 
-def test_offline_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_reports_the_setting(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_SOURCES__OFFLINE", "true")
     assert run(["analyze", "a/b"]) == 3
     assert "sources.offline" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A person's word goes before evidence, by command and by Python, until it is taken back."""
+"""Decisions of a person override evidence until they are withdrawn, by command and by Python; `outrider.dedup` of files."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from outrider.state.errors import BadRequest
 from support.fakes import doi, paper
 
 LIVER = "Aspirin and acute liver injury in adults"
+TABLE = """id,title,authors,year,doi,journal
+1,Aspirin and acute liver injury in adults,"Bell, A.",2020,10.1000/x,BMJ
+2,Aspirin and acute liver injury in adults.,"Bell, Ann",2020,https://doi.org/10.1000/X,
+3,Rain over Bergen,"Dahl, B.",2019,,Weather
+"""
 
 
 @pytest.fixture
@@ -32,46 +37,46 @@ def library(tmp_path: Path) -> str:
     return str(tmp_path / "library")
 
 
-def found(library: str) -> set[frozenset[str]]:
+def find_groups(library: str) -> set[frozenset[str]]:
     hits = outrider.execute("HYBRID", "aspirin", library=library)
     return {frozenset((hit.doc_id, *(one.doc_id for one in hit.duplicates))) for hit in hits}
 
 
-APART = {frozenset("a"), frozenset("b"), frozenset("c")}
+SEPARATE = {frozenset("a"), frozenset("b"), frozenset("c")}
 TOGETHER = {frozenset("ab"), frozenset("c")}
 
 
-def test_split_and_merge_count_for_later_searches(library: str) -> None:
-    assert found(library) == TOGETHER
+def test_split_and_merge_apply_to_later_searches(library: str) -> None:
+    assert find_groups(library) == TOGETHER
     done = outrider.split("b", why="other cohort", by="ann", library=library)
     assert (done.decision.by, done.decision.ids, done.unknown) == ("ann", ("b",), ())
-    assert found(library) == APART
+    assert find_groups(library) == SEPARATE
     assert {
         frozenset((hit.doc_id, *(one.doc_id for one in hit.duplicates))) for hit in outrider.search("aspirin", library=library).hits
-    } == APART
+    } == SEPARATE
     outrider.merge("b", "c", library=library)
-    assert found(library) == {frozenset("a"), frozenset("bc")}
+    assert find_groups(library) == {frozenset("a"), frozenset("bc")}
     outrider.split("b", "c", library=library)
-    assert found(library) == APART
+    assert find_groups(library) == SEPARATE
 
 
 def test_the_command(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*arguments: str, code: int = 0) -> str:
+    def run_library(*arguments: str, code: int = 0) -> str:
         assert run(["library", *arguments, "-l", library]) == code
         return capsys.readouterr().out
 
-    assert json.loads(said("split", "a", "b", "--by", "ann", "--why", "no", "--json"))["what"] == "split"
-    assert found(library) == APART
-    assert "are one work" in said("merge", "c", "openalex:W1")
-    log = json.loads(said("decisions", "--json"))
+    assert json.loads(run_library("split", "a", "b", "--by", "ann", "--why", "no", "--json"))["what"] == "split"
+    assert find_groups(library) == SEPARATE
+    assert "are one work" in run_library("merge", "c", "openalex:W1")
+    log = json.loads(run_library("decisions", "--json"))
     assert [(one["what"], one["ids"]) for one in log] == [("split", ["a", "b"]), ("merge", ["c", "openalex:W1"])]
-    assert "other" not in said("decisions")
-    said("decisions", "--forget", "a")
-    assert found(library) == TOGETHER
+    assert "other" not in run_library("decisions")
+    run_library("decisions", "--forget", "a")
+    assert find_groups(library) == TOGETHER
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["merge", "a"], "two or more"),
         (["merge", "a", "a"], "two or more"),
@@ -82,22 +87,36 @@ def test_the_command(library: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["decisions", "--forget", " "], "no id"),
     ],
 )
-def test_bad_input_is_one_line(library: str, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(library: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", *arguments, "-l", library]) == 2
-    told = capsys.readouterr()
-    assert says in told.err
-    assert "\x1b" not in told.err
-    assert not told.out
+    output = capsys.readouterr()
+    assert message in output.err
+    assert "\x1b" not in output.err
+    assert not output.out
 
 
-def test_what_was_split_is_not_merged_through_others(library: str) -> None:
+def test_split_records_are_not_merged_through_others(library: str) -> None:
     outrider.split("a", "b", library=library)
     outrider.merge("a", "c", library=library)
     with pytest.raises(BadRequest, match="split by"):
         outrider.merge("b", "c", library=library)
-    assert found(library) == {frozenset("ac"), frozenset("b")}
+    assert find_groups(library) == {frozenset("ac"), frozenset("b")}
 
 
 def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "merge", "a", "b", "-l", str(tmp_path / "none")]) == 3
     assert "no library" in capsys.readouterr().err
+
+
+def test_groups_reasons_and_works(tmp_path: Path) -> None:
+    (tmp_path / "refs.csv").write_text(TABLE, encoding="utf-8")
+    report = outrider.dedup(tmp_path / "refs.csv")
+    assert report.groups == (("1", "2"), ("3",))
+    assert [bool(lines) for lines in report.reasons] == [True, False]
+    assert report.works[0].metadata["merged"] == ["1", "2"]
+    assert not report.unsure
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"none\.csv"):
+        outrider.dedup(tmp_path / "none.csv")

@@ -1,4 +1,4 @@
-"""`execute` over a real library whose vectors come from the tests' own word model."""
+"""`execute` over a real library with vectors of the tests' own word model."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ async def longest(*, asked: bool = False) -> tuple[Reranker | None, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("embedded")
+    path = tmp_path_factory.mktemp("embedded")
 
     async def fill() -> None:
-        library = await Library.open(place, create=True)
+        library = await Library.open(path, create=True)
         await library.embed(RECORDS, WordEmbedder())
         await library.upsert(RECORDS)
         await library.optimize(force=True)
 
     asyncio.run(fill())
-    return place
+    return path
 
 
-def made(folder: Path, **parts: Any) -> Services:
+def make_services(folder: Path, **parts: Any) -> Services:
     return Services(
         Settings(library=LibrarySettings(uri=str(folder)), sources=OFFLINE), **{"embedder": WordEmbedder(), "reranker": longest, **parts}
     )
@@ -72,7 +72,7 @@ def made(folder: Path, **parts: Any) -> Services:
 
 @pytest.fixture
 def services(folder: Path) -> Iterator[Services]:
-    yield (one := made(folder))
+    yield (one := make_services(folder))
     one.close()
 
 
@@ -80,7 +80,7 @@ def ids(hits: Sequence[Hit]) -> list[str]:
     return [hit.doc_id for hit in hits]
 
 
-def test_dense_ranks_by_cosine_and_says_its_own_scores(services: Services) -> None:
+def test_dense_ranks_by_cosine_and_returns_its_own_scores(services: Services) -> None:
     hits = outrider.execute("DENSE", "aspirin harms", services=services)
     assert set(ids(hits)) == {"a", "a2", "b", "c", "d"}
     assert ids(hits)[0] in ("a", "a2")
@@ -89,8 +89,8 @@ def test_dense_ranks_by_cosine_and_says_its_own_scores(services: Services) -> No
     assert all(0 <= hit.score <= 1 for hit in hits)
 
 
-def test_graph_shows_the_ways(services: Services) -> None:
-    """`b` cites the best hit; `c` is indexed with the same term; `d` has no way there."""
+def test_graph_returns_the_paths(services: Services) -> None:
+    """`b` cites the best hit; `c` is indexed with the same term; no path leads to `d`."""
     hits = outrider.execute("GRAPH", "aspirin harms the liver", services=services)
     assert {"b", "c"} <= set(ids(hits))
     assert "d" not in ids(hits)
@@ -105,7 +105,7 @@ def test_hybrid_fuses_all_and_gives_one_work_once(services: Services) -> None:
     assert ids(hits)[0] == "a"
     assert "a2" not in ids(hits)
     assert [folded.doc_id for folded in hits[0].duplicates] == ["a2"]
-    assert {found.strategy for hit in hits for found in hit.found_by} == {"lance_dense", "lance_fts", "graph_neighbor"}
+    assert {match.strategy for hit in hits for match in hit.found_by} == {"lance_dense", "lance_fts", "graph_neighbor"}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
@@ -122,24 +122,24 @@ def test_rerank_reorders_the_first_and_keeps_the_tail(folder: Path) -> None:
     assert "longest" in again[0].reason
 
 
-def test_rerank_without_a_reranker_says_why(folder: Path) -> None:
+def test_rerank_without_a_reranker_reports_the_reason(folder: Path) -> None:
     async def nothing(*, asked: bool = False) -> tuple[Reranker | None, str]:
         return None, "none is installed"
 
     with pytest.raises(ModelUnavailable, match="none is installed"):
-        outrider.execute("SPARSE", "aspirin", rerank=True, services=made(folder, reranker=nothing))
+        outrider.execute("SPARSE", "aspirin", rerank=True, services=make_services(folder, reranker=nothing))
 
 
 def test_another_model_is_refused_also_in_a_fusion(folder: Path) -> None:
-    services = made(folder, embedder=WordEmbedder(name="other"))
+    services = make_services(folder, embedder=WordEmbedder(name="other"))
     for strategy in ("DENSE", "HYBRID"):
         with pytest.raises(EmbeddingSpaceMismatch, match="reindex"):
             outrider.execute(strategy, "aspirin", services=services)
 
 
 @pytest.mark.parametrize("strategy", ["DENSE", "HYBRID"])
-def test_what_a_search_could_not_see_is_said(tmp_path: Path, strategy: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A short answer is never silent: here three records were never embedded."""
+def test_records_that_a_search_cannot_see_are_reported(tmp_path: Path, strategy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the gap: here three records were never embedded."""
 
     async def fill() -> None:
         library = await Library.open(tmp_path, create=True)
@@ -149,19 +149,19 @@ def test_what_a_search_could_not_see_is_said(tmp_path: Path, strategy: Any, capl
 
     asyncio.run(fill())
     with caplog.at_level(logging.WARNING):
-        assert outrider.execute(strategy, "aspirin", services=made(tmp_path))
+        assert outrider.execute(strategy, "aspirin", services=make_services(tmp_path))
     assert "lance_dense: 3 records have no vector" in caplog.text
 
 
-def test_without_vectors_dense_is_refused_and_hybrid_goes_on_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_vectors_dense_is_refused_and_hybrid_continues_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def fill() -> None:
         await (await Library.open(tmp_path, create=True)).upsert(RECORDS)
 
     asyncio.run(fill())
     with pytest.raises(NoVectors, match="reindex"):
-        outrider.execute("DENSE", "aspirin", services=made(tmp_path))
+        outrider.execute("DENSE", "aspirin", services=make_services(tmp_path))
     with caplog.at_level(logging.WARNING):
-        assert ids(outrider.execute("HYBRID", "aspirin", services=made(tmp_path)))[0] == "a"
+        assert ids(outrider.execute("HYBRID", "aspirin", services=make_services(tmp_path)))[0] == "a"
     assert "lance_dense" in caplog.text
 
 
@@ -175,10 +175,10 @@ def test_an_unknown_strategy_names_the_known_ones(services: Services) -> None:
 @given(low=st.integers(1995, 2025), query=st.sampled_from(["aspirin harms the liver", "fever", "salt"]))
 def test_no_filter_leaks(folder: Path, strategy: str, low: int, query: str) -> None:
     """Nothing outside comes back; the vectors, which every record has, give everything inside."""
-    hits = outrider.execute(strategy, query, filters={"year": {"$gte": low}}, services=made(folder))
+    hits = outrider.execute(strategy, query, filters={"year": {"$gte": low}}, services=make_services(folder))
     inside = {one.doc_id for one in RECORDS if (one.year or 0) >= low}
     assert set(ids(hits)) <= inside
-    anchors = {path.anchor for hit in hits for found in hit.found_by for path in found.paths}
+    anchors = {path.anchor for hit in hits for match in hit.found_by for path in match.paths}
     assert {anchor for anchor in anchors if ":" not in anchor} <= inside
     if strategy == "DENSE":
         assert set(ids(hits)) == inside
@@ -191,7 +191,7 @@ def test_the_graph_runs_the_same_lists(services: Services) -> None:
         ("lance_fts", "ok"),
         ("graph_neighbor", "ok"),
     }
-    places = {(hit.doc_id, found.strategy, found.rank) for hit in answer.hits for found in hit.found_by}
+    places = {(hit.doc_id, match.strategy, match.rank) for hit in answer.hits for match in hit.found_by}
     for strategy, kind in (("DENSE", "lance_dense"), ("GRAPH", "graph_neighbor")):
         for hit in outrider.execute(strategy, "aspirin harms the liver", services=services):
             assert hit.doc_id == "a2" or (hit.doc_id, kind, hit.rank) in places
@@ -199,16 +199,16 @@ def test_the_graph_runs_the_same_lists(services: Services) -> None:
 
 def test_lists_keep_their_order_without_fusion(services: Services) -> None:
     """Interleaved by rank, one work once; no rule and no reranker moves it."""
-    asked = {"query": "aspirin harms the liver", "search_mode": "focused", "fusion_enabled": False, "strategies": ["dense", "sparse"]}
-    answer = SearchResponse.model_validate(build(services).invoke(asked))
-    best = [min(found.rank for found in hit.found_by) for hit in answer.hits]
+    request = {"query": "aspirin harms the liver", "search_mode": "focused", "fusion_enabled": False, "strategies": ["dense", "sparse"]}
+    answer = SearchResponse.model_validate(build(services).invoke(request))
+    best = [min(match.rank for match in hit.found_by) for hit in answer.hits]
     assert best == sorted(best)
     assert len({hit.doc_id for hit in answer.hits}) == len(answer.hits)
     assert "fusion is switched off" in next(step.why for step in answer.bypassed if step.step == "reranker")
 
 
 def test_dense_off_is_a_status_of_the_answer(folder: Path) -> None:
-    answer = outrider.search("aspirin", services=made(folder, embedder=WordEmbedder(name="other")))
+    answer = outrider.search("aspirin", services=make_services(folder, embedder=WordEmbedder(name="other")))
     row = next(row for row in answer.sources if row.strategy == "lance_dense")
     assert (row.status, "reindex" in row.message) == ("off", True)
     assert answer.hits
@@ -225,11 +225,11 @@ def test_a_filter_that_one_distant_neighbour_meets_finds_it(tmp_path: Path) -> N
         await (await Library.open(tmp_path, create=True)).upsert([star, *around[:-1], far])
 
     asyncio.run(fill())
-    hits = outrider.execute("GRAPH", "aspirin liver", top_k=5, filters={"year": {"$gte": 2020}}, services=made(tmp_path))
+    hits = outrider.execute("GRAPH", "aspirin liver", top_k=5, filters={"year": {"$gte": 2020}}, services=make_services(tmp_path))
     assert ids(hits) == ["n149"]
 
 
-def test_equal_runs_have_one_hash_whatever_the_process_did_before(services: Services) -> None:
+def test_equal_runs_have_one_hash_after_other_runs_of_the_process(services: Services) -> None:
     def by(strategy: str) -> SearchResponse:
         return outrider.search("aspirin liver", strategies=[strategy], services=services)
 
@@ -240,8 +240,8 @@ def test_equal_runs_have_one_hash_whatever_the_process_did_before(services: Serv
     assert by("dense").provenance_hash == dense.provenance_hash
 
 
-def test_vectors_without_records_do_not_stand_in_the_way(tmp_path: Path) -> None:
-    """What a crash between the two writes leaves."""
+def test_vectors_without_records_take_no_place_in_the_results(tmp_path: Path) -> None:
+    """A crash between the two writes leaves such vectors."""
     orphans = [paper(f"o{at}", "Aspirin harms the liver", abstract=f"Number {at}.") for at in range(40)]
 
     async def fill() -> None:
@@ -250,10 +250,10 @@ def test_vectors_without_records_do_not_stand_in_the_way(tmp_path: Path) -> None
         await library.upsert(RECORDS)
 
     asyncio.run(fill())
-    assert len(outrider.execute("DENSE", "aspirin harms the liver", top_k=5, services=made(tmp_path))) == 5
+    assert len(outrider.execute("DENSE", "aspirin harms the liver", top_k=5, services=make_services(tmp_path))) == 5
 
 
-def test_a_server_that_never_answers_costs_no_more_than_the_runs_time(folder: Path) -> None:
+def test_a_server_that_never_answers_is_stopped_by_the_runs_timeout(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         embedding = EmbeddingSettings(model_name="words", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         services = Services(Settings(library=LibrarySettings(uri=str(folder)), embedding=embedding, sources=OFFLINE))
@@ -271,6 +271,6 @@ def test_records_without_a_vector_are_counted_in_the_answer(tmp_path: Path) -> N
         await library.upsert(RECORDS)
 
     asyncio.run(fill())
-    answer = outrider.search("aspirin", services=made(tmp_path))
+    answer = outrider.search("aspirin", services=make_services(tmp_path))
     row = next(row for row in answer.sources if row.strategy == "lance_dense")
     assert row.message == "3 records have no vector; embed them with: outrider library reindex"

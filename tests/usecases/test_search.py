@@ -1,3 +1,5 @@
+"""`search` over a real library, and `translate`, `score` and `organize` without the graph, with a scripted model and without one."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +9,13 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider.state.errors import BadRequest, LibraryMissing
+from outrider.services import Services
+from outrider.settings.model import Settings
+from outrider.state.errors import BadRequest, KeyRejected, LibraryMissing
+from support.chat_client import chat_over
+from support.chat_server import Asked, ChatServer, Reply
+from support.fakes import NOON, paper
+from support.scorer_over_server import by_title
 
 
 def test_search_answers_from_a_real_library(shelved: Path) -> None:
@@ -46,7 +54,7 @@ def test_filters_hold(shelved: Path, filters: dict[str, Any], ids: set[str]) -> 
     assert {hit.doc_id for hit in outrider.execute("SPARSE", query, filters=filters, library=str(shelved))} == ids
 
 
-def test_a_missing_library_is_said_in_the_answer(tmp_path: Path) -> None:
+def test_a_missing_library_is_reported_in_the_answer(tmp_path: Path) -> None:
     answer = outrider.search("aspirin", library=str(tmp_path / "none"))
     assert [failure.node for failure in answer.failures] == ["scout"]
     assert "outrider ingest" in answer.failures[0].message
@@ -82,7 +90,7 @@ def test_sparse_runs_a_boolean_query_exactly(shelved: Path, query: Any, ids: lis
     assert outrider.execute("SPARSE", query, library=str(shelved), filters={"year": {"$lt": 1000}}) == []
 
 
-def test_what_is_wrong_in_a_boolean_query_is_said(shelved: Path) -> None:
+def test_an_error_in_a_boolean_query_is_reported(shelved: Path) -> None:
     with pytest.raises(BadRequest, match=r"\[tiabs\] is no field tag; did you mean 'tiab'"):
         outrider.execute("SPARSE", "aspirin[tiabs] AND liver[ti]", library=str(shelved))
     with pytest.raises(BadRequest, match="filter"):
@@ -97,7 +105,7 @@ def test_sparse_ranks_plain_text(shelved: Path, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("options", "message"),
     [
         ({"top_k": 0}, "top_k"),
         ({"top_k": 10**9}, "top_k"),
@@ -106,6 +114,73 @@ def test_sparse_ranks_plain_text(shelved: Path, query: str) -> None:
         ({"query": ""}, "query"),
     ],
 )
-def test_execute_names_what_is_wrong(shelved: Path, given: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadRequest, match=says):
-        outrider.execute(**{"strategy": "SPARSE", "query": "x", "library": str(shelved), **given})
+def test_execute_names_the_wrong_argument(shelved: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        outrider.execute(**{"strategy": "SPARSE", "query": "x", "library": str(shelved), **options})
+
+
+# Single steps: `translate`, `score` and `organize`
+
+RECORDS = [paper(f"w{at}", f"liver {at} {score}", abstract="Liver.") for at, score in enumerate((0.2, 0.9, 0.5))]
+
+
+def services(server: ChatServer | None = None) -> Services:
+    return Services(Settings(), clock=lambda: NOON, chat=chat_over(server) if server else None)
+
+
+async def test_translate_plans_without_searching() -> None:
+    plan = {"topic": "liver", "concepts": ["liver", "aspirin"], "queries": [{"text": "aspirin liver"}, {"text": "aspirin hepatotoxicity"}]}
+    with ChatServer(lambda _: Reply(plan)) as server:
+        plan_only = await outrider.translate("does aspirin harm the liver, since 2020", services=services(server), search_mode="focused")
+    assert [query.text for query in plan_only.strategy.queries] == ["aspirin liver", "aspirin hepatotoxicity"]
+    assert (plan_only.strategy.made_by, plan_only.strategy.constraints.years.min, plan_only.failures) == ("model", 2020, ())
+    assert (plan_only.usage.calls, plan_only.usage.by_node["translator"].input_tokens) == (1, 100)
+    by_rules = await outrider.translate("does aspirin harm the liver", services=services())
+    assert (by_rules.strategy.made_by, by_rules.usage.calls) == ("rules", 0)
+    with pytest.raises(BadRequest):
+        await outrider.translate("?", services=services())
+
+
+async def test_score_and_organize_the_callers_records() -> None:
+    with ChatServer(by_title) as server:
+        scored = await outrider.score("liver", RECORDS, services=services(server))
+    assert [(one.record.doc_id, one.score, one.scored_by) for one in scored.candidates] == [
+        ("w1", 0.9, "model"),
+        ("w2", 0.5, "model"),
+        ("w0", 0.2, "model"),
+    ]
+    assert scored.scoring is not None
+    assert (scored.scoring.read, scored.scoring.of) == (3, 3)
+    assert (scored.usage.calls, scored.usage.by_node["fine_scorer"].output_tokens, scored.bypassed) == (1, 20, ())
+    answer = await outrider.organize(scored.candidates, top_k=1, services=services())
+    assert [hit.doc_id for hit in answer.hits] == ["w1"]
+    assert answer.total_found == 2
+    everything = await outrider.organize(scored.candidates, threshold=0.0, services=services())
+    assert [hit.rank for hit in everything.hits] == [1, 2, 3]
+
+
+async def test_without_a_model_rules_score() -> None:
+    scored = await outrider.score("liver 5", RECORDS, services=services())
+    assert scored.candidates[0].record.doc_id == "w2"
+    assert {one.scored_by for one in scored.candidates} == {"rules"}
+    assert (scored.scoring, scored.failures, scored.usage.calls) == (None, (), 0)
+    assert [(one.step, one.why) for one in scored.bypassed] == [("fine_scorer", services().chat_says)]
+    assert (await outrider.score("liver", [], services=services())).candidates == ()
+
+
+async def test_rules_score_when_the_model_fails_and_the_failure_is_reported() -> None:
+    with ChatServer(lambda _: Reply("down", status=500)) as server:
+        scored = await outrider.score("liver 2", RECORDS, services=services(server))
+    assert scored.candidates[0].scored_by == "rules"
+    assert [failure.node for failure in scored.failures] == ["fine_scorer"]
+    assert (scored.scoring, scored.usage.calls) == (None, len(server.requests))
+
+
+async def test_a_rejected_key_is_raised() -> None:
+    def rejected(_: Asked) -> Reply:
+        return Reply("no such key", status=401)
+
+    with ChatServer(rejected) as server, pytest.raises(KeyRejected):
+        await outrider.score("liver", RECORDS, services=services(server))
+    with ChatServer(rejected) as server, pytest.raises(KeyRejected):
+        await outrider.translate("liver", services=services(server))

@@ -1,4 +1,4 @@
-"""Runs on threads: killed for real at every node, resumed, and the same as if nothing had happened; none of their answers is paid twice."""
+"""Runs on threads: killed at every node and resumed, they give the same answer and pay no model call twice."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ TIMES = {"timings_ms": True, "execution_time_ms": True, "sources": {"__all__": {
 PLAN = {"topic": "aspirin", "concepts": ["aspirin"], "queries": [{"text": "aspirin liver"}, {"text": "liver injury drugs"}]}
 
 
-def by_kind(asked: Asked) -> Reply:
-    """Tokens by the length of the question, so that each has a price of its own."""
-    usage = len(asked.user), 20
-    if "papers" in asked.data:
-        said = [{"paper_id": one["id"], "relevance_score": round(0.3 + len(one["title"]) / 200, 3)} for one in asked.data["papers"]]
-        return Reply({"results": said}, usage=usage)
-    if "repository" in asked.data:
+def by_kind(request: Asked) -> Reply:
+    """Replies by the kind of request, with tokens by its length, so that each has its own price."""
+    usage = len(request.user), 20
+    if "papers" in request.data:
+        results = [{"paper_id": one["id"], "relevance_score": round(0.3 + len(one["title"]) / 200, 3)} for one in request.data["papers"]]
+        return Reply({"results": results}, usage=usage)
+    if "repository" in request.data:
         return Reply({"relevance": 0.6, "documentation": 5, "ease_of_use": 5}, usage=usage)
-    if "blocks" in asked.data:
+    if "blocks" in request.data:
         return Reply({"groups": [["r1", "r2"]]}, usage=usage)
     return Reply(PLAN, usage=usage)
 
@@ -61,7 +61,7 @@ class Killer:
     """Forks of one process, which are killed."""
 
     process: subprocess.Popen[str]
-    world: str
+    services_url: str
     chat: ChatServer
     folder: Path
     count: int = 0
@@ -69,21 +69,19 @@ class Killer:
 
     def fork(self, uri: str, **case: Any) -> int:
         """Its exit code, negative where a signal ended it."""
-        case |= {"world": self.world, "chat": self.chat.base_url, "uri": uri, "folder": str(self.folder / f"{self.count}")}
+        case |= {"world": self.services_url, "chat": self.chat.base_url, "uri": uri, "folder": str(self.folder / f"{self.count}")}
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(case) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def answered(self, uri: str, **case: Any) -> dict[str, Any]:
-        """What it answers, without times."""
+    def read_answer(self, uri: str, **case: Any) -> dict[str, Any]:
+        """Its answer, without times."""
         path = self.folder / f"answer-{self.count}.json"
         assert self.fork(uri, answer=str(path), **case) == 0
         answer = SearchResponse.model_validate_json(path.read_bytes()).model_dump(mode="json", exclude=TIMES)
-        for row in answer[
-            "sources"
-        ]:  # how old an answer is, is a time, too: a service that had answered before the kill is not asked again
+        for row in answer["sources"]:  # the age of an answer is a time, too: a service that answered before the kill is not queried again
             if row["status"] == "cached":
                 row |= {"status": "ok", "message": ""}
         for usage in (answer["usage"], *answer["usage"]["by_node"].values()):
@@ -95,9 +93,9 @@ class Killer:
         self.chat.requests.clear()
         return str(self.folder / f"threads-{self.count}.sqlite")
 
-    def paid(self) -> list[str]:
-        """The questions that the model was asked, whole."""
-        return [json.dumps(asked.body, sort_keys=True) for asked in self.chat.requests]
+    def paid_requests(self) -> list[str]:
+        """The requests to the model, whole."""
+        return [json.dumps(request.body, sort_keys=True) for request in self.chat.requests]
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +114,9 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
 
 @pytest.fixture(scope="module")
 def undisturbed(killer: Killer) -> tuple[dict[str, Any], list[str]]:
-    """The answer, and what was paid for it."""
-    answer = killer.answered(killer.fresh())
-    paid = sorted(killer.paid())
+    """The answer, and the requests that were paid for it."""
+    answer = killer.read_answer(killer.fresh())
+    paid = sorted(killer.paid_requests())
     assert len(paid) == len(set(paid)) >= 5
     assert {hit["scored_by"] for hit in answer["hits"]} == {"model"}
     assert {row["source"] for row in answer["sources"]} >= {"library", "openalex", "arxiv"}
@@ -126,7 +124,7 @@ def undisturbed(killer: Killer) -> tuple[dict[str, Any], list[str]]:
 
 
 EVERY = bool(os.environ.get("OUTRIDER_EVERY_NODE"))
-"""Whether runs are killed at every node, which takes longer; else at the first, the one that pays most, and the last."""
+"""Whether runs are killed at every node, which takes longer, or only at the first, the most expensive and the last."""
 CASES = [(node, ("finished", "started")[at % 2]) for at, node in enumerate(NODES)]
 """One event a node: what was finished is of the node before what was started."""
 if not EVERY:
@@ -134,32 +132,32 @@ if not EVERY:
 
 
 @pytest.mark.parametrize(("node", "event"), CASES)
-def test_killed_at_a_node_and_resumed_it_is_the_same_and_nothing_is_paid_twice(
+def test_a_run_killed_at_a_node_resumes_to_the_same_answer_and_pays_nothing_twice(
     killer: Killer, undisturbed: tuple[dict[str, Any], list[str]], node: str, event: str
 ) -> None:
     uri = killer.fresh()
     assert killer.fork(uri, kill_at=[node, event]) == -9
-    answer = killer.answered(uri, resume=True)
-    assert (answer, sorted(killer.paid())) == undisturbed
+    answer = killer.read_answer(uri, resume=True)
+    assert (answer, sorted(killer.paid_requests())) == undisturbed
 
 
 @pytest.mark.parametrize("answers", [1, 4] if EVERY else [4])
-def test_each_answer_is_written_down_as_it_comes(killer: Killer, undisturbed: tuple[dict[str, Any], list[str]], answers: int) -> None:
-    """Killed as soon as so many are: only those under way, which had not arrived, are asked again."""
+def test_each_model_answer_is_saved_on_arrival(killer: Killer, undisturbed: tuple[dict[str, Any], list[str]], answers: int) -> None:
+    """Killed after so many answers: only requests whose answers had not arrived are sent again."""
     uri = killer.fresh()
     assert killer.fork(uri, kill_after_answers=answers) == -9
-    with sqlite3.connect(uri) as kept:
-        (written,) = kept.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()
-    before = killer.paid()
-    answer = killer.answered(uri, resume=True)
+    with sqlite3.connect(uri) as connection:
+        (written,) = connection.execute("SELECT COUNT(*) FROM outrider_answers").fetchone()
+    before = killer.paid_requests()
+    answer = killer.read_answer(uri, resume=True)
     expected, paid = undisturbed
     assert answer == expected
-    assert set(killer.paid()) == set(paid)
-    assert len(killer.paid()) - len(paid) == len(before) - written
+    assert set(killer.paid_requests()) == set(paid)
+    assert len(killer.paid_requests()) - len(paid) == len(before) - written
     assert written >= answers
 
 
-def made(uri: str, chat: ChatServer | None = None, retention_days: float = 30.0) -> Services:
+def make_services(uri: str, chat: ChatServer | None = None, retention_days: float = 30.0) -> Services:
     shelf = Shelf(
         [paper("a", "Aspirin and the liver", abstract="Aspirin harms the liver."), paper("b", "A crate in Rust", language="Rust")]
     )
@@ -167,7 +165,7 @@ def made(uri: str, chat: ChatServer | None = None, retention_days: float = 30.0)
     return Services(settings, shelf=shelf, sources=(shelf,), reranker=no_reranker, chat=chat_over(chat) if chat else None)
 
 
-async def searched(threads: Threads, query: str = "aspirin", **request: Any) -> SearchResponse:
+async def run_search(threads: Threads, query: str = "aspirin", **request: Any) -> SearchResponse:
     return await collect_response(threads.search("one", {"query": query, **request}))
 
 
@@ -196,7 +194,7 @@ def postgres() -> Iterator[str]:
     server = subprocess.Popen(command, **options)
     try:
         address = f"postgresql://me:s3cret@127.0.0.1:{port}/postgres"
-        _reachable(address)
+        _wait_until_reachable(address)
         yield address
     finally:
         server.terminate()
@@ -205,12 +203,12 @@ def postgres() -> Iterator[str]:
 
 
 def _program(name: str) -> str | None:
-    """Debian's package keeps them off the path."""
+    """Debian's package installs them outside PATH."""
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return shutil.which(name) or (str(installed[-1]) if installed else None)
 
 
-def _reachable(address: str) -> None:
+def _wait_until_reachable(address: str) -> None:
     import psycopg
 
     for _ in range(300):
@@ -223,13 +221,13 @@ def _reachable(address: str) -> None:
     pytest.fail("Postgres did not start")
 
 
-async def test_a_thread_remembers_its_searches_lists_shows_and_forgets_them(uri: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The same in SQLite and in Postgres, over several processes' worth of connections, and without a warning."""
+async def test_a_thread_stores_lists_shows_and_deletes_its_searches(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The same in SQLite and in Postgres, over several connections, and without a warning."""
     with caplog.at_level(logging.WARNING):
-        async with open_threads(made(uri)) as threads:
-            first = await searched(threads)
-        async with open_threads(made(uri)) as threads:
-            second = await searched(threads)
+        async with open_threads(make_services(uri)) as threads:
+            first = await run_search(threads)
+        async with open_threads(make_services(uri)) as threads:
+            second = await run_search(threads)
             assert first.strategy
             assert second.strategy
             assert second.strategy.queries != first.strategy.queries
@@ -245,65 +243,65 @@ async def test_a_thread_remembers_its_searches_lists_shows_and_forgets_them(uri:
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_feedback_on_a_thread_reaches_the_model_with_what_was_searched_before(tmp_path: Path) -> None:
-    def says(asked: Asked) -> Reply:
-        words = asked.data.get("user_feedback")
-        return Reply({**PLAN, "queries": [{"text": "rust crate"}]}) if words == "only Rust" else by_kind(asked)
+async def test_feedback_on_a_thread_reaches_the_model_with_earlier_searches(tmp_path: Path) -> None:
+    def answer(request: Asked) -> Reply:
+        words = request.data.get("user_feedback")
+        return Reply({**PLAN, "queries": [{"text": "rust crate"}]}) if words == "only Rust" else by_kind(request)
 
-    with ChatServer(says) as chat:
-        async with open_threads(made(str(tmp_path / "t"), chat)) as threads:
-            await searched(threads)
-            refined = await searched(threads, user_feedback="only Rust")
-        plans = [asked.data for asked in chat.requests if "request" in asked.data and "papers" not in asked.data]
+    with ChatServer(answer) as chat:
+        async with open_threads(make_services(str(tmp_path / "t"), chat)) as threads:
+            await run_search(threads)
+            refined = await run_search(threads, user_feedback="only Rust")
+        plans = [request.data for request in chat.requests if "request" in request.data and "papers" not in request.data]
     assert refined.strategy
     assert [query.text for query in refined.strategy.queries] == ["rust crate"]
     assert [hit.doc_id for hit in refined.hits][:1] == ["b"]
     assert json.dumps(plans[-1]).count("aspirin liver") >= 1
 
 
-async def test_what_nobody_goes_on_with_is_deleted(uri: str) -> None:
-    async with open_threads(made(uri)) as threads:
-        await searched(threads)
-    async with open_threads(made(uri, retention_days=1e-9)) as threads:
+async def test_expired_threads_are_deleted(uri: str) -> None:
+    async with open_threads(make_services(uri)) as threads:
+        await run_search(threads)
+    async with open_threads(make_services(uri, retention_days=1e-9)) as threads:
         assert threads.expired == ("one",)
         assert await threads.latest_runs() == ()
 
 
-async def test_a_thread_that_another_process_goes_on_with_is_refused(tmp_path: Path) -> None:
-    async with open_threads(made(str(tmp_path / "t"))) as threads:
+async def test_a_thread_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
+    async with open_threads(make_services(str(tmp_path / "t"))) as threads:
         parts = threads.search("one", {"query": "aspirin"})
         await anext(parts)
         with pytest.raises(BadRequest, match="under way"):
-            await searched(threads)
+            await run_search(threads)
         other = Threads(threads.services, threads.store, holder="elsewhere:1")
         with pytest.raises(BadRequest, match="under way"):
-            await searched(other)
+            await run_search(other)
         await parts.aclose()
         assert [run.status for run in await threads.runs("one")] == ["failed"]
         assert (await collect_response(threads.resume("one"))).hits[0].doc_id == "a"
 
 
 @pytest.mark.parametrize("name", ["", " x", "x" * 201, "a\nb", "\x1b[31m"])
-async def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
-    async with open_threads(made(str(tmp_path / "t"))) as threads:
+async def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
+    async with open_threads(make_services(str(tmp_path / "t"))) as threads:
         with pytest.raises(BadRequest, match="1 to 200 printable"):
             await collect_response(threads.search(name, {"query": "x"}))
 
 
 @pytest.mark.parametrize(
-    ("uri", "says"),
+    ("uri", "message"),
     [("/dev/null/x", "threads.uri"), ("mysql://me:s3cret@host/x", "postgresql"), ("postgresql://me:s3cret@127.0.0.1:1/x", "refused")],
 )
-async def test_a_place_that_cannot_be_one_is_an_error_without_the_password(uri: str, says: str) -> None:
-    with pytest.raises(ThreadError, match=says) as raised:
-        async with open_threads(made(uri)):
+async def test_an_invalid_uri_is_an_error_without_the_password(uri: str, message: str) -> None:
+    with pytest.raises(ThreadError, match=message) as raised:
+        async with open_threads(make_services(uri)):
             pass
     assert "s3cret" not in str(raised.value)
 
 
-async def test_no_secret_is_kept(tmp_path: Path) -> None:
+async def test_no_secret_is_stored(tmp_path: Path) -> None:
     with ChatServer(by_kind) as chat:
-        async with open_threads(made(str(tmp_path / "t"), chat)) as threads:
+        async with open_threads(make_services(str(tmp_path / "t"), chat)) as threads:
             parts = threads.search("one", {"query": "aspirin"})
             async for kind, part in parts:
                 if kind == "custom" and part["event"] == "finished" and part["node"] == "fine_scorer":
@@ -314,17 +312,17 @@ async def test_no_secret_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "t").stat().st_mode & 0o077 == 0
 
 
-def test_the_serializer_knows_everything_that_a_state_can_hold_and_nothing_else() -> None:
+def test_the_serializer_knows_exactly_the_types_of_the_state() -> None:
     from langgraph._internal._serde import collect_allowlist_from_schemas
 
-    held = {one for one in collect_allowlist_from_schemas(schemas=[PipelineState]) if one[0].startswith("outrider.")}
-    named = {(kind.__module__, kind.__name__) for kind in state_types()}
-    assert named - held == {("outrider.state.request", "SearchRequest")}
-    assert not held - named
+    state_kinds = {one for one in collect_allowlist_from_schemas(schemas=[PipelineState]) if one[0].startswith("outrider.")}
+    allowed_kinds = {(kind.__module__, kind.__name__) for kind in state_types()}
+    assert allowed_kinds - state_kinds == {("outrider.state.request", "SearchRequest")}
+    assert not state_kinds - allowed_kinds
 
 
-def test_what_is_read_back_is_what_was_written() -> None:
-    """Also where a dataclass holds tuples, and a record lists of its own."""
+def test_a_candidate_survives_serialization() -> None:
+    """Including tuples in a dataclass and lists in a record."""
     path = Path_(anchor="a", relation="cites")
     by = FoundBy(source="library", strategy="graph_neighbor", query="q", rank=1, paths=(path, path))
     record = paper("a", "Aspirin", metadata={"list": [1, [2]]})
@@ -332,10 +330,10 @@ def test_what_is_read_back_is_what_was_written() -> None:
     assert serializer().loads_typed(serializer().dumps_typed([one])) == [one]
 
 
-def test_a_type_that_no_state_holds_is_not_read_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_type_outside_the_state_is_not_read_back(caplog: pytest.LogCaptureFixture) -> None:
     written = serializer().dumps_typed(RunContext(max_calls=1))
     assert isinstance(serializer().loads_typed(written), dict)
 
 
-def test_without_a_checkpointer_nothing_is_kept() -> None:
-    assert build(made("unused")).checkpointer is None
+def test_without_a_checkpointer_nothing_is_stored() -> None:
+    assert build(make_services("unused")).checkpointer is None

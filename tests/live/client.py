@@ -1,4 +1,4 @@
-"""One service asked through its adapter, with the answers as they came."""
+"""One request to a service through its adapter, with the unparsed answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-from live.shapes import shape_of
+from live.shapes import compute_shape
 
 from outrider.services import Services, sources
 from outrider.settings.model import Settings
@@ -17,7 +17,7 @@ from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Record
 
 WITHIN_S = 25.0
-ASKED: dict[str, tuple[tuple[str, ...], tuple[str, str] | None]] = {
+QUERIES: dict[str, tuple[tuple[str, ...], tuple[str, str] | None]] = {
     "github": (("flask", "web"), ("github", "pallets/flask")),
     "openalex": (("crispr", "gene", "editing"), ("doi", "10.1126/science.1225829")),
     "semantic_scholar": (("crispr", "gene", "editing"), ("doi", "10.1126/science.1225829")),
@@ -28,12 +28,12 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, str] | None]] = {
     "serpapi_google": (("crispr", "gene", "editing"), None),
     "web": (("crispr", "gene", "editing"), None),
 }
-"""Words that each finds something for, and an identifier of a record that stays."""
+"""For each service: words with results, and the identifier of a permanent record."""
 
 
 @dataclass(slots=True)
-class Heard:
-    """Keeps answers as a cache would, and gives none back."""
+class AnswerRecorder:
+    """A cache that stores every answer and never returns one."""
 
     bodies: list[bytes] = field(default_factory=list)
 
@@ -45,31 +45,31 @@ class Heard:
 
     @property
     def shape(self) -> frozenset[str]:
-        return frozenset().union(*map(shape_of, self.bodies))
+        return frozenset().union(*map(compute_shape, self.bodies))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Response:
     answer: SourceAnswer
     record: Record | None
-    """The one asked for by its identifier."""
+    """The record requested by identifier."""
     shape: frozenset[str]
 
 
 @contextmanager
-def source_of(name: str, settings: Settings) -> Iterator[tuple[Source | None, Heard]]:
+def open_source(name: str, settings: Settings) -> Iterator[tuple[Source | None, AnswerRecorder]]:
     """The source of this name, or None where the settings switch it off or have no key for it."""
-    heard = Heard()
-    with patch.object(sources, "open_answer_cache", lambda _: heard):
+    recorder = AnswerRecorder()
+    with patch.object(sources, "open_answer_cache", lambda _: recorder):
         services = Services(settings)
         try:
-            yield next((one for one in services.sources if one.name == name), None), heard
+            yield next((one for one in services.sources if one.name == name), None), recorder
         finally:
             services.close()
 
 
-async def asked(source: Source, heard: Heard, words: tuple[str, ...], identifier: tuple[str, str] | None) -> Said:
+async def query_source(source: Source, recorder: AnswerRecorder, words: tuple[str, ...], identifier: tuple[str, str] | None) -> Response:
     answer = await source.search(SourceQuery(" ".join(words), source.strategies[0], None, 10, keywords=words, within_s=WITHIN_S))
     record = await source.get(*identifier, WITHIN_S) if identifier else None
     await asyncio.to_thread(flush_cache)
-    return Said(answer, record, heard.shape)
+    return Response(answer, record, recorder.shape)
