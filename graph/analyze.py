@@ -75,7 +75,7 @@ class AnalysisNode(Runnable[AnalysisState, AnalysisUpdate]):
             update = {"failures": (*state.failures, Failure(node=self.name, error=type(error).__name__, message=message))}
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         runtime.stream_writer({"node": self.name, "event": "finished", "took_ms": took_ms})
-        log.info("node finished", extra={"said": {"node": self.name, "took_ms": took_ms}})
+        log.info("node finished", extra={"log_fields": {"node": self.name, "took_ms": took_ms}})
         spent_ms = round((self._clock() - began) * 1000, 3)
         return {**update, "started_at": began, "timings_ms": {**state.timings_ms, self.name: took_ms}, "execution_time_ms": spent_ms}  # type: ignore[typeddict-item]
 

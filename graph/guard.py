@@ -61,7 +61,7 @@ async def _trace(name: str, config: RunnableConfig | None, work: Coroutine[Any, 
     with run_named(run), span(f"node {name}", node=name):
         update = await work
         took_ms = round((time.perf_counter() - started) * 1000, 3)
-        log.info("node finished", extra={"said": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
+        log.info("node finished", extra={"log_fields": {"node": name, "took_ms": took_ms, **_counts(dict(update))}})
         return update
 
 

@@ -30,7 +30,7 @@ Check = tuple[str, Verdict, str]
 MONTH = timedelta(days=365.25 / 12)
 TYPED_BY = ("type", "subtype", "publication_types", "article_type", "entry_type", "ref-type", "TY")
 """Metadata with a paper's type: of services, JATS, BibTeX, EndNote, RIS."""
-TELLING = ("publication_types", "article_type")
+DISTINGUISHING = ("publication_types", "article_type")
 """Metadata that distinguish a review from other articles, as OpenAlex's `type` does."""
 
 
@@ -66,17 +66,17 @@ class Rules:
             yield from self._check_repository(record)
 
     def _check_paper(self, record: Paper) -> Iterator[Check]:
-        if wanted := _parse_list(self.settings.paper_types, normal_type):
+        if allowed := _parse_list(self.settings.paper_types, normal_type):
             types = read_work_types(record)
-            reason = f"its type ({', '.join(sorted(types))}) is not {' or '.join(sorted(wanted))}"
+            reason = f"its type ({', '.join(sorted(types))}) is not {' or '.join(sorted(allowed))}"
             # `article` alone may mean a review, unless the source distinguishes them.
-            distinguishes = record.source == "openalex" or any(record.metadata.get(name) for name in TELLING)
-            unknown = not types or (types == {"article"} and bool(wanted & GENRES) and not distinguishes)
-            yield "type", False if types & wanted else None if unknown else True, reason
-        if wanted := _parse_list(self.settings.paper_languages, normal_language):
+            distinguishes = record.source == "openalex" or any(record.metadata.get(name) for name in DISTINGUISHING)
+            unknown = not types or (types == {"article"} and bool(allowed & GENRES) and not distinguishes)
+            yield "type", False if types & allowed else None if unknown else True, reason
+        if allowed := _parse_list(self.settings.paper_languages, normal_language):
             language = normal_language(record.language or "")
-            reason = f"its language ({language}) is not {' or '.join(sorted(wanted))}"
-            yield "language", None if language is None else language not in wanted, reason
+            reason = f"its language ({language}) is not {' or '.join(sorted(allowed))}"
+            yield "language", None if language is None else language not in allowed, reason
 
     def _check_repository(self, record: Repository) -> Iterator[Check]:
         rules = self.settings
@@ -129,13 +129,13 @@ def apply_rules(candidates: Iterable[Candidate], rules: Rules) -> tuple[tuple[Ca
 
 def limit_each_kind(candidates: Sequence[Candidate], repositories: int, others: int) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """The first of each kind in fused order, not by stars, so that a young repository that fits stays."""
-    left = {True: repositories, False: others}
+    remaining = {True: repositories, False: others}
     passed: list[Candidate] = []
     beyond: list[Rejected] = []
     for candidate in candidates:
         is_repository = candidate.record.kind == "repository"
-        left[is_repository] -= 1
-        if left[is_repository] >= 0:
+        remaining[is_repository] -= 1
+        if remaining[is_repository] >= 0:
             passed.append(candidate)
         else:
             beyond.append(_reject(candidate, f"beyond the first {f'{repositories} repositories' if is_repository else f'{others} works'}"))

@@ -156,8 +156,8 @@ def _find_flags(record: Record) -> tuple[str, ...]:
     """Flags of a record's text. Each field is cut to its own length, so that a long field hides no other; all are checked in one pass."""
     fields = ((getattr(record, name, None), chars) for name, chars in SCANNED_FIELDS.items())
     texts = [_beginning(value, chars) for value, chars in fields if value]
-    for shown in (True, False) if record.metadata else ():
-        part = {name: value for name, value in record.metadata.items() if (name in SCANNED_METADATA) == shown}
+    for in_prompt in (True, False) if record.metadata else ():
+        part = {name: value for name, value in record.metadata.items() if (name in SCANNED_METADATA) == in_prompt}
         texts.append(_beginning(part, LONG_CHARS))
     return suspicious("\n\n".join(texts))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OFF_ERRORS = (LibraryMissing, NoVectors, EmbeddingSpaceMismatch, ModelUnavailable, MissingExtra)
 """Errors of a source that is absent, not broken."""
-ANSWERED = frozenset({"ok", "partial", "empty", "cached", "stale"})
+SUCCESSES = frozenset({"ok", "partial", "empty", "cached", "stale"})
 NO_SOURCE = "no source runs any of the requested strategies"
 
 
@@ -76,7 +76,7 @@ class Scout:
         last_first = [run_task(task, query) for task, query in zip(reversed(tasks), reversed(queries), strict=True)]
         outcomes = (await asyncio.gather(*last_first))[::-1]
         reports = tuple(report for report, _ in outcomes)
-        if state.strategy.queries and not any(report.status in ANSWERED for report in reports):
+        if state.strategy.queries and not any(report.status in SUCCESSES for report in reports):
             why = "; ".join(dict.fromkeys(f"{report.source}: {report.message}" for report in reports)) or NO_SOURCE
             failure = Failure(node="scout", error=NothingSearchable.__name__, message=why)
             return {"sources": reports, "failures": (*state.failures, failure)}
@@ -225,11 +225,11 @@ def make_candidates(fused: Mapping[str, float], lists: Sequence[RankedList], rec
     for ranking in lists:
         source, strategy, query = ranking.source, ranking.strategy, ranking.query
         for rank, place in enumerate(ranking.results, start=1):
-            found, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
+            origin, doc_id = FoundBy(source, strategy, query, rank, place.why, place.paths), place.doc_id
             if doc_id not in found_by:
-                found_by[doc_id], scores[doc_id] = [found], {strategy: place.score}
+                found_by[doc_id], scores[doc_id] = [origin], {strategy: place.score}
                 continue
-            found_by[doc_id].append(found)
+            found_by[doc_id].append(origin)
             own = scores[doc_id]
             own[strategy] = max(place.score, own.get(strategy, place.score))
     best = max(fused.values(), default=0.0) or 1.0

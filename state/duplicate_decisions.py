@@ -126,12 +126,12 @@ def _pairs(decision: Decision) -> list[Pair]:
 
 def _smallest_ids(same: Mapping[Pair, str]) -> dict[str, str]:
     """By id the smallest one that it is connected with."""
-    found: dict[str, str] = {}
+    smallest: dict[str, str] = {}
     members: dict[str, list[str]] = {}
     for one, other in sorted(same):
-        first, second = sorted((found.get(one, one), found.get(other, other)))
-        if first != second or one not in found:
+        first, second = sorted((smallest.get(one, one), smallest.get(other, other)))
+        if first != second or one not in smallest:
             joined = members.pop(first, [first]) + (members.pop(second, [second]) if first != second else [])
             members[first] = joined
-            found |= dict.fromkeys(joined, first)
-    return found
+            smallest |= dict.fromkeys(joined, first)
+    return smallest

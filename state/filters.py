@@ -188,26 +188,26 @@ def matches(where: Filter, record: Record) -> bool:
 
 def _compare(comparison: Compare, values: tuple[Scalar, ...]) -> bool:
     """Compare a field's values, none if it is missing or an empty text."""
-    wanted = comparison.value
+    operand = comparison.value
     match comparison.operator:
         case "$exists":
-            return bool(values) is wanted
+            return bool(values) is operand
         case "$eq":
-            return wanted in values
+            return operand in values
         case "$in":
-            return isinstance(wanted, tuple) and any(value in wanted for value in values)
+            return isinstance(operand, tuple) and any(value in operand for value in values)
     if not values:
         return False
     value = values[0]
     match comparison.operator:
         case "$gt":
-            return value > wanted  # type: ignore[operator]
+            return value > operand  # type: ignore[operator]
         case "$gte":
-            return value >= wanted  # type: ignore[operator]
+            return value >= operand  # type: ignore[operator]
         case "$lt":
-            return value < wanted  # type: ignore[operator]
+            return value < operand  # type: ignore[operator]
         case "$lte":
-            return value <= wanted  # type: ignore[operator]
+            return value <= operand  # type: ignore[operator]
     raise AssertionError(comparison.operator)
 
 

@@ -56,12 +56,12 @@ class Subject:
             return cached
         until, (scheme, value) = time.monotonic() + left_s, self.parse_target(state.target)
         result = await look_up(self.sources, scheme, value, left_s * LOOKUP_SHARE)
-        if result.record is None and not result.asked:
+        if result.record is None and not result.sources:
             why = f"no source that is switched on knows {scheme}, or sources.offline is on"
             raise NothingSearchable(f"{scheme}:{value} cannot be looked up: {why}")
         if result.record is None:
             problems = f" ({'; '.join(result.problems)})" if result.problems else ""
-            raise NothingSearchable(f"{scheme}:{value} is not known to {', '.join(result.asked)}{problems}")
+            raise NothingSearchable(f"{scheme}:{value} is not known to {', '.join(result.sources)}{problems}")
         record, notes = result.record, list(result.problems)
         dependencies: tuple[str, ...] = ()
         if isinstance(record, Repository):

@@ -117,8 +117,8 @@ async def propose_pairs(
             raise answer
     failures = tuple(dict.fromkeys(answer for answer in answers if isinstance(answer, Failure)))
     bypassed: tuple[Bypass, ...] = ()
-    if left := sum(len(block) for question in every[MAX_CALLS:] for block in question.blocks):
-        bypassed = (Bypass(step=STEP, why=f"{left} similar titles were not compared: they would take more than {MAX_CALLS} calls"),)
+    if remaining := sum(len(block) for question in every[MAX_CALLS:] for block in question.blocks):
+        bypassed = (Bypass(step=STEP, why=f"{remaining} similar titles were not compared: they would take more than {MAX_CALLS} calls"),)
     pairs: list[Pair] = []
     for question, answer in zip(questions, answers, strict=True):
         if isinstance(answer, DuplicateGroups):

@@ -45,7 +45,7 @@ class LookupResult(NamedTuple):
     """The fullest record; what it lacks comes from the others, named in `metadata["filled_from"]`."""
     problems: tuple[str, ...] = ()
     """`name: why` for each source that failed; a source without the work is no problem."""
-    asked: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     """Names of the sources in order; empty if no source knows the scheme."""
 
 

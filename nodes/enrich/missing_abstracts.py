@@ -142,10 +142,10 @@ class MissingAbstracts:
         finally:
             self.lookups.stop()
             self.visits.stop()
-            left: list[asyncio.Task[Any]] = [*pending, *self._visits.values()]
-            for task in left:
+            unfinished: list[asyncio.Task[Any]] = [*pending, *self._visits.values()]
+            for task in unfinished:
                 task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.gather(*unfinished, return_exceptions=True)
             await self._batcher.stop()
 
     def _plan(self, candidates: Sequence[Candidate]) -> list[tuple[IncompleteWork, list[Lookup]]]:

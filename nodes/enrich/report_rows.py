@@ -25,7 +25,7 @@ OTHER_REASON = "could not be reached"
 class Progress:
     """How far one part came: lookups by identifier, or visits of pages."""
 
-    asked: int = 0
+    requests: int = 0
     returned: int = 0
     """Works that got an abstract or a text."""
     left_out: int = 0
@@ -42,10 +42,10 @@ class Progress:
 
     def begin(self, most: int) -> bool:
         """Count one more work; False if the budget has no room for it."""
-        if self.asked >= most:
+        if self.requests >= most:
             self.left_out += 1
             return False
-        self.asked += 1
+        self.requests += 1
         self.under_way += 1
         return True
 
@@ -73,14 +73,14 @@ class Progress:
 
     def make_row(self, strategy: str, budget: str, setting: str, stopped_by: str, started: float) -> SourceReport | None:
         """None if nothing was requested. `setting` names the budget, `stopped_by` the setting that ended the part."""
-        if not self.asked:
+        if not self.requests:
             return None
         parts = [budget]
         parts += [f"{count} {reason}" for reason, count in _most_frequent_first(self.why)]
         parts += [f"{call} ({count})" for call, count in _most_frequent_first(self.calls)]
         parts += [f"{self.left_out} left out (enrich.{setting})"] if self.left_out else []
         parts += [f"{self.under_way} given up (enrich.{stopped_by})"] if self.under_way else []
-        row = {"source": NODE, "strategy": strategy, "asked": self.asked, "returned": self.returned, "message": "; ".join(parts)}
+        row = {"source": NODE, "strategy": strategy, "asked": self.requests, "returned": self.returned, "message": "; ".join(parts)}
         return SourceReport.model_validate({**row, "status": self.status, "took_ms": round((self.ended - started) * 1000, 1)})
 
 

@@ -75,17 +75,17 @@ def choose_next_wave(
 
     The first wave is `first`, or `top_k` if that is more; later waves are as large as would suffice without a hit, at most `WAVE`.
     """
-    left = len(rules) - len(judged)
-    if left <= 0:
+    remaining = len(rules) - len(judged)
+    if remaining <= 0:
         return 0
     if not judged:
-        return min(left, max(first, math.ceil(top_k / BATCH) * BATCH))
+        return min(remaining, max(first, math.ceil(top_k / BATCH) * BATCH))
     if estimate_risk(rules, judged, top_k, prior) <= max_risk:
         return 0
     for more in range(BATCH, WAVE, BATCH):
-        if more < left and estimate_risk(rules, [*judged, *[0.0] * more], top_k, prior) <= max_risk:
+        if more < remaining and estimate_risk(rules, [*judged, *[0.0] * more], top_k, prior) <= max_risk:
             return more
-    return min(left, WAVE)
+    return min(remaining, WAVE)
 
 
 def to_grade(score: float) -> float:

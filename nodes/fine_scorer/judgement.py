@@ -75,8 +75,8 @@ async def ask_twice(count: int, ask: Callable[[Sequence[int]], Awaitable[Mapping
     error: ChatError | None = None
     try:
         for _ in range(2):
-            if left := [at for at in range(count) if at not in works]:
-                works |= await ask(left)
+            if remaining := [at for at in range(count) if at not in works]:
+                works |= await ask(remaining)
     except KeyRejected:
         raise
     except ChatError as failure:

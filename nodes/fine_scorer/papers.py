@@ -78,16 +78,16 @@ class PaperScorer:
     async def judge(self, records: Sequence[Record], question: Question, budget: Budget) -> CallResult:
         """Raises only `KeyRejected`."""
 
-        async def ask(left: Sequence[int]) -> dict[int, Judgement]:
-            papers: list[JsonValue] = [{"id": f"p{number}", **describe_work(records[at])} for number, at in enumerate(left, start=1)]
+        async def ask(positions: Sequence[int]) -> dict[int, Judgement]:
+            papers: list[JsonValue] = [{"id": f"p{number}", **describe_work(records[at])} for number, at in enumerate(positions, start=1)]
             request = ChatRequest(
                 node=self.node,
                 system=self.system,
                 user=fence({"request": question.to_json(), "papers": papers}),
-                max_output_tokens=TOKENS_OVERHEAD + TOKENS_PER_WORK * len(left),
+                max_output_tokens=TOKENS_OVERHEAD + TOKENS_PER_WORK * len(positions),
             )
-            scores = parse_scores(await self.chat.answer(request, PaperScores, budget), len(left))
-            return {left[at]: judgement for at, judgement in scores.items()}
+            scores = parse_scores(await self.chat.answer(request, PaperScores, budget), len(positions))
+            return {positions[at]: judgement for at, judgement in scores.items()}
 
         return await ask_twice(len(records), ask)
 

@@ -50,12 +50,12 @@ def place_unscored(judged: Sequence[float | None], unread_from: int | None = Non
     """
     likely = _interpolate(judged)
     scores: list[float] = []
-    left = sum(score is None for score in judged[:unread_from])
+    unscored = sum(score is None for score in judged[:unread_from])
     last = math.inf
     for score, guess in zip(judged[:unread_from], likely, strict=False):
         if score is None:
-            last = max(min(guess, last - STEP), left * STEP)
-            left -= 1
+            last = max(min(guess, last - STEP), unscored * STEP)
+            unscored -= 1
         scores.append(last if score is None else score)
     lowest = min(scores)
     return [*scores, *(min(guess, lowest) for guess in likely[len(scores) : len(judged)])]

@@ -45,7 +45,7 @@ UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
 """Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
-ASKING = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
+REQUEST_WORDS = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
 """Words of asking, not of the subject; they end a phrase as stop words do."""
 MAX_CONCEPTS = 8
 MAX_WORDS = 4
@@ -126,12 +126,12 @@ def extract_concepts(text: str) -> tuple[str, ...]:
     tokens = TOKEN.findall(text)
     is_word = {token: any(map(str.isalnum, token)) for token in tokens}
     runs: list[list[str]] = [[]]
-    seen: set[str] = set()
+    words: set[str] = set()
     for token in tokens:
-        if not is_word[token] or token.lower() in STOP_WORDS | ASKING:
+        if not is_word[token] or token.lower() in STOP_WORDS | REQUEST_WORDS:
             runs.append([])
-        elif token.lower() not in seen:
-            seen.add(token.lower())
+        elif token.lower() not in words:
+            words.add(token.lower())
             if len(runs[-1]) == MAX_WORDS:
                 runs.append([])
             runs[-1].append(token)

@@ -126,12 +126,12 @@ def add_terms(terms: tuple[str, ...], least: int, related: Iterable[str], draft:
 
 def select_new_terms(terms: Iterable[str], *texts: str) -> tuple[str, ...]:
     """The terms with a word that neither the texts nor the terms before them have."""
-    seen = {stem for text in texts for stem in stems(text)}
+    known = {stem for text in texts for stem in stems(text)}
     new: list[str] = []
     for term in terms:
         words = set(stems(term))
-        if not words <= seen:
-            seen |= words
+        if not words <= known:
+            known |= words
             new.append(term)
     return tuple(new)
 

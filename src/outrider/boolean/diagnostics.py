@@ -15,7 +15,7 @@ from outrider.boolean.occurrences import WILD, stem_length
 from outrider.state.boolean import LACKING, Dates, Heading, Leaf, Node, Pattern, Span, Text, Words, children
 from outrider.state.errors import BadRequest
 
-SHOWN = 60
+CONTEXT_CHARS = 60
 """Characters of a line on each side of the place of an error."""
 Code = Literal[
     "mixed operators", "quotes", "mapped by PubMed", "missing operator", "operator in lower case", "not in a library", "unsupported",
@@ -50,11 +50,11 @@ def show_place(text: str, at: int) -> str:
     end = text.find("\n", at)
     line = text[start : end if end >= 0 else len(text)]
     column = at - start
-    first, last = max(0, column - SHOWN), column + SHOWN
+    first, last = max(0, column - CONTEXT_CHARS), column + CONTEXT_CHARS
     before = ("…" if first else "") + line[first:column]
     after = line[column:last] + ("…" if last < len(line) else "")
-    shown = "".join(char if char.isprintable() else " " for char in before + after)
-    return f"  {shown}\n  {' ' * len(before)}^"
+    printable = "".join(char if char.isprintable() else " " for char in before + after)
+    return f"  {printable}\n  {' ' * len(before)}^"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ def add_remarks(tree: Node, findings: Findings) -> None:
 
 def iter_leaves(tree: Node) -> Iterator[Leaf]:
     """Each leaf once, in the order of the query."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack = [tree]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         below = children(node)
         stack += reversed(below)
         if not below:

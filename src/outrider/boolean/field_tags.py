@@ -156,8 +156,8 @@ def _find_tag(name: str) -> Tag | None:
 
 def sort_fields(fields: Iterable[Field]) -> tuple[Field, ...]:
     """Each field once, in the order of `Field`."""
-    wanted = set(fields)
-    return tuple(field for field in Field if field in wanted)
+    chosen_fields = set(fields)
+    return tuple(field for field in Field if field in chosen_fields)
 
 
 def format_fields(fields: tuple[Field, ...]) -> str:

@@ -53,14 +53,14 @@ def is_author(words: tuple[str, ...], author: str) -> bool:
     Records write `Surname, Given` or `Given Surname`. Either the words are adjacent in the name (surname first, or last, or after the first
     given name), or they are the surname and initials, of which the name may have more: PubMed User Guide, "Searching by author".
     """
-    surname, given = _split_author(author)
-    orders = (" ".join((*surname, *given)), " ".join((*given, *surname)), " ".join((*given[:1], *surname)))
+    surname, forenames = _split_author(author)
+    orders = (" ".join((*surname, *forenames)), " ".join((*forenames, *surname)), " ".join((*forenames[:1], *surname)))
     if next(find_occurrences(Words(words), Column.from_texts(orders)), None) is not None:
         return True
     *before, initials = [matcher for word in words for matcher in make_matchers(word)]
     if not isinstance(initials, str) or len(initials) > MOST_INITIALS or before != surname:
         return False
-    return "".join(name[0] for name in given).startswith(initials)
+    return "".join(name[0] for name in forenames).startswith(initials)
 
 
 def author_initials(author: str) -> list[str]:
@@ -71,9 +71,9 @@ def author_initials(author: str) -> list[str]:
 
 def _split_author(author: str) -> tuple[list[str], list[str]]:
     """Surname and given names; without a comma the last word is the surname."""
-    surname, comma, given = author.partition(",")
+    surname, comma, forenames = author.partition(",")
     if comma:
-        return tokens(surname), tokens(given)
+        return tokens(surname), tokens(forenames)
     words = tokens(author)
     return words[-1:], words[:-1]
 

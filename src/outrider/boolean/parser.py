@@ -69,7 +69,7 @@ def parse(query: str | Mapping[str, str], syntax: Literal["auto", "pubmed", "ovi
 def detect_syntax(query: str) -> Syntax:
     """The syntax of which a query has more of the signs that the other lacks; PubMed if neither has any."""
     plain = _QUOTED.sub(" ", query)
-    tags = sum(parse_tag(found.group(1)) is not None for found in _TAG.finditer(plain))
+    tags = sum(parse_tag(match.group(1)) is not None for match in _TAG.finditer(plain))
     signs = sum(1 for _ in _OVID.finditer(_TAG.sub(" ", plain).lower()))
     signs -= sum(1 for _ in re.finditer(r"\bADJ\d*\b", plain))  # our own printed form
     return "ovid" if signs > tags else "pubmed"
@@ -111,8 +111,8 @@ def _parse_mapping(query: Mapping[str, str]) -> ParsedQuery:
 def _check_text(query: str) -> None:
     if len(query) > MAX_CHARS:
         raise BooleanSyntaxError(f"the query has {len(query):,} characters; at most {MAX_CHARS:,} are read", query, MAX_CHARS)
-    if found := _CONTROL.search(query):
-        raise BooleanSyntaxError(f"the control character U+{ord(found.group()):04X} cannot stand in a query", query, found.start())
+    if match := _CONTROL.search(query):
+        raise BooleanSyntaxError(f"the control character U+{ord(match.group()):04X} cannot stand in a query", query, match.start())
 
 
 def _check_size(tree: Node, text: str) -> None:

@@ -87,10 +87,10 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, 
     for name in headers:
         by_folded.setdefault(fold_name(name), name)
     mapped = {FIELD_OF[fold_name(field)]: column for field, name in columns.items() if (column := _find_column(name, headers, by_folded))}
-    taken = set(mapped.values())
-    known = {name: column for name, column in by_folded.items() if name in FIELD_OF and column not in taken}
+    mapped_columns = set(mapped.values())
+    known = {name: column for name, column in by_folded.items() if name in FIELD_OF and column not in mapped_columns}
     number = by_folded.get("number")
-    if number and number not in taken and any(FIELD_OF[name] in BESIDE_NUMBER for name in known):
+    if number and number not in mapped_columns and any(FIELD_OF[name] in BESIDE_NUMBER for name in known):
         known.setdefault("issue", number)
     return known | {NAMES[field][0]: column for field, column in mapped.items()}
 

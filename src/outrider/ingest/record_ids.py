@@ -140,11 +140,11 @@ class OwnIds:
         files = next((names for names in shortened if len(set(names)) == len(names)), [str(path) for path in self._files])
         used: dict[str, None] = {}
         for file, place, own_id in self._ids:
-            wanted = f"{files[file]}#{place}" if own_id is None else f"{files[file]}:{own_id}" if self.scoped else own_id
-            name, times = wanted, 1
+            base = f"{files[file]}#{place}" if own_id is None else f"{files[file]}:{own_id}" if self.scoped else own_id
+            name, times = base, 1
             while name in used:
                 times += 1
-                name = f"{wanted}#{times}"
+                name = f"{base}#{times}"
             self.without += own_id is None
             self.repeated += times > 1
             used[name] = None

@@ -174,19 +174,19 @@ class RemoteSources:
         return FetchedTarget(fill_missing(record, [page]), target, notes)
 
     async def _fetch_work(self, target: Target) -> tuple[Record, tuple[str, ...]]:
-        found = await look_up(self.sources, target.scheme, target.value, self.within_s)
-        if found.record is None:
-            if not found.asked:
+        lookup = await look_up(self.sources, target.scheme, target.value, self.within_s)
+        if lookup.record is None:
+            if not lookup.sources:
                 raise UnreadableFile(f"no active source can look up a {target.scheme}")
-            failed = {problem.partition(":")[0] for problem in found.problems}
-            without = ", ".join(name for name in found.asked if name not in failed)
-            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *found.problems]))
-        detailer = self.details.get(found.record.source)
-        if detailer is None or not isinstance(found.record, Repository):
-            return found.record, found.problems
-        detailed = await detailer.details([found.record], self.within_s)
+            failed = {problem.partition(":")[0] for problem in lookup.problems}
+            without = ", ".join(name for name in lookup.sources if name not in failed)
+            raise UnreadableFile("; ".join([*([f"not known to {without}"] if without else []), *lookup.problems]))
+        detailer = self.details.get(lookup.record.source)
+        if detailer is None or not isinstance(lookup.record, Repository):
+            return lookup.record, lookup.problems
+        detailed = await detailer.details([lookup.record], self.within_s)
         problem = () if detailed.status in ("ok", "cached") else (f"{detailer.name}: {detailed.message}",)
-        return detailed.records[0], (*found.problems, *problem)
+        return detailed.records[0], (*lookup.problems, *problem)
 
 
 async def fetch_ahead(remote: RemoteSources, targets: Sequence[Target]) -> AsyncGenerator[tuple[Target, asyncio.Task[FetchedTarget]]]:

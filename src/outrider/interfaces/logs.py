@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from outrider.settings.redact import Redactor
 
 PACKAGE = "outrider"
-FIELDS_ATTRIBUTE = "said"
+FIELDS_ATTRIBUTE = "log_fields"
 """Attribute of a log record with its fields."""
 
 

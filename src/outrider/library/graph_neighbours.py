@@ -159,7 +159,7 @@ class LibraryGraph:
     async def named(self, name: str) -> tuple[str, ...]:
         """A name without a type is looked up in the spelling of every type."""
         node = parse_entity(name)
-        identifiers = [found.name for kind in IDENTIFIERS if (found := make_entity(kind, name))]
+        identifiers = [entity.name for kind in IDENTIFIERS if (entity := make_entity(kind, name))]
         counts = await self._lookup.count_by_name({node.name} if node else {normal_name(name), normal_author(name), *identifiers})
         return tuple(str(other) for other in sorted(counts) if other == (node or make_entity(other.kind, name)))
 

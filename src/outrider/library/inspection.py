@@ -148,13 +148,13 @@ async def _find_broken(vectors: AsyncTable) -> list[str]:
 
 
 async def _check_rows(records: AsyncTable) -> AsyncIterator[str]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     scan = records.query().select(["doc_id", "kind", "content_hash", *FULL]).limit(ALL_ROWS)
     async for batch in await scan.to_batches(max_batch_length=ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            if row["doc_id"] in seen:
+            if row["doc_id"] in ids:
                 yield f"record {row['doc_id']!r} is stored twice; {FIX_ROW}"
-            seen.add(row["doc_id"])
+            ids.add(row["doc_id"])
             reason = ""
             try:
                 (record,) = full_records({name: [row[name]] for name in FULL})

@@ -151,7 +151,7 @@ class Library:
 
         `NoVectors` where nothing was ever embedded, `EmbeddingSpaceMismatch` for a vector of another space.
         """
-        return await self._read(self._vectors.nearest(vector, space, where, limit, exact=exact))
+        return await self._read(self._vectors.find_nearest(vector, space, where, limit, exact=exact))
 
     async def edges(self, where: str, limit: int = ALL_ROWS) -> list[EdgeRow]:
         """Edges that fit a condition of SQL over `edges.COLUMNS`; `LibraryError` where an Outrider without a graph wrote the records."""

@@ -49,11 +49,11 @@ def cut_query(text: str) -> str:
     Repeated words stay, since their frequency weighs.
     """
     text = text[:MAX_QUERY_CHARS]
-    seen: set[str] = set()
+    terms: set[str] = set()
     end = 0
     for word in WORD.finditer(text):
-        seen.add(word.group().lower())
-        if len(seen) > MAX_QUERY_TERMS:
+        terms.add(word.group().lower())
+        if len(terms) > MAX_QUERY_TERMS:
             break
         end = word.end()
     return text[:end]

@@ -116,8 +116,8 @@ def pair_within_blocks(
     pairs += _neighbours(names[rest], ranks[rest], near)
     for column in range(cuts.shape[1]) if rest.any() else ():
         cut = names[rest] * np.uint64(0x9E3779B97F4A7C15) ^ cuts[ranks[rest], column]
-        finer, holders, left = _blocks(cut, ranks[rest])
-        pairs += _neighbours(finer[left <= large], holders[left <= large], large)
+        finer, holders, finer_sizes = _blocks(cut, ranks[rest])
+        pairs += _neighbours(finer[finer_sizes <= large], holders[finer_sizes <= large], large)
     return np.concatenate([*pairs, np.empty((0, 2), np.int64)])
 
 

@@ -114,7 +114,7 @@ def _words(one: Title, other: Title) -> Iterator[FieldLevel]:
     yield "title's numbers", "differ" if _significant_numbers(one, other) != _significant_numbers(other, one) else ""
     mine, theirs = ("".join(sorted({*first.content} - {*second.content})) for first, second in ((one, other), (other, one)))
     yield "title's words", "differ" if mine and theirs and Indel.normalized_similarity(mine, theirs) < SPELLING else ""
-    yield "title's telling words", "differ" if one.telling != other.telling else ""
+    yield "title's telling words", "differ" if one.distinguishing != other.distinguishing else ""
 
 
 def _significant_numbers(one: Title, other: Title) -> tuple[str, ...]:
@@ -168,8 +168,8 @@ def _same_person(one: Name, other: Name) -> bool:
 def _years(one: int, other: int) -> str:
     if not one or not other:
         return ""
-    apart = abs(one - other)
-    return "equal" if not apart else f"{apart} apart" if apart < 3 else "far apart"
+    difference = abs(one - other)
+    return "equal" if not difference else f"{difference} apart" if difference < 3 else "far apart"
 
 
 def _pages(one: Keys, other: Keys) -> str:

@@ -101,18 +101,18 @@ class Name(NamedTuple):
 @lru_cache(maxsize=65_536)
 def parse_name(text: str) -> Name | None:
     """None for text that names nobody: empty, "et al", "Anonymous"."""
-    family, comma, given = html.unescape(text)[:MAX_NAME_CHARS].partition(",")
-    if not comma or not normal_title(given):
-        family, given = _split_name(family.split())
+    family, comma, forenames = html.unescape(text)[:MAX_NAME_CHARS].partition(",")
+    if not comma or not normal_title(forenames):
+        family, forenames = _split_name(family.split())
     words = [word for word in normal_title(family).split() if word not in AFTER_NAMES]
     family_words = [word for word in words if word not in PARTICLES] or words
     if not family_words or family_words[-1] in NOBODY:
         return None
-    parts = [part for part in given.replace(".", " ").replace("-", " ").split() if not LOST.search(part)]
+    parts = [part for part in forenames.replace(".", " ").replace("-", " ").split() if not LOST.search(part)]
     # `MS`, `M.S.` and `Marie-Sophie` have two given names
     given_words = [list(part.lower()) if part.isupper() and len(part) <= 3 else normal_title(part).split() for part in parts]
     initials = "".join(word[0] for part in given_words for word in part if word not in AFTER_NAMES)
-    long = {word for word in (*words, *normal_title(given).split()) if len(word) > 2 and word not in PARTICLES}
+    long = {word for word in (*words, *normal_title(forenames).split()) if len(word) > 2 and word not in PARTICLES}
     return Name("".join(family_words), initials, tuple(sorted(long)))
 
 
@@ -157,7 +157,7 @@ class Title(NamedTuple):
     """Compact, without the subtitle."""
     content: tuple[str, ...]
     """Distinct content words, sorted."""
-    telling: tuple[str, ...]
+    distinguishing: tuple[str, ...]
     """Words in `DISTINGUISHING`, sorted."""
     numbers: tuple[str, ...]
     """Numbers, in order."""
@@ -172,9 +172,9 @@ def parse_title(text: str) -> Title:
     whole = normal_title(bare)
     every = words(whole)
     content = tuple(sorted(set(every) - STOP_WORDS))
-    telling = tuple(sorted(word for word in whole.split() if word in DISTINGUISHING))
+    distinguishing = tuple(sorted(word for word in whole.split() if word in DISTINGUISHING))
     main = normal_title(SUBTITLE.split(bare, maxsplit=1)[0]).replace(" ", "")
-    return Title(whole, whole.replace(" ", ""), main, content, telling, tuple(NUMBER.findall(whole)), not set(content) - GENERIC)
+    return Title(whole, whole.replace(" ", ""), main, content, distinguishing, tuple(NUMBER.findall(whole)), not set(content) - GENERIC)
 
 
 @lru_cache(maxsize=16_384)

@@ -138,8 +138,8 @@ class _Grouping:
         """Pairs of ranks that decisions declare one work."""
         if not self._decisions.same:
             return []
-        wanted = {name for pair in self._decisions.same for name in pair}
-        ranks = {doc_id: int(self._keys.rank_of[at]) for at, doc_id in enumerate(self._ids) if doc_id in wanted}
+        ids = {name for pair in self._decisions.same for name in pair}
+        ranks = {doc_id: int(self._keys.rank_of[at]) for at, doc_id in enumerate(self._ids) if doc_id in ids}
         pairs = ((ranks[one], ranks[other]) for one, other in self._decisions.same if one in ranks and other in ranks)
         return [(one, other) for one, other in pairs if one != other]
 

@@ -19,18 +19,18 @@ LOGGERS = ("transformers.modeling_utils", "sentence_transformers.base.model", "s
 MISSING_WEIGHT = re.compile(r"^(?:\x1b\[\d+m)?([\w.]+)[^|\n]*\|(?:[^\n]*?)MISSING", re.MULTILINE)
 
 
-def choose_device(wanted: str, names: SettingNames = EMBEDDING_SETTINGS) -> tuple[str, int]:
+def choose_device(setting: str, names: SettingNames = EMBEDDING_SETTINGS) -> tuple[str, int]:
     """The device's name and, for an accelerator, its memory in bytes. Raises `ModelUnavailable` if it does not exist."""
     torch = _torch()
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    name = wanted if wanted != "auto" else "cuda" if cuda else "mps" if mps else "cpu"
+    name = setting if setting != "auto" else "cuda" if cuda else "mps" if mps else "cpu"
     counts = {"cpu": 1, "cuda": torch.cuda.device_count() if cuda else 0, "mps": int(mps)}
     try:
         device = torch.device(name)
     except RuntimeError:
         device = None
     if device is None or (device.index or 0) >= counts.get(device.type, 0):
-        raise ModelUnavailable(f"{names.device} is {wanted}, which torch does not find here; set auto or cpu")
+        raise ModelUnavailable(f"{names.device} is {setting}, which torch does not find here; set auto or cpu")
     if device.type == "cuda":
         return name, int(torch.cuda.get_device_properties(device).total_memory)
     return name, int(torch.mps.recommended_max_memory()) if device.type == "mps" else 0

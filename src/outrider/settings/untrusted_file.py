@@ -104,9 +104,9 @@ def _check_address(folder: UntrustedFile, address: str, settings: Iterable[tuple
                 f"no key is sent to an address that the working folder sets; {remedy}"
             )
         if folder.wrote(entry) and entry.variables:
-            beside = "" if name == address else f", and {address} is set in {at.where}"
+            address_set = "" if name == address else f", and {address} is set in {at.where}"
             raise SettingsError(
-                f"{name} in {entry.where} reads the environment variable {entry.variables[0]}{beside}: "
+                f"{name} in {entry.where} reads the environment variable {entry.variables[0]}{address_set}: "
                 f"no environment variable is sent to an address that the working folder sets; {remedy}"
             )
 

@@ -75,9 +75,9 @@ class Sample:
 
     def _keep(self, text: bytes) -> None:
         end = 0
-        for found in BEYOND_ASCII.finditer(text):
-            part = text[max(end, found.start() - AROUND_BYTES) : found.end()]
-            end = found.end()
+        for match in BEYOND_ASCII.finditer(text):
+            part = text[max(end, match.start() - AROUND_BYTES) : match.end()]
+            end = match.end()
             self._parts.append(part)
             self._size += len(part)
             if self._size >= SAMPLE_BYTES:

@@ -212,9 +212,9 @@ PARTED = bytes(byte if byte < 128 and chr(byte).isalnum() else 32 for byte in ra
 
 def find_candidates(plain: str) -> Set[str]:
     """The names of the patterns whose signs a plain text holds."""
-    said = plain.encode("ascii", "replace").translate(PARTED).decode("ascii").split()
-    held = SIGNS.intersection(said).union(mark for mark in MARKS if mark in plain)
-    return {name for sign in held for name, rest in BY_SIGN.get(sign, ()) if not any(map(held.isdisjoint, rest))}
+    words = plain.encode("ascii", "replace").translate(PARTED).decode("ascii").split()
+    signs = SIGNS.intersection(words).union(mark for mark in MARKS if mark in plain)
+    return {name for sign in signs for name, rest in BY_SIGN.get(sign, ()) if not any(map(signs.isdisjoint, rest))}
 
 
 def suspicious(text: str) -> tuple[str, ...]:
@@ -222,12 +222,12 @@ def suspicious(text: str) -> tuple[str, ...]:
 
     Time is linear in the length of the text.
     """
-    found = set(_match_patterns(_plain(text)))
+    names = set(_match_patterns(_plain(text)))
     if (not text.isascii() and bool(INVISIBLE.search(text) and HIDDEN.search(FLAG.sub("", text)))) or _ordered_unseen(text):
-        found.add("hidden")
+        names.add("hidden")
     if _match_patterns(_plain("\n".join(_iter_decoded(text)))):
-        found.add("encoded")
-    return tuple(sorted(found))
+        names.add("encoded")
+    return tuple(sorted(names))
 
 
 def _match_patterns(plain: str) -> list[str]:
@@ -255,7 +255,7 @@ def _ordered_unseen(text: str) -> bool:
     """Whether what a page does not show gives orders."""
     if ("<" not in text and "[" not in text) or not any(mark in text for mark in UNSEEN_MARKS):
         return False
-    unseen = _plain("\n".join(found.group() for found in UNSEEN.finditer(text)))
+    unseen = _plain("\n".join(match.group() for match in UNSEEN.finditer(text)))
     return bool(_match_patterns(unseen) or ORDER.search(unseen))
 
 

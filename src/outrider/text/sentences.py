@@ -68,11 +68,11 @@ def _iter_fences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _add_prose(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
-    for found in BOUNDARY.finditer(text, start, end):
-        if found.group().startswith(".") and ABBREVIATION.search(text, max(start, found.start() - 12), found.start() + 1):
+    for match in BOUNDARY.finditer(text, start, end):
+        if match.group().startswith(".") and ABBREVIATION.search(text, max(start, match.start() - 12), match.start() + 1):
             continue
-        _add(spans, text, start, found.end())
-        start = found.end()
+        _add(spans, text, start, match.end())
+        start = match.end()
     _add(spans, text, start, end)
 
 

@@ -114,12 +114,12 @@ async def record_decision(
 
 
 def _check_ids(what: str, ids: Sequence[str]) -> None:
-    shown = ", ".join(f"{doc_id[:80]!r}" for doc_id in ids) or "nothing"
+    listed = ", ".join(f"{doc_id[:80]!r}" for doc_id in ids) or "nothing"
     if len({*ids}) < MIN_IDS[what]:
         needs = "the ids of two or more different records" if what == "merge" else "the id of a record"
-        raise BadRequest(f"{what} takes {needs}, not {shown}")
+        raise BadRequest(f"{what} takes {needs}, not {listed}")
     if len({*ids}) < len(ids):
-        raise BadRequest(f"{what} was given one id twice: {shown}")
+        raise BadRequest(f"{what} was given one id twice: {listed}")
     if len(ids) > MAX_IDS:
         raise BadRequest(f"{what} takes {MAX_IDS} ids at most, not {len(ids)}")
     for doc_id in ids:

@@ -69,11 +69,11 @@ def make_readings(texts: Text | Iterable[Text]) -> list[Reading]:
     if not isinstance(some, Iterable):
         raise BadRequest(f"texts takes a list of texts, not {shorten(texts)}; {TAKES}")
     readings = [_make_reading(text, number) for number, text in enumerate(some, start=1)]
-    seen: set[str] = set()
+    ids: set[str] = set()
     for reading in readings:
-        if reading.doc_id in seen:
+        if reading.doc_id in ids:
             raise BadRequest(f"two texts have the id {reading.doc_id!r}; give each one of its own, or none")
-        seen.add(reading.doc_id)
+        ids.add(reading.doc_id)
     return readings
 
 

@@ -33,17 +33,17 @@ class QueryExplanation:
     def translations(self) -> list[tuple[str, str]]:
         """For people: source and query."""
         lines = [(LIBRARY, format_tree(self.parsed.tree))] if self.asks_library else []
-        for sent in self.sent:
-            if sent.refused:
-                lines.append((sent.source, f"not asked: {sent.refused}"))
+        for query in self.sent:
+            if query.refused:
+                lines.append((query.source, f"not asked: {query.refused}"))
                 continue
-            text = [sent.query, *(f"{name}={value}" for name, value in sent.parameters)]
-            text.append("as it was written" if sent.native else "translated")
-            text += [f"widened, and filtered here: {part}" for part in sent.widened]
-            text += [f"left out, since none of its records can fulfil it: {part}" for part in sent.lacking]
-            if not sent.reproducible:
+            text = [query.query, *(f"{name}={value}" for name, value in query.parameters)]
+            text.append("as it was written" if query.native else "translated")
+            text += [f"widened, and filtered here: {part}" for part in query.widened]
+            text += [f"left out, since none of its records can fulfil it: {part}" for part in query.lacking]
+            if not query.reproducible:
                 text.append("not reproducible: its totals differ between two calls")
-            lines.append((sent.source, "\n".join(text)))
+            lines.append((query.source, "\n".join(text)))
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class QueryExplanation:
             "outline": outline(self.parsed.tree),
             "history": [{"line": row.number, "query": row.expression, "hits": row.hits} for row in self.rows],
             "findings": [{"code": one.code, "message": one.message, "line": one.line, "column": one.column} for one in self.findings],
-            "sources": [{name: getattr(sent, name) for name in sent.__slots__} for sent in self.sent],
+            "sources": [{name: getattr(query, name) for name in query.__slots__} for query in self.sent],
             "why_not_counted": self.why_not_counted,
         }
 
@@ -68,7 +68,7 @@ async def explain_query(
     parsed = parse(query, syntax)
     remote = find_remote_sources(services)
     names = select_sources(sources, remote)
-    sent = tuple(remote[name].translate(parsed.tree, parsed.text) for name in names if name != LIBRARY)
+    sent_queries = tuple(remote[name].translate(parsed.tree, parsed.text) for name in names if name != LIBRARY)
     rows, why = history(parsed.tree), ""
     counts: dict[Node, int] = {}
     if LIBRARY in names:
@@ -88,4 +88,4 @@ async def explain_query(
             rows = tuple(replace(row, hits=counts[row.node]) for row in rows)
     hits = {id(row.node): row.hits for row in rows}
     empty = find_empty_terms(parsed.tree, lambda node: hits.get(id(node)), parsed.text)
-    return QueryExplanation(parsed, rows, (*parsed.warnings, *empty), sent, LIBRARY in names, why)
+    return QueryExplanation(parsed, rows, (*parsed.warnings, *empty), sent_queries, LIBRARY in names, why)

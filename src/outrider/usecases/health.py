@@ -64,10 +64,10 @@ async def _check_dense_search(services: Services, library: Library) -> Part:
         return _off("dense search", f"{space.model_name} is at hand, and the library has no vectors yet; {how}")
     vectors = (await library.info()).vectors
     assert vectors is not None  # noqa: S101 - there is a space
-    says = f"{vectors.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {vectors.index})"
+    text = f"{vectors.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {vectors.index})"
     if vectors.without:
-        says += f"; {vectors.without:,} without vector, embed them with: outrider library reindex"
-    return Part(what="dense search", on=True, says=says)
+        text += f"; {vectors.without:,} without vector, embed them with: outrider library reindex"
+    return Part(what="dense search", on=True, says=text)
 
 
 def _off(what: str, why: str) -> Part:

@@ -65,7 +65,7 @@ async def test_the_first_with_an_abstract_ends_it_and_gaps_are_filled() -> None:
         One("openalex", said("openalex", citations=7, venue="Hepatology", authors=("Doe, Jane",), tags=("liver",))),
     ]
     answer = await found(sources)
-    assert answer.asked == ("openalex", "semantic_scholar")
+    assert answer.sources == ("openalex", "semantic_scholar")
     assert sources[0].asked == []
     assert answer.record
     assert (answer.record.abstract, answer.record.citations, answer.record.year) == ("Drugs harm livers.", 7, 2020)
@@ -120,7 +120,7 @@ async def test_a_repository_needs_no_abstract() -> None:
     github = One("github", Repository(doc_id="github:a/b", title="a/b", source="github"))
     other = One("other", said("other"))
     answer = await found([github, other])
-    assert (answer.asked, other.asked) == (("github",), [])
+    assert (answer.sources, other.asked) == (("github",), [])
 
 
 @given(st.lists(st.sampled_from([*SOURCE_ORDER, "other", "third"]), unique=True), st.integers(0, 6))
@@ -131,8 +131,8 @@ def test_asked_in_one_order_until_there_is_an_abstract(names: list[str], at: int
     having = order[at] if at < len(order) else ""
     sources = [One(name, said(name, abstract="Yes." if name == having else "")) for name in names]
     answer = asyncio.run(found(sources))
-    assert list(answer.asked) == (order[: at + 1] if having else order)
-    assert [source.name for source in sources if source.asked] == [name for name in names if name in answer.asked]
+    assert list(answer.sources) == (order[: at + 1] if having else order)
+    assert [source.name for source in sources if source.asked] == [name for name in names if name in answer.sources]
     assert all(len(source.asked) <= 1 for source in sources)
     assert (answer.record is None) == (not names)
 

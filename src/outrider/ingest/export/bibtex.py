@@ -62,17 +62,17 @@ class BibtexWriter(Writer):
         """The record's own key, else author, year and the first long word of the title; a number makes it unique in the file."""
         own_key = record.metadata.get("key")
         if isinstance(own_key, str) and KEY.fullmatch(own_key):
-            wanted = own_key
+            base = own_key
         else:
             family = record.authors[0].partition(",")[0].split() if record.authors else []
             words = [word for word in re.findall(r"\w+", record.title) if len(word) > 3]
             parts = (family[-1] if family else "", str(record.year or ""), words[0] if words else "")
             ascii_only = unicodedata.normalize("NFKD", "".join(parts)).encode("ascii", "ignore").decode()
-            wanted = re.sub(r"[^A-Za-z0-9]", "", ascii_only).lower() or "record"
-        key, number = wanted, 1
+            base = re.sub(r"[^A-Za-z0-9]", "", ascii_only).lower() or "record"
+        key, number = base, 1
         while key.casefold() in self._keys:
             number += 1
-            key = f"{wanted}-{number}"
+            key = f"{base}-{number}"
         self._keys.add(key.casefold())
         return key
 

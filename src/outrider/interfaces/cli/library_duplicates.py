@@ -66,8 +66,8 @@ def split(
     as_json: JsonOption = False,
 ) -> None:
     """Separate a record from others by their ids, or from all, even if searches would take them for the same work."""
-    apart = f"kept apart from {', '.join(others)}" if others else "stands alone"
-    _decide("split", [doc_id, *(others or ())], by, why, library, f"{doc_id} {apart}", as_json=as_json)
+    outcome = f"kept apart from {', '.join(others)}" if others else "stands alone"
+    _decide("split", [doc_id, *(others or ())], by, why, library, f"{doc_id} {outcome}", as_json=as_json)
 
 
 def merge(

@@ -41,11 +41,11 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, says: str, *labels: str) -> Counter:
-            return Counter(f"outrider_{name}", says, labels, registry=self.registry)
+        def counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(f"outrider_{name}", description, labels, registry=self.registry)
 
-        def histogram(name: str, says: str, *labels: str) -> Histogram:
-            return Histogram(f"outrider_{name}", says, labels, buckets=SECONDS, registry=self.registry)
+        def histogram(name: str, description: str, *labels: str) -> Histogram:
+            return Histogram(f"outrider_{name}", description, labels, buckets=SECONDS, registry=self.registry)
 
         self.requests = counter("http_requests", "Requests answered, by route, method and status.", "route", "method", "status")
         self.searches = counter("searches", "Searches, by door and by how they ended.", "door", "outcome")

@@ -90,9 +90,9 @@ async def build(table: AsyncTable) -> IndexReport:
     nprobes, recall = 1, 0.0
     while nprobes < partitions:
         nprobes = min(2 * nprobes, partitions)
-        nearest = await _find_nearest(table, queries, nprobes=nprobes)
-        recall = _compute_recall(truth, nearest, TARGETS[0][0])
-        if all(_compute_recall(truth, nearest, first) >= share for first, share in TARGETS):
+        results = await _find_nearest(table, queries, nprobes=nprobes)
+        recall = _compute_recall(truth, results, TARGETS[0][0])
+        if all(_compute_recall(truth, results, first) >= share for first, share in TARGETS):
             break
     return IndexReport(KIND, rows, nprobes, round(recall, 4))
 
@@ -129,8 +129,8 @@ async def _find_nearest(table: AsyncTable, queries: np.ndarray, *, nprobes: int 
     return [[doc_id for _, doc_id in sorted(pairs)] for pairs in lists]
 
 
-def _compute_recall(truth: Sequence[Sequence[str]], nearest: Sequence[Sequence[str]], first: int) -> float:
-    shares = [len({*ids[:first]} & {*others[:first]}) / len(ids[:first]) for ids, others in zip(truth, nearest, strict=True)]
+def _compute_recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], first: int) -> float:
+    shares = [len({*ids[:first]} & {*others[:first]}) / len(ids[:first]) for ids, others in zip(truth, results, strict=True)]
     return sum(shares) / len(shares)
 
 
@@ -186,10 +186,10 @@ async def _find_best(table: AsyncTable, query: np.ndarray, condition: str | None
     """At least the best `limit` rows, with everything that ties with the last of them."""
     size = limit + SLACK
     while True:
-        nearest = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(size)
-        nearest = nearest.select(["doc_id", "tokens", "tokens_of", "_distance"])
-        nearest = nearest.bypass_vector_index() if nprobes is None else probe(nearest, nprobes)
-        columns: dict[str, list[Any]] = (await (nearest if condition is None else nearest.where(condition)).to_arrow()).to_pydict()
+        request = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(size)
+        request = request.select(["doc_id", "tokens", "tokens_of", "_distance"])
+        request = request.bypass_vector_index() if nprobes is None else probe(request, nprobes)
+        columns: dict[str, list[Any]] = (await (request if condition is None else request.where(condition)).to_arrow()).to_pydict()
         similarities = sorted(map(_compute_similarity, columns["_distance"]), reverse=True)
         if len(similarities) == size and similarities[limit - 1] == similarities[-1]:
             size *= 8

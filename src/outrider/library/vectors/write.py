@@ -148,9 +148,9 @@ def hash_texts(records: Sequence[Record]) -> list[HashedText]:
 
 async def find_reusable(table: AsyncTable, texts: Sequence[HashedText]) -> frozenset[str]:
     """Ids of the records of which the table has a vector of this very text."""
-    wanted = {text.record.doc_id: text.text_hash for text in texts}
-    rows = read_columns(table, list(wanted), ["doc_id", "text_hash"])
-    return frozenset([row["doc_id"] async for row in rows if row["text_hash"] == wanted[row["doc_id"]]])
+    hashes = {text.record.doc_id: text.text_hash for text in texts}
+    rows = read_columns(table, list(hashes), ["doc_id", "text_hash"])
+    return frozenset([row["doc_id"] async for row in rows if row["text_hash"] == hashes[row["doc_id"]]])
 
 
 async def embed_batch(texts: Sequence[HashedText], reusable: frozenset[str], embedder: TextEmbedder, progress: OnCount | None) -> Batch:

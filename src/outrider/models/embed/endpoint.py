@@ -165,10 +165,12 @@ class EndpointModel:
             try:
                 response = self._ask([text])
             except BatchTooLarge as error:
-                limit, sent = (int(match[1]) if (match := pattern.search(str(error))) else 0 for pattern in (TOKEN_LIMIT, SENT_TOKENS))
-                total = total or sent or None
-                is_named = attempt == 0 and limit and sent > limit
-                length = int(len(text) * MARGIN * limit / sent) if is_named else len(text) // 2
+                limit, sent_tokens = (
+                    int(match[1]) if (match := pattern.search(str(error))) else 0 for pattern in (TOKEN_LIMIT, SENT_TOKENS)
+                )
+                total = total or sent_tokens or None
+                is_named = attempt == 0 and limit and sent_tokens > limit
+                length = int(len(text) * MARGIN * limit / sent_tokens) if is_named else len(text) // 2
                 if length < MIN_CHARS:
                     raise
                 text = text[:length]

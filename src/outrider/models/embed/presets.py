@@ -68,9 +68,9 @@ LARGE_NEEDS = 24 * GIBIBYTE
 
 def find_preset(name: str) -> Preset | None:
     """The preset of a hub name in any case, or of a folder or a served name that ends with its last part."""
-    wanted = name.rstrip("/\\").casefold()
-    last = wanted.replace("\\", "/").rpartition("/")[2]
-    exact = (preset for preset in PRESETS if preset.name.casefold() == wanted)
+    folded = name.rstrip("/\\").casefold()
+    last = folded.replace("\\", "/").rpartition("/")[2]
+    exact = (preset for preset in PRESETS if preset.name.casefold() == folded)
     alike = (preset for preset in PRESETS if preset.name.rpartition("/")[2].casefold() == last)
     return next(exact, None) or next(alike, None)
 

@@ -121,9 +121,9 @@ class ModelTokenizer:
         room = max(0, self._context_length - len(self._before) - len(self._after))
         tokenized = []
         for ids, total in self._iter_ids([prompt + text for text in texts]):
-            kept = ids[:room]
-            row = np.array([*self._before, *kept, *self._after], dtype=np.int64)
-            tokenized.append(TokenizedText(row, max(0, len(kept) - skipped), max(0, total - skipped)))
+            fitting = ids[:room]
+            row = np.array([*self._before, *fitting, *self._after], dtype=np.int64)
+            tokenized.append(TokenizedText(row, max(0, len(fitting) - skipped), max(0, total - skipped)))
         return tokenized
 
     def batch(self, read: Sequence[TokenizedText]) -> dict[str, torch.Tensor]:
