@@ -21,19 +21,19 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"how far {', '.join(SIZED)} go (default: {RECORDS})")
     parser.add_argument("--live", action="store_true", help=f"let {OF_SERVICES} ask the real services and model of your settings")
-    asked = parser.parse_args()
-    names = asked.names or NAMES
+    arguments = parser.parse_args()
+    names = arguments.names or NAMES
     for name in names:
         if name not in NAMES:
             parser.error(f"unknown benchmark {name!r}; known: {', '.join(NAMES)}")
-    if asked.records < 1_000:
-        parser.error(f"--records {asked.records}: at least 1000, so that there is something to search")
+    if arguments.records < 1_000:
+        parser.error(f"--records {arguments.records}: at least 1000, so that there is something to search")
     os.environ.setdefault("LANCEDB_LOG", "error")  # its hybrid search warns of its own call with every query
     os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:
-        given = {**{sized: {"records": asked.records} for sized in SIZED}, OF_SERVICES: {"live": asked.live}}.get(name, {})
-        report = import_module(f"bench.{name}").run(**given)
+        options = {**{sized: {"records": arguments.records} for sized in SIZED}, OF_SERVICES: {"live": arguments.live}}.get(name, {})
+        report = import_module(f"bench.{name}").run(**options)
         path = write(report)
         print(table(report), f"-> {path}\n", sep="\n", flush=True)
 

@@ -23,9 +23,9 @@ from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, PRIOR, Observati
 FIXED = 60
 """What is read of every query where nothing is learned from the reading."""
 RISKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-APART = 0.4
+DETAIL_RISK = 0.4
 """The risk at which each collection, and the mean of all queries, are shown too."""
-KEPT, CALLS = 0.95, 0.6
+NDCG_SHARE, CALLS = 0.95, 0.6
 """What is asked of it: so much of score-all's nDCG@10 for at most so many of its calls."""
 COLUMNS = (
     "judge", "prior", "collection", "queries", "risk allowed", "calls", "waves", "nDCG@10", "to score-all", "risk stated",
@@ -57,7 +57,7 @@ class Outcome:
 ByCollection = Mapping[str, Sequence[Outcome]]
 ByRisk = Mapping[float | None, ByCollection]
 """By the risk allowed; None: `FIXED`."""
-Found = Mapping[str, ByRisk]
+ByPrior = Mapping[str, ByRisk]
 """By prior."""
 
 
@@ -66,15 +66,15 @@ def run() -> Report:
         recorded = [asyncio.run(record(collection(name))) for name in COLLECTIONS]
     except Absent as absent:
         return Report("adaptive", COLUMNS, (), (f"skipped: {absent}",))
-    seen = {one.source.name: observed(one) for one in recorded}
-    priors = {name: fitted([other for key, other in seen.items() if key != name]) for name in seen}
-    found = {judge: read_by(recorded, judge, priors) for judge in JUDGES}
-    rows = [row for judge, by_prior in found.items() for row in _rows(judge, by_prior)]
-    notes = (*fits(priors, fitted(list(seen.values()))), *calibration(seen, priors), *checks(found))
+    observed_points = {one.source.name: observed(one) for one in recorded}
+    priors = {name: fitted([other for key, other in observed_points.items() if key != name]) for name in observed_points}
+    results = {judge: read_by(recorded, judge, priors) for judge in JUDGES}
+    rows = [row for judge, by_prior in results.items() for row in _rows(judge, by_prior)]
+    notes = (*fits(priors, fitted(list(observed_points.values()))), *calibration(observed_points, priors), *checks(results))
     return Report("adaptive", COLUMNS, tuple(rows), notes)
 
 
-def read_by(recorded: Sequence[Recorded], judge: str, priors: Mapping[str, Prior]) -> Found:
+def read_by(recorded: Sequence[Recorded], judge: str, priors: Mapping[str, Prior]) -> ByPrior:
     progress(f"judge: {judge}")
 
     def at(risk: float | None, of: Mapping[str, Prior]) -> dict[str, list[Outcome]]:
@@ -88,11 +88,11 @@ def read_by(recorded: Sequence[Recorded], judge: str, priors: Mapping[str, Prior
     }
 
 
-def _rows(judge: str, found: Found) -> Iterable[tuple[Cell, ...]]:
-    for prior, by_risk in found.items():
+def _rows(judge: str, by_prior: ByPrior) -> Iterable[tuple[Cell, ...]]:
+    for prior, by_risk in by_prior.items():
         for risk, by_collection in by_risk.items():
             yield _row((judge, prior, "mean"), risk, by_collection)
-            if risk == APART:
+            if risk == DETAIL_RISK:
                 yield _row((judge, prior, "all queries"), risk, _pooled(by_collection))
                 for name, of in by_collection.items() if prior == "held out" else ():
                     yield _row((judge, prior, name), risk, {name: of})
@@ -104,17 +104,17 @@ def _pooled(by_collection: ByCollection) -> dict[str, list[Outcome]]:
 
 
 def fits(priors: Mapping[str, Prior], of_all: Prior) -> list[str]:
-    said = [f"{name} {prior.shape:.2f}, {prior.rate:.3f}" for name, prior in priors.items()]
+    fitted_without = [f"{name} {prior.shape:.2f}, {prior.rate:.3f}" for name, prior in priors.items()]
     return [
-        f"Prior (shape, rate) fitted without {'; without '.join(said)}.",
+        f"Prior (shape, rate) fitted without {'; without '.join(fitted_without)}.",
         f"Fitted on all: {of_all.shape:.2f}, {of_all.rate:.3f}; the package has {PRIOR.shape}, {PRIOR.rate}.",
     ]
 
 
-def calibration(seen: Mapping[str, Observed], priors: Mapping[str, Prior]) -> list[str]:
+def calibration(observed_points: Mapping[str, Observed], priors: Mapping[str, Prior]) -> list[str]:
     """Stated chance against frequency, of all points of all judges, by the prior of the other collections."""
     lines = [f"Chance stated -> how often the top {TOP_K} changed, at {', '.join(map(str, FITTED_AT))} read, by the prior of the others:"]
-    for name, of_judges in seen.items():
+    for name, of_judges in observed_points.items():
         points = [(estimate_change(at, priors[name]), changed, n) for of in of_judges.values() for (at, changed), n in of.items()]
         lines.append(f"{name}: " + ", ".join(filter(None, (_bin(points, low, high) for low, high in pairwise(BINS)))))
     return lines
@@ -127,20 +127,20 @@ def _bin(points: Sequence[tuple[float, bool, int]], low: float, high: float) -> 
     return f"{stated / total:.2f} -> {changed / total:.2f} (of {total:,})" if total else ""
 
 
-def checks(found: Mapping[str, Found]) -> list[str]:
-    of = [(judge, prior, by_risk) for judge, by_prior in found.items() for prior, by_risk in by_prior.items() if prior != "none"]
+def checks(results: Mapping[str, ByPrior]) -> list[str]:
+    of = [(judge, prior, by_risk) for judge, by_prior in results.items() for prior, by_risk in by_prior.items() if prior != "none"]
     return [line for judge, prior, by_risk in of for line in (_enough(f"{judge}, {prior}", by_risk), _holds(f"{judge}, {prior}", by_risk))]
 
 
 def _enough(name: str, by_risk: ByRisk) -> str:
     """At which risks what is asked is reached, by the mean of collections and by that of queries."""
-    said = f"{name}: {KEPT} of score-all's nDCG@10 or more for {CALLS} of its calls or fewer"
+    bound = f"{name}: {NDCG_SHARE} of score-all's nDCG@10 or more for {CALLS} of its calls or fewer"
     by_query = {risk: _pooled(by_collection) for risk, by_collection in by_risk.items()}
-    return f"{said}: by collection {_reached(by_risk)}; by query {_reached(by_query)}"
+    return f"{bound}: by collection {_reached(by_risk)}; by query {_reached(by_query)}"
 
 
 def _reached(by_risk: ByRisk) -> str:
-    reached = [risk for risk, of in by_risk.items() if _kept(of) >= KEPT and _average(of, lambda one: one.calls) <= CALLS]
+    reached = [risk for risk, of in by_risk.items() if _ndcg_share(of) >= NDCG_SHARE and _average(of, lambda one: one.calls) <= CALLS]
     return f"at risk {', '.join(map(str, reached))}" if reached else "at none of the risks"
 
 
@@ -155,10 +155,10 @@ def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prio
     reads = [(FIXED, 1) if max_risk is None else _read(one, judge, max_risk, prior) for one in recorded.queries]
     whole = _ndcg(recorded, judge, [CANDIDATES for _ in reads])
     part = _ndcg(recorded, judge, [read for read, _ in reads])
-    found: list[Outcome] = []
+    results: list[Outcome] = []
     for one, (read, waves), ndcg, ndcg_of_all in zip(recorded.queries, reads, part, whole, strict=True):
         total = len(one.doc_ids)
-        found.append(
+        results.append(
             Outcome(
                 calls=math.ceil(min(read, total) / BATCH) / math.ceil(total / BATCH),
                 waves=waves,
@@ -166,10 +166,10 @@ def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prio
                 ndcg_of_all=ndcg_of_all,
                 stated=estimate_change(observe(total, one.judged[judge][:read], TOP_K), prior),
                 changed=one.best_grades(judge, read) != one.best_grades(judge, total),
-                exactly_changed=one.shown(judge, read)[:TOP_K] != one.shown(judge, total)[:TOP_K],
+                exactly_changed=one.rank_passing(judge, read)[:TOP_K] != one.rank_passing(judge, total)[:TOP_K],
             )
         )
-    return found
+    return results
 
 
 def _read(one: Query, judge: str, max_risk: float, prior: Prior) -> tuple[int, int]:
@@ -181,8 +181,10 @@ def _read(one: Query, judge: str, max_risk: float, prior: Prior) -> tuple[int, i
 
 
 def _ndcg(recorded: Recorded, judge: str, reads: Sequence[int]) -> list[float]:
-    shown = {one.key: [one.doc_ids[at] for at in one.shown(judge, read)] for one, read in zip(recorded.queries, reads, strict=True)}
-    return [ndcg for ndcg, _ in each_score(recorded.source, shown).values()]
+    rankings = {
+        one.key: [one.doc_ids[at] for at in one.rank_passing(judge, read)] for one, read in zip(recorded.queries, reads, strict=True)
+    }
+    return [ndcg for ndcg, _ in each_score(recorded.source, rankings).values()]
 
 
 Observed = Mapping[str, Counter[tuple[Observations, bool]]]
@@ -198,14 +200,14 @@ def _points(queries: Iterable[Query], judge: str) -> Iterable[tuple[Observations
     for one, read in product(queries, FITTED_AT):
         total = len(one.doc_ids)
         if read < total:
-            seen = observe(total, one.judged[judge][:read], TOP_K)
-            if not seen.final:
-                yield seen, one.best_grades(judge, read) != one.best_grades(judge, total)
+            point = observe(total, one.judged[judge][:read], TOP_K)
+            if not point.final:
+                yield point, one.best_grades(judge, read) != one.best_grades(judge, total)
 
 
 def fitted(collections: Sequence[Observed]) -> Prior:
     """Least log loss, each collection and each of the judges counting alike; by a search on ever finer grids, to 2 %."""
-    cells = [seen[judge] for seen in collections for judge in FITTED_ON if seen[judge]]
+    cells = [observed_points[judge] for observed_points in collections for judge in FITTED_ON if observed_points[judge]]
     best, width = (0.0, -2.0), 2.0
     losses: dict[tuple[float, float], float] = {}
     while width > math.log(1.02):
@@ -218,32 +220,32 @@ def fitted(collections: Sequence[Observed]) -> Prior:
     return Prior(math.exp(best[0]), math.exp(best[1]))
 
 
-def log_loss(seen: Counter[tuple[Observations, bool]], prior: Prior) -> float:
+def log_loss(points: Counter[tuple[Observations, bool]], prior: Prior) -> float:
     """Of the stated chances, in nats."""
     lost = 0.0
-    for (point, changed), times in seen.items():
+    for (point, changed), times in points.items():
         chance = min(1 - 1e-4, max(1e-4, estimate_change(point, prior)))
         lost -= times * math.log(chance if changed else 1 - chance)
-    return lost / seen.total()
+    return lost / points.total()
 
 
-def _row(names: tuple[str, str, str], max_risk: float | None, found: ByCollection) -> tuple[Cell, ...]:
+def _row(names: tuple[str, str, str], max_risk: float | None, by_collection: ByCollection) -> tuple[Cell, ...]:
     return (
-        *(*names, sum(map(len, found.values())), f"first {FIXED}" if max_risk is None else max_risk),
-        _average(found, lambda one: one.calls),
-        _average(found, lambda one: one.waves),
-        _average(found, lambda one: one.ndcg),
-        _kept(found),
-        None if max_risk is None else _average(found, lambda one: one.stated),
-        _average(found, lambda one: one.changed),
-        _average(found, lambda one: one.exactly_changed),
+        *(*names, sum(map(len, by_collection.values())), f"first {FIXED}" if max_risk is None else max_risk),
+        _average(by_collection, lambda one: one.calls),
+        _average(by_collection, lambda one: one.waves),
+        _average(by_collection, lambda one: one.ndcg),
+        _ndcg_share(by_collection),
+        None if max_risk is None else _average(by_collection, lambda one: one.stated),
+        _average(by_collection, lambda one: one.changed),
+        _average(by_collection, lambda one: one.exactly_changed),
     )
 
 
-def _kept(found: ByCollection) -> float:
-    return _average(found, lambda one: one.ndcg) / _average(found, lambda one: one.ndcg_of_all)
+def _ndcg_share(by_collection: ByCollection) -> float:
+    return _average(by_collection, lambda one: one.ndcg) / _average(by_collection, lambda one: one.ndcg_of_all)
 
 
-def _average(found: ByCollection, of: Callable[[Outcome], float]) -> float:
+def _average(by_collection: ByCollection, of: Callable[[Outcome], float]) -> float:
     """Each collection counts alike."""
-    return mean(mean(map(of, outcomes)) for outcomes in found.values())
+    return mean(mean(map(of, outcomes)) for outcomes in by_collection.values())

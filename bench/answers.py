@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import escape
 
-from bench.served import Said
+from bench.served import HttpResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ Link = Callable[[Work], str]
 """Where the page of a work is."""
 
 
-def as_json(data: Any, headers: Mapping[str, str] | None = None) -> Said:
-    return Said(json.dumps(data).encode(), headers=headers or {})
+def as_json(data: Any, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(json.dumps(data).encode(), headers=headers or {})
 
 
 def repository(project: Project) -> dict[str, Any]:
@@ -64,12 +64,12 @@ def repository(project: Project) -> dict[str, Any]:
     }
 
 
-def github(found: Sequence[Project], total: int) -> Said:
-    return as_json({"total_count": total, "incomplete_results": False, "items": list(map(repository, found))})
+def github(projects: Sequence[Project], total: int) -> HttpResponse:
+    return as_json({"total_count": total, "incomplete_results": False, "items": list(map(repository, projects))})
 
 
-def openalex(found: Sequence[Work], total: int) -> Said:
-    return as_json({"meta": {"count": total, "page": 1, "per_page": 100}, "results": list(map(openalex_work, found))})
+def openalex(works: Sequence[Work], total: int) -> HttpResponse:
+    return as_json({"meta": {"count": total, "page": 1, "per_page": 100}, "results": list(map(openalex_work, works))})
 
 
 def openalex_work(work: Work) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def openalex_work(work: Work) -> dict[str, Any]:
     }
 
 
-def semantic_scholar(found: Sequence[Work], total: int) -> Said:
-    return as_json({"total": total, "offset": 0, "data": list(map(semantic_scholar_paper, found))})
+def semantic_scholar(works: Sequence[Work], total: int) -> HttpResponse:
+    return as_json({"total": total, "offset": 0, "data": list(map(semantic_scholar_paper, works))})
 
 
 def semantic_scholar_paper(work: Work) -> dict[str, Any]:
@@ -100,38 +100,38 @@ def semantic_scholar_paper(work: Work) -> dict[str, Any]:
     }
 
 
-def arxiv(found: Sequence[Work], total: int) -> Said:
+def arxiv(works: Sequence[Work], total: int) -> HttpResponse:
     entries = "".join(
         f"<entry><id>http://arxiv.org/abs/2101.{work.number:05d}v1</id><title>{escape(work.title)}</title>"
         f"<summary>{escape(work.text)}</summary><published>{work.year}-01-02T03:04:05Z</published>"
         f"<author><name>A. Frost</name></author></entry>"
-        for work in found
+        for work in works
     )
     spaces = 'xmlns="http://www.w3.org/2005/Atom" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/"'
     feed = f"<feed {spaces}><opensearch:totalResults>{total}</opensearch:totalResults>{entries}</feed>"
-    return Said(feed.encode(), "application/atom+xml; charset=utf-8")
+    return HttpResponse(feed.encode(), "application/atom+xml; charset=utf-8")
 
 
-def pubmed_ids(found: Sequence[Work], total: int) -> Said:
-    said = {"count": str(total), "idlist": [str(work.number) for work in found]}
-    return as_json({"header": {"type": "esearch"}, "esearchresult": said})
+def pubmed_ids(works: Sequence[Work], total: int) -> HttpResponse:
+    result = {"count": str(total), "idlist": [str(work.number) for work in works]}
+    return as_json({"header": {"type": "esearch"}, "esearchresult": result})
 
 
-def pubmed_articles(found: Sequence[Work]) -> Said:
+def pubmed_articles(works: Sequence[Work]) -> HttpResponse:
     articles = "".join(
         f'<PubmedArticle><MedlineCitation><PMID Version="1">{work.number}</PMID><Article><Journal><JournalIssue><PubDate>'
         f"<Year>{work.year}</Year></PubDate></JournalIssue><Title>Reports</Title></Journal>"
         f"<ArticleTitle>{escape(work.title)}</ArticleTitle><Abstract><AbstractText>{escape(work.text)}</AbstractText></Abstract>"
         f'</Article></MedlineCitation><PubmedData><ArticleIdList><ArticleId IdType="doi">{work.doi}</ArticleId></ArticleIdList>'
         f"</PubmedData></PubmedArticle>"
-        for work in found
+        for work in works
     )
-    return Said(f'<?xml version="1.0" ?><PubmedArticleSet>{articles}</PubmedArticleSet>'.encode(), "text/xml; charset=utf-8")
+    return HttpResponse(f'<?xml version="1.0" ?><PubmedArticleSet>{articles}</PubmedArticleSet>'.encode(), "text/xml; charset=utf-8")
 
 
-def crossref(found: Sequence[Work], total: int) -> Said:
+def crossref(works: Sequence[Work], total: int) -> HttpResponse:
     return as_json(
-        {"status": "ok", "message-type": "work-list", "message": {"total-results": total, "items": list(map(crossref_work, found))}}
+        {"status": "ok", "message-type": "work-list", "message": {"total-results": total, "items": list(map(crossref_work, works))}}
     )
 
 
@@ -140,7 +140,7 @@ def crossref_work(work: Work) -> dict[str, Any]:
     return {"DOI": work.doi, "title": [work.title], "type": "journal-article", "issued": {"date-parts": [[work.year]]}}
 
 
-def serpapi(engine: str, found: Sequence[Work], total: int, link: Link, start: int = 0) -> Said:
+def serpapi(engine: str, works: Sequence[Work], total: int, link: Link, start: int = 0) -> HttpResponse:
     rows = [
         {
             "result_id": f"{engine}{work.number}",
@@ -149,29 +149,29 @@ def serpapi(engine: str, found: Sequence[Work], total: int, link: Link, start: i
             "snippet": work.text[:160],
             "position": place,
         }
-        for place, work in enumerate(found, start + 1)
+        for place, work in enumerate(works, start + 1)
     ]
     return as_json({"search_metadata": {"status": "Success"}, "search_information": {"total_results": total}, "organic_results": rows})
 
 
-def duckduckgo(found: Sequence[Work], link: Link) -> Said:
+def duckduckgo(works: Sequence[Work], link: Link) -> HttpResponse:
     """A result page of the engine that works without scripts."""
     rows = "".join(
         f'<div class="result"><a class="result__a" href="{link(work)}">'
         f'{escape(work.title)}</a><a class="result__snippet">{escape(work.text[:160])}</a></div>'
-        for work in found
+        for work in works
     )
-    return Said(f"<html><body>{rows or '<div class=no-results>none</div>'}</body></html>".encode(), "text/html; charset=utf-8")
+    return HttpResponse(f"<html><body>{rows or '<div class=no-results>none</div>'}</body></html>".encode(), "text/html; charset=utf-8")
 
 
-LISTS: Mapping[str, Callable[[Sequence[Work], int], Said]] = {
+LISTS: Mapping[str, Callable[[Sequence[Work], int], HttpResponse]] = {
     "openalex": openalex,
     "semantic_scholar": semantic_scholar,
     "arxiv": arxiv,
     "crossref": crossref,
 }
 """Services of which one search is one answer."""
-SINGLE: Mapping[str, Callable[[Work], Said]] = {
+SINGLE: Mapping[str, Callable[[Work], HttpResponse]] = {
     "openalex": lambda work: as_json(openalex_work(work)),
     "semantic_scholar": lambda work: as_json(semantic_scholar_paper(work)),
     "crossref": lambda work: as_json({"status": "ok", "message-type": "work", "message": crossref_work(work)}),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.answers import as_json
-from bench.served import Said
+from bench.served import HttpResponse
 from bench.ten_requests import REQUESTS, Request
 from outrider.prompts import parse_fence
 
@@ -23,25 +23,25 @@ GRADES = {2: 1.0, 1: 0.3, 0: 0.0}
 """Relevance by how many of the two parts of a request are found."""
 
 
-def answered(body: bytes) -> Said:
+def respond(body: bytes) -> HttpResponse:
     """Of `POST /chat/completions`."""
-    asked = json.loads(body)
-    data: Any = parse_fence(str(asked["messages"][-1]["content"]))
-    stage, said = _said(data)
-    text = json.dumps(said, separators=(",", ":"))
-    schema = json.dumps(asked.get("response_format") or asked.get("tools") or "", separators=(",", ":"))
-    sent = sum(len(str(message["content"])) for message in asked["messages"]) + len(schema)
-    usage = {"prompt_tokens": round(sent / CHARS_A_TOKEN[0]), "completion_tokens": round(len(text) / CHARS_A_TOKEN[1])}
+    request = json.loads(body)
+    data: Any = parse_fence(str(request["messages"][-1]["content"]))
+    stage, content = _reply(data)
+    text = json.dumps(content, separators=(",", ":"))
+    schema = json.dumps(request.get("response_format") or request.get("tools") or "", separators=(",", ":"))
+    sent_chars = sum(len(str(message["content"])) for message in request["messages"]) + len(schema)
+    usage = {"prompt_tokens": round(sent_chars / CHARS_A_TOKEN[0]), "completion_tokens": round(len(text) / CHARS_A_TOKEN[1])}
     message = {"role": "assistant", "content": text, "refusal": None}
-    if asked.get("tools"):
-        called = {"name": asked["tools"][0]["function"]["name"], "arguments": text}
+    if request.get("tools"):
+        called = {"name": request["tools"][0]["function"]["name"], "arguments": text}
         message |= {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": called}]}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-    answer = {"id": "1", "object": "chat.completion", "created": 0, "model": asked["model"], "choices": [choice]}
-    return replace(as_json({**answer, "usage": {**usage, "total_tokens": sum(usage.values())}}), told={"stage": stage, **usage})
+    answer = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"], "choices": [choice]}
+    return replace(as_json({**answer, "usage": {**usage, "total_tokens": sum(usage.values())}}), log_fields={"stage": stage, **usage})
 
 
-def _said(data: Mapping[str, Any]) -> tuple[str, Any]:
+def _reply(data: Mapping[str, Any]) -> tuple[str, Any]:
     """The stage that asks, and the answer to it."""
     if isinstance(data.get("request"), str):
         return "translator", plan(request_of(data["request"]), data["search_mode"])
@@ -95,13 +95,13 @@ def _paper(request: Request, paper: Mapping[str, Any]) -> dict[str, Any]:
     return {"paper_id": paper["id"], "relevance_score": score, "relevance_reason": "names both" if score > 0.5 else "", "tags": []}
 
 
-def _repository(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
+def _repository(request: Request, project: Mapping[str, Any]) -> dict[str, Any]:
     score = relevance(
-        request, f"{shown['name']} {shown.get('description', '')} {' '.join(shown.get('topics', ()))} {shown.get('readme', '')}"
+        request, f"{project['name']} {project.get('description', '')} {' '.join(project.get('topics', ()))} {project.get('readme', '')}"
     )
-    told = "docs" in shown.get("tree", "")
-    documentation = 3 + 3 * ("readme" in shown) + 3 * told
-    use = 8 if "install" in shown.get("readme", "").lower() else 4
+    has_docs = "docs" in project.get("tree", "")
+    documentation = 3 + 3 * ("readme" in project) + 3 * has_docs
+    use = 8 if "install" in project.get("readme", "").lower() else 4
     reasons = {
         "relevance_reason": "what it says it is for",
         "documentation_reason": "README and its folders",

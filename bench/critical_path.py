@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.fake_services import DETAILS, MODEL, PAGES, WEB
 from bench.served import Call
-from bench.world import DETAILS, MODEL, PAGES, WEB
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ def collection(name: str) -> Collection:
 def thinned(source: Collection, queries: int) -> Collection:
     """With at most so many queries, evenly spread."""
     step = -(-len(source.queries) // queries)
-    kept = dict(list(source.queries.items())[::step])
-    return replace(source, queries=kept, qrels={key: source.qrels[key] for key in kept})
+    chosen = dict(list(source.queries.items())[::step])
+    return replace(source, queries=chosen, qrels={key: source.qrels[key] for key in chosen})
 
 
 def _paper(row: dict[str, Any]) -> Paper:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bench.data import Absent
 from bench.distil_speed import REPEATS, Speed, megabyte, speed, together
-from bench.model import KEPT, NAME, Remembering, model, model_folder
+from bench.model import CACHE, NAME, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
 from bench.report import Cell, Report, progress
 from outrider.distiller.calibration import FAR_BELOW, KEEP_RATE, conformal_threshold, removed_share
@@ -29,9 +29,9 @@ from outrider.training.rerank_evaluation import sign_flip_p
 SPLITS, MANY, FOLDS = 20, 1_000, 5
 """The mean of few splits is itself a draw, by a third of a point and more; that of many is not."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-TRAINED = KEPT / "distiller"
+TRAINED = CACHE / "distiller"
 """Where `python -m bench.train_distiller` puts the classifier."""
-TRAINED_ON_OTHERS = KEPT / "distiller-on-others"
+TRAINED_ON_OTHERS = CACHE / "distiller-on-others"
 """The same, trained on the held-out claims: it scores those which the first one knows by heart."""
 BY_WORDS: tuple[EngineName, ...] = ("lexical", "words")
 RANDOM, FIRST = "random", "first sentences"
@@ -66,15 +66,15 @@ def run() -> Report:
     baselines = {RANDOM: _random(every), FIRST: _first(every)}
     rows = [_row(name, values, every, tested, baselines, speeds.get(name)) for name, values in {**baselines, **of}.items()]
     curves = [row for name, values in {**baselines, **of}.items() for row in _curve(name, [values[at] for at in tested], held_out)]
-    beside = Report("thresholds, held-out claims", ON_THE_CURVE, tuple(curves))
-    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)), (beside,))
+    curve_table = Report("thresholds, held-out claims", ON_THE_CURVE, tuple(curves))
+    return Report("distil", COLUMNS, tuple(rows), (*_notes(every, train, held_out), _megabyte(every)), (curve_table,))
 
 
 def engines() -> Iterator[Engine]:
     """Vectors of units are kept in `build/bench` between runs, and made again where speed is measured."""
     yield Lexical()
     yield Rhetoric()
-    yield Embedding(Remembering(model(), KEPT / "scifact-units.npz"))
+    yield Embedding(Remembering(model(), CACHE / "scifact-units.npz"))
     if all((folder / "config.json").is_file() for folder in (TRAINED, TRAINED_ON_OTHERS)):
         yield classifier(TRAINED)
 
@@ -99,8 +99,8 @@ def ensembles(of: dict[str, dict[int, list[float]]], every: Sequence[Case]) -> N
 
 def of_ensembles(speeds: Sequence[Speed]) -> dict[str, Speed]:
     """From those of lexical, rhetoric, embedding and, where there is one, the classifier."""
-    found = {"words": together(speeds[:2]), "ensemble": together(speeds[:3])}
-    return found | {name: together(speeds) for name in ("classifier, half and half", "classifier+") if len(speeds) > 3}
+    known = {"words": together(speeds[:2]), "ensemble": together(speeds[:3])}
+    return known | {name: together(speeds) for name in ("classifier, half and half", "classifier+") if len(speeds) > 3}
 
 
 def weighted(members: Sequence[str], weights: EnsembleWeights, of: Mapping[str, Mapping[int, list[float]]]) -> dict[int, list[float]]:
@@ -111,21 +111,21 @@ def cross_fitted(members: Sequence[str], every: Sequence[Case], of: Mapping[str,
     """The claims in `FOLDS` parts, each with weights that were fitted on the others."""
     claims = sorted({case.claim for case in every})
     fold = {claim: number % FOLDS for number, claim in enumerate(random.Random(0).sample(claims, len(claims)))}
-    found: dict[int, list[float]] = {}
+    probabilities: dict[int, list[float]] = {}
     for number in range(FOLDS):
         own = [at for at, case in enumerate(every) if fold[case.claim] == number]
         others = [at for at, case in enumerate(every) if fold[case.claim] != number]
         weights = stacked([([of[name][at] for name in members], every[at].right) for at in others])
-        found |= {at: weights.probabilities([of[name][at] for name in members]) for at in own}
-    return found
+        probabilities |= {at: weights.probabilities([of[name][at] for name in members]) for at in own}
+    return probabilities
 
 
 def stacked(cases: Sequence[tuple[Sequence[Sequence[float]], frozenset[int]]]) -> EnsembleWeights:
     """Of each engine's logit, and of how far the last one's is behind the best of its text: the others' hold that already."""
     rows = [(one, unit in right) for scores, right in cases for unit, one in enumerate(_features(scores))]
-    made = fit_weights([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
-    *each, behind = made.each
-    return EnsembleWeights(tuple(each), made.intercept, (*(0.0,) * (len(each) - 1), behind))
+    weights = fit_weights([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
+    *each, behind = weights.each
+    return EnsembleWeights(tuple(each), weights.intercept, (*(0.0,) * (len(each) - 1), behind))
 
 
 def _features(scores: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
@@ -142,8 +142,10 @@ def _row(
     baselines: Mapping[str, Mapping[int, list[float]]],
     fast: Speed | None,
 ) -> tuple[Cell, ...]:
-    kept = [_kept_at_half(every[at], values[at]) for at in tested]
-    against = [None if name in baselines else _p(kept, [_kept_at_half(every[at], one[at]) for at in tested]) for one in baselines.values()]
+    shares = [_kept_at_half(every[at], values[at]) for at in tested]
+    against = [
+        None if name in baselines else _p(shares, [_kept_at_half(every[at], one[at]) for at in tested]) for one in baselines.values()
+    ]
     cuts, own = [every[at].its for at in tested], [values[at] for at in tested]
     worth = worth_of(every, values)
     with_others = [worth[at] for at in tested]
@@ -170,8 +172,8 @@ def _curve(name: str, scores: Scores, some: Sequence[Case]) -> Iterator[tuple[Ce
     cuts, answers = [case.its for case in some], sum(len(case.right) for case in some)
     for threshold in THRESHOLDS:
         whole = mean(weakest(case, one) >= threshold for case, one in zip(some, scores, strict=True))
-        kept = sum(one[at] >= threshold for case, one in zip(some, scores, strict=True) for at in case.right)
-        yield name, threshold, whole, kept / answers, removed_share(cuts, scores, threshold)
+        passing = sum(one[at] >= threshold for case, one in zip(some, scores, strict=True) for at in case.right)
+        yield name, threshold, whole, passing / answers, removed_share(cuts, scores, threshold)
 
 
 def share_at_half(every: Sequence[Case], values: Mapping[int, list[float]], tested: Sequence[int]) -> float:
@@ -252,5 +254,5 @@ def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case
 
 def _megabyte(every: Sequence[Case]) -> str:
     took = {name: megabyte(make_engine(name), every) for name in BY_WORDS}
-    said = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in took.items())
-    return f"A megabyte of abstracts as one text, cut, scored, chosen from and counted, median of {REPEATS}: {said}."
+    times = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in took.items())
+    return f"A megabyte of abstracts as one text, cut, scored, chosen from and counted, median of {REPEATS}: {times}."

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.answers import Project, Work
+from bench.fake_services import SERVICES, FakeServices, settings
 from bench.library import library_of
 from bench.report import Report, percentiles, progress
 from bench.scout import RAISED, _shelf
 from bench.served import Server, served
-from bench.world import SERVICES, World, settings
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
@@ -34,11 +34,11 @@ COLUMNS = ("what", "measured", "unit", "asked for", "holds")
 LINES: dict[str, str] = {"Prefer": "respond-async"}
 
 
-def world(seconds: float) -> World:
+def fake_services(seconds: float) -> FakeServices:
     """Each work has a topic of its own, so that an answer that was mixed up is seen."""
     works = [Work(n, f"Liver injury topic{n}", f"Liver injury by drugs, topic{n}.", doi=f"10.1000/w{n}") for n in range(1, AT_ONCE + 1)]
     projects = [Project(f"lab/topic{n}", f"Liver injury topic{n}", stars=100 + n) for n in range(1, AT_ONCE + 1)]
-    return World(works, projects, dict.fromkeys(SERVICES, seconds) | {"pubmed": seconds / 2})
+    return FakeServices(works, projects, dict.fromkeys(SERVICES, seconds) | {"pubmed": seconds / 2})
 
 
 def run() -> Report:
@@ -53,12 +53,12 @@ async def _report(folder: Path) -> Report:
 
     (await library_of(_shelf(), folder / "library")).close()
     limits = httpx.Limits(max_connections=AT_ONCE)
-    with served(world(ANSWER_S)) as server:
+    with served(fake_services(ANSWER_S)) as server:
         async with _door(server, folder) as (url, graph), httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
             for number in range(3):
-                await _asked(client, number + 1)
+                await _is_right(client, number + 1)
             rows = [await _overhead(client, graph), *await _many(client), await _memory(client)]
-    with served(world(SLOW_S)) as server:
+    with served(fake_services(SLOW_S)) as server:
         async with _door(server, folder) as (url, _), httpx.AsyncClient(base_url=url, timeout=120) as client:
             await _first_s(client, 1)
             rows.append(_first(ratios=[await _first_s(client, number) for number in range(2, PARTIAL + 2)]))
@@ -74,25 +74,25 @@ async def _report(folder: Path) -> Report:
 async def _door(server: Server, folder: Path) -> AsyncIterator[tuple[str, SearchGraph]]:
     from outrider.interfaces.http.server import make_server
 
-    asked = settings(server, "doors", folder, keys=False, contact="", **RAISED)
-    off = asked.sources.web.model_copy(update={"enabled": False})
+    base = settings(server, "doors", folder, keys=False, contact="", **RAISED)
+    off = base.sources.web.model_copy(update={"enabled": False})
     own = {
-        "sources": asked.sources.model_copy(update={"web": off}),
+        "sources": base.sources.model_copy(update={"web": off}),
         "library": LibrarySettings(uri=str(folder / "library")),
         "llm": LlmSettings(model="none"),
         "run": RunSettings(run_timeout_s=60.0),
         "enrich": EnrichSettings(enabled=False),
     }
-    services = Services(asked.model_copy(update=own))
-    made = make_server(services, "127.0.0.1", needs_key=False, log_level="error", alone=True)
-    made.config.port = 0
-    serving = asyncio.create_task(made.serve())
-    while not made.started:  # noqa: ASYNC110 - uvicorn has no event for it
+    services = Services(base.model_copy(update=own))
+    app_server = make_server(services, "127.0.0.1", needs_key=False, log_level="error", alone=True)
+    app_server.config.port = 0
+    serving = asyncio.create_task(app_server.serve())
+    while not app_server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{made.servers[0].sockets[0].getsockname()[1]}", build(services)
+        yield f"http://127.0.0.1:{app_server.servers[0].sockets[0].getsockname()[1]}", build(services)
     finally:
-        made.should_exit = True
+        app_server.should_exit = True
         await serving
 
 
@@ -100,7 +100,7 @@ def _query(number: int) -> dict[str, str]:
     return {"query": f"liver injury topic{number}"}
 
 
-async def _asked(client: Any, number: int) -> bool:
+async def _is_right(client: Any, number: int) -> bool:
     """Whether the answer is that of this question: about its topic, found with its words."""
     answer = (await client.post("/api/search", json=_query(number))).json()
     return answer["query"] == _query(number)["query"] and any(hit["title"].endswith(f"topic{number}") for hit in answer["hits"])
@@ -141,13 +141,13 @@ async def _turn(client: Any, number: int) -> tuple[int, float, float]:
     alone_s, spent = [], time.process_time()
     for topic in range(1, ALONE + 1):
         began = time.perf_counter()
-        await _asked(client, topic)
+        await _is_right(client, topic)
         alone_s.append(time.perf_counter() - began)
     cpu_s = (time.process_time() - spent) / ALONE
 
     async def one(topic: int) -> tuple[bool, float]:
         began = time.perf_counter()
-        right = await _asked(client, topic)
+        right = await _is_right(client, topic)
         return right, time.perf_counter() - began
 
     answers = await asyncio.gather(*(one(topic) for topic in range(1, AT_ONCE + 1)))
@@ -158,17 +158,17 @@ async def _turn(client: Any, number: int) -> tuple[int, float, float]:
 async def _memory(client: Any) -> tuple[str, float, str, str, str]:
     """Of this process, with the client in it; from the first fifth on, when everything is loaded and pools are full."""
     progress(f"doors: {RUNS} searches")
-    turns, held = asyncio.Semaphore(8), []
+    turns, resident_mib = asyncio.Semaphore(8), []
 
     async def one(number: int) -> None:
         async with turns:
-            await _asked(client, 1 + number % AT_ONCE)
+            await _is_right(client, 1 + number % AT_ONCE)
 
     for _ in range(5):
         await asyncio.gather(*(one(number) for number in range(RUNS // 5)))
-        held.append(_resident_mib())
-    growth = held[-1] / held[0] - 1
-    what = f"growth of memory from {RUNS // 5} to {RUNS} searches ({', '.join(f'{mib:.0f}' for mib in held)} MiB)"
+        resident_mib.append(_resident_mib())
+    growth = resident_mib[-1] / resident_mib[0] - 1
+    what = f"growth of memory from {RUNS // 5} to {RUNS} searches ({', '.join(f'{mib:.0f}' for mib in resident_mib)} MiB)"
     return what, 100 * growth, "%", f"at most {100 * MOST_GROWTH:g}", _holds(growth <= MOST_GROWTH)
 
 
@@ -184,10 +184,10 @@ async def _first_s(client: Any, number: int) -> float:
     name, slowest_ms, first_s = "", 0.0, 0.0
     async with client.stream("GET", f"{place}/events") as events:
         async for line in events.aiter_lines():
-            kind, _, said = line.partition(": ")
-            name = said if kind == "event" else name
+            kind, _, value = line.partition(": ")
+            name = value if kind == "event" else name
             if kind == "data" and name == "finished" and not first_s:
-                slowest_ms = max(slowest_ms, json.loads(said)["took_ms"])
+                slowest_ms = max(slowest_ms, json.loads(value)["took_ms"])
             elif kind == "data" and name == "hits" and not first_s:
                 first_s = time.perf_counter() - began
     return first_s / (slowest_ms / 1_000)

@@ -17,7 +17,7 @@ from statistics import median
 
 from bench.data import Absent, collection
 from bench.model import NAME, model, model_folder
-from bench.process import apart, peak_mib
+from bench.process import peak_mib, run_isolated
 from bench.report import Cell, Report, progress
 from outrider.ingest.pipeline import ingest
 from outrider.library.library import Library
@@ -43,33 +43,33 @@ class Long:
 def run(records: int = RECORDS, rounds: int = ROUNDS) -> Report:
     try:
         model_folder()
-        held = collection("scifact").documents[:records]
+        documents = collection("scifact").documents[:records]
     except Absent as absent:
         return Report("embedding", COLUMNS, (), (f"skipped: {absent}",))
-    pairs = apart(in_turns, held, rounds)
+    pairs = run_isolated(in_turns, documents, rounds)
     ratio = median(alone / ingested for alone, ingested in pairs)
     alone_s, ingested_s = (median(pair[at] for pair in pairs) for at in (0, 1))
-    long = apart(long_document, " ".join(document_text(record) for record in collection("scifact").documents), LONG_CHARS)
+    long = run_isolated(long_document, " ".join(document_text(record) for record in collection("scifact").documents), LONG_CHARS)
     rows: tuple[tuple[Cell, ...], ...] = (
-        (ALONE, len(held), alone_s, len(held) / alone_s, 1.0, apart(alone_peak_mib, held)),
-        (INGESTED, len(held), ingested_s, len(held) / ingested_s, ratio, apart(ingested_peak_mib, held)),
+        (ALONE, len(documents), alone_s, len(documents) / alone_s, 1.0, run_isolated(alone_peak_mib, documents)),
+        (INGESTED, len(documents), ingested_s, len(documents) / ingested_s, ratio, run_isolated(ingested_peak_mib, documents)),
         (LONG.format(LONG_CHARS), 1, long.took_s, 1 / long.took_s, None, long.peak_mib),
     )
-    said = "holds" if ratio >= BOUND else "does not hold"
+    verdict = "holds" if ratio >= BOUND else "does not hold"
     notes = (
         f"{NAME}; medians of {rounds} rounds of each, taking turns; memory of a process that does nothing else, which starts with imports.",
-        f"ingestion at {BOUND} of the model's own rate or more {said} ({ratio:.2f})",
+        f"ingestion at {BOUND} of the model's own rate or more {verdict} ({ratio:.2f})",
         f"Of the long document {long.read} tokens were read.",
     )
     return Report("embedding", COLUMNS, rows, notes)
 
 
-def in_turns(held: Sequence[Record], rounds: int) -> list[tuple[float, float]]:
+def in_turns(documents: Sequence[Record], rounds: int) -> list[tuple[float, float]]:
     """Seconds of the model alone and of ingestion, one pair a round."""
     from sentence_transformers import SentenceTransformer
 
     theirs, ours = SentenceTransformer(model_folder(), device="cpu"), model()
-    texts = [document_text(record) for record in held]
+    texts = [document_text(record) for record in documents]
     theirs.encode(texts[:1], show_progress_bar=False)
     ours.embed(texts[:1])
     pairs = []
@@ -78,38 +78,38 @@ def in_turns(held: Sequence[Record], rounds: int) -> list[tuple[float, float]]:
         started = time.perf_counter()
         theirs.encode(texts, show_progress_bar=False)
         between = time.perf_counter()
-        _ingest(held, ours)
+        _ingest(documents, ours)
         pairs.append((between - started, time.perf_counter() - between))
     return pairs
 
 
-def alone_peak_mib(held: Sequence[Record]) -> float:
+def alone_peak_mib(documents: Sequence[Record]) -> float:
     from sentence_transformers import SentenceTransformer
 
     theirs = SentenceTransformer(model_folder(), device="cpu")
-    theirs.encode([document_text(record) for record in held], show_progress_bar=False)
+    theirs.encode([document_text(record) for record in documents], show_progress_bar=False)
     return peak_mib()
 
 
-def ingested_peak_mib(held: Sequence[Record]) -> float:
-    _ingest(held, model())
+def ingested_peak_mib(documents: Sequence[Record]) -> float:
+    _ingest(documents, model())
     return peak_mib()
 
 
 def long_document(text: str, chars: int) -> Long:
     """The text, repeated to this length, in one vector."""
-    said = (text * (chars // len(text) + 1))[:chars]
+    document = (text * (chars // len(text) + 1))[:chars]
     ours = model()
     ours.embed("warm up")
     started = time.perf_counter()
-    (answer,) = ours.embed_each([said])
+    (answer,) = ours.embed_each([document])
     return Long(time.perf_counter() - started, peak_mib(), f"{answer.read.tokens or 0:,} of {answer.read.of or 0:,}")
 
 
-def _ingest(held: Sequence[Record], embedder: Embedder) -> None:
+def _ingest(documents: Sequence[Record], embedder: Embedder) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "records.jsonl"
-        lines = (json.dumps({"id": one.doc_id, "title": one.title, "abstract": one.abstract}) + "\n" for one in held)
+        lines = (json.dumps({"id": one.doc_id, "title": one.title, "abstract": one.abstract}) + "\n" for one in documents)
         file.write_text("".join(lines), encoding="utf-8")
         asyncio.run(_ingested(file, Path(folder) / "library", embedder))
 

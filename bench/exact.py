@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.data import Absent, collection, corpus_file
-from bench.process import apart, peak_mib
+from bench.process import peak_mib, run_isolated
 from bench.report import Cell, Report, progress
 from bench.synthetic import Vocabulary
 from outrider.boolean.parser import parse
@@ -79,12 +79,12 @@ def run(records: int = RECORDS) -> Report:
     except Absent as absent:
         return Report("exact", COLUMNS, (), (f"skipped: {absent}",))
     with tempfile.TemporaryDirectory() as folder:
-        apart(fill, folder, min(records, RECORDS), None)
-        rows, notes = apart(ask, folder)
+        run_isolated(fill, folder, min(records, RECORDS), None)
+        rows, notes = run_isolated(ask, folder)
     if records > RECORDS:
         with tempfile.TemporaryDirectory() as folder:
-            apart(fill, folder, records, SHORT)
-            notes += (_said(apart(stream, folder)),)
+            run_isolated(fill, folder, records, SHORT)
+            notes += (_stream_note(run_isolated(stream, folder)),)
     return Report("exact", COLUMNS, tuple(rows), notes)
 
 
@@ -115,14 +115,14 @@ async def _fill(folder: str, records: int, words: int | None) -> None:
 def _described(paper: Paper) -> Paper:
     """With headings, keywords, a journal, a kind and a language, by its number."""
     number = int(paper.doc_id)
-    said = {
+    fields = {
         "mesh": (HEADINGS[number % 7], HEADINGS[number // 7 % 7]),
         "tags": (f"topic {number % 100}",),
         "venue": JOURNALS[number % 4],
         "language": ("en", "en", "en", "de")[number // 3 % 4],
         "metadata": {"publication_types": [KINDS[number // 5 % 4]]},
     }
-    return paper.model_copy(update=said)
+    return paper.model_copy(update=fields)
 
 
 def ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
@@ -137,11 +137,11 @@ async def _ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
         rows = [await _compared(pinned, query) for query in QUERIES]
         overhead = median(float(row[-1] or 0) for row in rows)
         factors = [await _truncated(pinned, pattern, word) for pattern, word in PATTERNS]
-        asked = f"at most {OVERHEAD:.0f} times the raw query at the median {_held(overhead, OVERHEAD)} ({overhead:.2f})"
+        bound = f"at most {OVERHEAD:.0f} times the raw query at the median {_verdict(overhead, OVERHEAD)} ({overhead:.2f})"
         return rows, (
-            f"{await library.count():,} papers, {ROUNDS} rounds: {asked}",
+            f"{await library.count():,} papers, {ROUNDS} rounds: {bound}",
             *(f"{pattern}: {factor:.2f} times {word}, a hit" for (pattern, word), factor in zip(PATTERNS, factors, strict=True)),
-            f"truncation, at most {TRUNCATED:.0f} times a plain word for each hit {_held(max(factors), TRUNCATED)}",
+            f"truncation, at most {TRUNCATED:.0f} times a plain word for each hit {_verdict(max(factors), TRUNCATED)}",
         )
     finally:
         pinned.close()
@@ -153,15 +153,15 @@ async def _compared(pinned: PinnedVersion, query: str) -> tuple[Cell, ...]:
     ours, raw = [], []
     for _ in range(ROUNDS + 1):
         started = time.perf_counter()
-        found = await _ids(pinned, tree)
+        ids = await _ids(pinned, tree)
         between = time.perf_counter()
         rows = await _raw(pinned, tree)
         ours.append(between - started)
         raw.append(time.perf_counter() - between)
-        assert found == sorted(rows["doc_id"].to_pylist()), query
+        assert ids == sorted(rows["doc_id"].to_pylist()), query
     del ours[0], raw[0]
     ratio = median(one / other for one, other in zip(ours, raw, strict=True))
-    return query, len(found), median(ours) * 1000, median(raw) * 1000, ratio
+    return query, len(ids), median(ours) * 1000, median(raw) * 1000, ratio
 
 
 async def _ids(pinned: PinnedVersion, tree: Node) -> list[str]:
@@ -199,11 +199,11 @@ async def _truncated(pinned: PinnedVersion, pattern: str, word: str) -> float:
     """Time for each hit beside that of a plain word's; the dictionary is looked up each time."""
     times: Mapping[str, list[float]] = {pattern: [], word: []}
     for _ in range(ROUNDS):
-        for query, taken in times.items():
+        for query, seconds in times.items():
             pinned._terms._known.clear()  # noqa: SLF001 - as if asked for the first time
             started = time.perf_counter()
             hits = len(await _ids(pinned, parse(query).tree))
-            taken.append((time.perf_counter() - started) / max(hits, 1))
+            seconds.append((time.perf_counter() - started) / max(hits, 1))
     return median(times[pattern]) / median(times[word])
 
 
@@ -223,13 +223,13 @@ async def _stream(folder: str) -> Streamed:
     return Streamed(hits, first, time.perf_counter() - started, peak_mib() - before)
 
 
-def _said(streamed: Streamed) -> str:
+def _stream_note(streamed: Streamed) -> str:
     return (
         f"{streamed.hits:,} hits streamed in {streamed.took_s:,.0f} s: {streamed.grown_mib:,.0f} MiB above the process before "
-        f"(at most {STREAMED_MIB:.0f} {_held(streamed.grown_mib, STREAMED_MIB)}), first page after {streamed.first_page_s:.2f} s "
-        f"(at most {FIRST_PAGE_S:.0f} {_held(streamed.first_page_s, FIRST_PAGE_S)})"
+        f"(at most {STREAMED_MIB:.0f} {_verdict(streamed.grown_mib, STREAMED_MIB)}), first page after {streamed.first_page_s:.2f} s "
+        f"(at most {FIRST_PAGE_S:.0f} {_verdict(streamed.first_page_s, FIRST_PAGE_S)})"
     )
 
 
-def _held(value: Any, bound: float) -> str:
+def _verdict(value: Any, bound: float) -> str:
     return "holds" if value <= bound else "does not hold"

@@ -7,35 +7,35 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.answers import Project, as_json, github, repository
-from bench.served import Asked, Said
+from bench.served import HttpRequest, HttpResponse
 
 QUALIFIER = re.compile(r'(\w+):("[^"]*"|\S+)')
 TERM = re.compile(r'"([^"]*)"|(\S+)')
 ORDER = {"stars": lambda one: -one.stars, "updated": lambda one: [-ord(letter) for letter in one.pushed_at]}
 TREE = ("src", "docs", "examples", "tests", "README.md", "LICENSE", "CHANGELOG.md")
-GONE = Said(b'{"message":"Not Found"}', status=404)
+GONE = HttpResponse(b'{"message":"Not Found"}', status=404)
 
 
-def answered(asked: Asked, projects: Sequence[Project]) -> Said:
+def respond(request: HttpRequest, projects: Sequence[Project]) -> HttpResponse:
     """Of `/search/repositories` or `/repos/{owner}/{name}/...`."""
-    first, *rest = asked.parts[2:]
+    first, *rest = request.parts[2:]
     if first == "search":
-        found = search(asked.query["q"], asked.query.get("sort", ""), projects)
-        return github(found[: int(asked.query.get("per_page", 30))], len(found))
+        projects_found = search(request.query["q"], request.query.get("sort", ""), projects)
+        return github(projects_found[: int(request.query.get("per_page", 30))], len(projects_found))
     named = "/".join(rest[:2])
     one = next((project for project in projects if project.full_name == named), None)
-    return GONE if one is None else single(one, "/".join(rest[2:]), asked)
+    return GONE if one is None else single(one, "/".join(rest[2:]), request)
 
 
-def search(asked: str, sort: str, projects: Iterable[Project]) -> list[Project]:
+def search(query: str, sort: str, projects: Iterable[Project]) -> list[Project]:
     """`a b OR c` is read as `(a b) OR c`; where nothing else is said, who has more of the words comes first."""
-    wishes = dict(QUALIFIER.findall(asked))
+    wishes = dict(QUALIFIER.findall(query))
     alternatives = [
-        [(quoted or word).lower() for quoted, word in TERM.findall(part)] for part in QUALIFIER.sub("", asked).split(" OR ") if part.strip()
+        [(quoted or word).lower() for quoted, word in TERM.findall(part)] for part in QUALIFIER.sub("", query).split(" OR ") if part.strip()
     ]
-    found = [one for one in projects if _wished(one, wishes) and any(_has(one, words) for words in alternatives)]
+    matches = [one for one in projects if _wished(one, wishes) and any(_has(one, words) for words in alternatives)]
     order = ORDER.get(sort) or (lambda one: -sum(_has(one, words) for words in alternatives))
-    return sorted(found, key=lambda one: (order(one), one.full_name))
+    return sorted(matches, key=lambda one: (order(one), one.full_name))
 
 
 def _has(one: Project, words: Iterable[str]) -> bool:
@@ -54,31 +54,31 @@ def _wished(one: Project, wishes: dict[str, str]) -> bool:
     )
 
 
-def _bounds(said: str) -> tuple[float, float]:
-    low, _, high = said.partition("..")
+def _bounds(text: str) -> tuple[float, float]:
+    low, _, high = text.partition("..")
     if high:
         return float(low), float(high)
-    number = float(said.lstrip("<>=") or 0)
-    return (0, number) if said.startswith("<") else (number, float("inf"))
+    number = float(text.lstrip("<>=") or 0)
+    return (0, number) if text.startswith("<") else (number, float("inf"))
 
 
-def single(one: Project, what: str, asked: Asked) -> Said:
+def single(one: Project, what: str, request: HttpRequest) -> HttpResponse:
     """`what` is the rest of the address."""
     if what == "readme":
-        return Said(one.readme.encode(), "application/vnd.github.raw+json; charset=utf-8") if one.readme else GONE
+        return HttpResponse(one.readme.encode(), "application/vnd.github.raw+json; charset=utf-8") if one.readme else GONE
     if what == "git/trees/HEAD":
         return as_json({"tree": [{"path": name, "type": "blob"} for name in TREE]})
     counts = {"releases": 24, "commits": 90, "contributors": 35, "issues": 140}
-    if what in counts and asked.query.get("per_page") == "1":
-        return _page([_event(one, 1)], counts[what], asked)
+    if what in counts and request.query.get("per_page") == "1":
+        return _page([_event(one, 1)], counts[what], request)
     if what in ("issues", "issues/comments"):
         return as_json([_event(one, number) for number in range(1, 41)])
     return as_json(repository(one)) if not what else GONE
 
 
-def _page(rows: list[dict[str, Any]], count: int, asked: Asked) -> Said:
+def _page(rows: list[dict[str, Any]], count: int, request: HttpRequest) -> HttpResponse:
     """One of so many pages."""
-    return as_json(rows, {"link": f'<http://127.0.0.1{asked.path}?per_page=1&page={count}>; rel="last"'})
+    return as_json(rows, {"link": f'<http://127.0.0.1{request.path}?per_page=1&page={count}>; rel="last"'})
 
 
 def _event(one: Project, number: int) -> dict[str, Any]:

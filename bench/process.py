@@ -10,16 +10,16 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 STATUS = Path("/proc/self/status")
 
 
-def apart(function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+def run_isolated(function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
     """What a module's function gives in a fresh process, which ends with it."""
     with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *given, **named).result()
+        return pool.submit(function, *arguments, **named).result()
 
 
 def peak_mib() -> float:

@@ -63,9 +63,9 @@ def bm25s_search(source: Collection) -> Callable[[str], list[str]]:
     engine.index(bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
 
     def search(text: str) -> list[str]:
-        asked = bm25s.tokenize([text], stopwords="en", stemmer=stemmer, show_progress=False)
-        found, _ = engine.retrieve(asked, k=min(DEPTH, len(texts)), show_progress=False)
-        return [source.documents[at].doc_id for at in found[0].tolist()]
+        tokens = bm25s.tokenize([text], stopwords="en", stemmer=stemmer, show_progress=False)
+        ranking, _ = engine.retrieve(tokens, k=min(DEPTH, len(texts)), show_progress=False)
+        return [source.documents[at].doc_id for at in ranking[0].tolist()]
 
     return search
 
@@ -74,8 +74,8 @@ def scores(source: Collection, rankings: Rankings) -> tuple[float, float]:
     """nDCG@10 and recall at 100, averaged over all judged queries; the order given counts, not the engine's scores."""
     from ir_measures import R, calc_aggregate, nDCG
 
-    found = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, _run(rankings))
-    return found[nDCG @ 10], found[R @ 100]
+    means = calc_aggregate([nDCG @ 10, R @ 100], source.qrels, _run(rankings))
+    return means[nDCG @ 10], means[R @ 100]
 
 
 def each_score(source: Collection, rankings: Rankings) -> dict[str, tuple[float, float]]:
@@ -83,8 +83,8 @@ def each_score(source: Collection, rankings: Rankings) -> dict[str, tuple[float,
     from ir_measures import R, iter_calc, nDCG
 
     judged = {key: source.qrels[key] for key in rankings}
-    found = {(one.query_id, one.measure): one.value for one in iter_calc([nDCG @ 10, R @ 100], judged, _run(rankings))}
-    return {key: (found[key, nDCG @ 10], found[key, R @ 100]) for key in rankings}
+    values = {(one.query_id, one.measure): one.value for one in iter_calc([nDCG @ 10, R @ 100], judged, _run(rankings))}
+    return {key: (values[key, nDCG @ 10], values[key, R @ 100]) for key in rankings}
 
 
 def _run(rankings: Rankings) -> dict[str, dict[str, float]]:

@@ -1,10 +1,10 @@
 """The design's ten requests through the whole graph, over local counterparts of services and model with the times that real ones take.
 
-A request has the services to itself, under their real limits for who has keys: a new room of `bench.world` each. Papers and pages are
+Each request has a room of `bench.fake_services` to itself, under the services' real limits for users with keys. Papers and pages are
 CACM's, projects are made up (`bench.ten_requests`), and the model follows rules (`bench.chat`): the figures are of everything around it.
 
-The critical path is what no program could save (`bench.critical_path`): stage after stage, and waves of scoring one after another, since
-each is chosen by what the one before it said.
+No program could shorten the critical path (`bench.critical_path`): stage after stage, and waves of scoring one after another, since
+each wave depends on the scores of the one before.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pydantic import SecretStr
 from bench.answers import Project, Work
 from bench.critical_path import floor_s, service_of
 from bench.data import Absent, collection
+from bench.fake_services import DETAILS, MODEL, PAGES, WEB, FakeServices, engine_at, settings
 from bench.github import search
 from bench.report import Cell, Report, progress
 from bench.served import Call, Server, served
 from bench.ten_requests import REQUESTS, Request, projects
-from bench.world import DETAILS, MODEL, PAGES, WEB, World, engine_at, settings
 from outrider.graph.pipeline import build
 from outrider.models.chat.provider import PRICES
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
@@ -96,7 +96,7 @@ class Run:
     def _stage(self, call: Call) -> str:
         service = service_of(call)
         if service == MODEL:
-            return call.told["stage"] if call.told["stage"] in STAGES else "fine_scorer"
+            return call.log_fields["stage"] if call.log_fields["stage"] in STAGES else "fine_scorer"
         enriching = service in (DETAILS, PAGES) or call.began >= self.began.get("enrich", math.inf)
         return "enrich" if enriching else "scout"
 
@@ -108,18 +108,19 @@ def run(*, live: bool = False) -> Report:
         works = _works()
     except Absent as absent:
         return Report("queries", COLUMNS, (), (f"skipped: {absent}",))
-    made = {request.text: projects(request, time.time()) for request in REQUESTS}
-    every = [project for found, _ in made.values() for project in found]
-    truth = {text: answering for text, (_, answering) in made.items()}
-    with tempfile.TemporaryDirectory() as folder, served(World(works, every, LATENCY_S, shares=True)) as server:
+    by_request = {request.text: projects(request, time.time()) for request in REQUESTS}
+    every = [project for group, _ in by_request.values() for project in group]
+    truth = {text: answering for text, (_, answering) in by_request.items()}
+    with tempfile.TemporaryDirectory() as folder, served(FakeServices(works, every, LATENCY_S, shares=True)) as server:
         runs = {
-            request: [asyncio.run(_asked(server, request, at, Path(folder))) for at in range(ROUNDS)] for request in map(_told, REQUESTS)
+            request: [asyncio.run(_measured(server, request, at, Path(folder))) for at in range(ROUNDS)]
+            for request in map(_announce, REQUESTS)
         }
-    rows = [_row(request, found, truth[request.text], _by_stars(request, every)) for request, found in runs.items()]
+    rows = [_row(request, group, truth[request.text], _by_stars(request, every)) for request, group in runs.items()]
     return Report("queries", COLUMNS, tuple(rows), (*_notes(runs), *checks(rows)))
 
 
-def _told(request: Request) -> Request:
+def _announce(request: Request) -> Request:
     progress(f"queries: {request.text}")
     return request
 
@@ -148,7 +149,7 @@ def _services(server: Server, room: str, folder: Path) -> Iterator[Services]:
             services.close()
 
 
-async def _asked(server: Server, request: Request, at: int, folder: Path) -> Run:
+async def _measured(server: Server, request: Request, at: int, folder: Path) -> Run:
     room = f"{REQUESTS.index(request)}-{at}"
     with _services(server, room, folder) as services:
         await services.warm()
@@ -173,18 +174,18 @@ async def _timed(services: Services, text: str) -> Run:
     values: dict[str, Any] = {}
     chosen = StopWhenSettled.wave
 
-    def noted(self: StopWhenSettled, *given: Any) -> int:
+    def noted(self: StopWhenSettled, *arguments: Any) -> int:
         waves.append(time.time())
-        return chosen(self, *given)
+        return chosen(self, *arguments)
 
     started, worked = time.perf_counter(), time.process_time()
     with patch.object(StopWhenSettled, "wave", noted):
         streamed = build(services).astream({"query": text}, stream_mode=["custom", "values"], output_keys=list(SearchResponse.model_fields))
-        async for kind, said in streamed:
+        async for kind, value in streamed:
             if kind == "values":
-                values = said
-            elif said["event"] == "started":
-                began[said["node"]] = time.time()
+                values = value
+            elif value["event"] == "started":
+                began[value["node"]] = time.time()
     return Run(SearchResponse.model_validate(values), time.perf_counter() - started, time.process_time() - worked, began, waves)
 
 
@@ -192,12 +193,12 @@ def _row(request: Request, runs: Sequence[Run], answering: frozenset[str], by_st
     """Medians."""
     stages = [median(run.answer.timings_ms.get(stage, 0.0) / 1000 for run in runs) for stage in STAGES]
     models = [sum(service_of(call) == MODEL for call in run.calls) for run in runs]
-    found = median(relevant(run.answer, answering) for run in runs)
+    relevant_share = median(relevant(run.answer, answering) for run in runs)
     path_s, ratio = median(run.path_s() for run in runs), median(run.wall_s / run.path_s() for run in runs)
     costs = [run.answer.usage.cost_usd or 0.0 for run in runs]
     others = median(len(run.calls) for run in runs) - median(models)
     took = median(run.wall_s for run in runs), median(run.cpu_s for run in runs)
-    return (request.text, *took, *stages, path_s, ratio, median(models), others, max(costs), found, by_stars)
+    return (request.text, *took, *stages, path_s, ratio, median(models), others, max(costs), relevant_share, by_stars)
 
 
 def relevant(answer: SearchResponse, answering: frozenset[str]) -> float:
@@ -208,18 +209,18 @@ def relevant(answer: SearchResponse, answering: frozenset[str]) -> float:
 def _by_stars(request: Request, every: Sequence[Project]) -> float:
     """The same of GitHub's own search for the usual words, most stars first."""
     answering = projects(request, time.time())[1]
-    found = search(f"{request.first[0]} {request.second[0]} stars:>=50 archived:false", "stars", every)
-    return sum(project.full_name in answering for project in found[:TOP]) / TOP
+    matches = search(f"{request.first[0]} {request.second[0]} stars:>=50 archived:false", "stars", every)
+    return sum(project.full_name in answering for project in matches[:TOP]) / TOP
 
 
 def _notes(runs: Mapping[Request, Sequence[Run]]) -> list[str]:
-    told = ", ".join(f"{name} {seconds:g}" for name, seconds in LATENCY_S.items())
-    statuses = Counter((row.source, row.status) for found in runs.values() for run in found for row in run.answer.sources)
+    latencies = ", ".join(f"{name} {seconds:g}" for name, seconds in LATENCY_S.items())
+    statuses = Counter((row.source, row.status) for group in runs.values() for run in group for row in run.answer.sources)
     odd = [f"{source} {status} {count}" for (source, status), count in sorted(statuses.items()) if status not in ("ok", "empty", "off")]
-    failed = Counter((one.node, one.error) for found in runs.values() for run in found for one in run.answer.failures)
+    failed = Counter((one.node, one.error) for group in runs.values() for run in group for one in run.answer.failures)
     first = next(iter(runs.values()))[0]
     notes = [
-        f"Seconds of a call, assumed: {told}.",
+        f"Seconds of a call, assumed: {latencies}.",
         f"Medians of {ROUNDS} runs each; USD is the most of them.",
         f"The first run of the process took {first.wall_s:.1f} s, {first.cpu_s:.1f} of CPU.",
     ]
@@ -235,13 +236,17 @@ def checks(rows: Sequence[tuple[Cell, ...]]) -> list[str]:
     def most(column: str) -> float:
         return max(float(row[COLUMNS.index(column)] or 0) for row in rows)
 
-    asked = (("wall s", BOUND_S, "under {} s"), ("ratio", PATH_BOUND, "at most {} times the critical path"), ("USD", COST_USD, "under ${}"))
+    bounds = (
+        ("wall s", BOUND_S, "under {} s"),
+        ("ratio", PATH_BOUND, "at most {} times the critical path"),
+        ("USD", COST_USD, "under ${}"),
+    )
     notes = []
-    for column, bound, said in asked:
-        held = "holds" if most(column) <= bound else "does not hold"
-        notes.append(f"{said.format(bound)} {held} ({most(column):.3g} where it is most)")
-    found = [float(row[COLUMNS.index("relevant@10")] or 0) for row in rows]
-    return [*notes, f"relevant@10: {sum(found) / len(found):.2f} on average, {min(found):.1f} where it is least"]
+    for column, bound, text in bounds:
+        verdict = "holds" if most(column) <= bound else "does not hold"
+        notes.append(f"{text.format(bound)} {verdict} ({most(column):.3g} where it is most)")
+    shares = [float(row[COLUMNS.index("relevant@10")] or 0) for row in rows]
+    return [*notes, f"relevant@10: {sum(shares) / len(shares):.2f} on average, {min(shares):.1f} where it is least"]
 
 
 async def _live() -> Report:
@@ -250,7 +255,7 @@ async def _live() -> Report:
     rows: list[tuple[Cell, ...]] = []
     services = Services.from_file()
     await services.warm()
-    for request in map(_told, REQUESTS):
+    for request in map(_announce, REQUESTS):
         run = await _timed(services, request.text)
         stages = [run.answer.timings_ms.get(stage, 0.0) / 1000 for stage in STAGES]
         usage = run.answer.usage

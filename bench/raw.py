@@ -27,8 +27,8 @@ class Call:
     async def again(self) -> Any:
         """As a caller of LanceDB writes it: a query is built, too."""
         of = self.table
-        for method, given, named in self.steps:
-            of = getattr(of, method)(*given, **named)
+        for method, arguments, named in self.steps:
+            of = getattr(of, method)(*arguments, **named)
         return await of
 
 
@@ -65,7 +65,7 @@ def _listening(calls: list[Call]) -> Iterator[None]:
     own = {name: getattr(AsyncTable, name) for name in ("query", *COUNTED)}
     setattr(AsyncTable, "query", lambda table: _Built(own["query"](table), table, (("query", (), {}),), calls))  # noqa: B010
     for name in COUNTED:
-        setattr(AsyncTable, name, _heard(name, own[name], calls))
+        setattr(AsyncTable, name, _recording(name, own[name], calls))
     try:
         yield
     finally:
@@ -80,9 +80,9 @@ class _Built:
         self._query, self._table, self._steps, self._calls = query, table, steps, calls
 
     def __getattr__(self, name: str) -> Callable[..., _Built]:
-        def step(*given: Any, **named: Any) -> _Built:
-            built = getattr(self._query, name)(*given, **named)
-            return _Built(built, self._table, (*self._steps, (name, given, named)), self._calls)
+        def step(*arguments: Any, **named: Any) -> _Built:
+            built = getattr(self._query, name)(*arguments, **named)
+            return _Built(built, self._table, (*self._steps, (name, arguments, named)), self._calls)
 
         return step
 
@@ -93,11 +93,11 @@ class _Built:
         return answer
 
 
-def _heard(name: str, method: Callable[..., Awaitable[Any]], calls: list[Call]) -> Callable[..., Awaitable[Any]]:
-    async def made(table: Any, *given: Any) -> Any:
+def _recording(name: str, method: Callable[..., Awaitable[Any]], calls: list[Call]) -> Callable[..., Awaitable[Any]]:
+    async def call(table: Any, *arguments: Any) -> Any:
         started = time.perf_counter()
-        answer = await method(table, *given)
-        calls.append(Call(table, ((name, given, {}),), started, time.perf_counter()))
+        answer = await method(table, *arguments)
+        calls.append(Call(table, ((name, arguments, {}),), started, time.perf_counter()))
         return answer
 
-    return made
+    return call

@@ -27,29 +27,29 @@ class Report:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     """What was skipped, and what a reader must know to compare."""
-    beside: tuple[Report, ...] = ()
+    further_tables: tuple[Report, ...] = ()
     """Further tables of the same run."""
 
 
 def surroundings() -> dict[str, Cell]:
     """Versions and machine; no names of hosts or folders."""
-    found: dict[str, Cell] = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    values: dict[str, Cell] = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = version(name)
+            values[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            values[name] = None
+    return values
 
 
 def table(report: Report) -> str:
     """Markdown, so that it can be pasted into the documentation."""
     lines = [f"## {report.name}", "", "| " + " | ".join(report.columns) + " |", "|" + "---|" * len(report.columns)]
-    lines += ["| " + " | ".join(map(shown, row)) + " |" for row in report.rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in report.notes), "", *map(table, report.beside)])
+    lines += ["| " + " | ".join(map(format_cell, row)) + " |" for row in report.rows]
+    return "\n".join([*lines, "", *(f"- {note}" for note in report.notes), "", *map(table, report.further_tables)])
 
 
-def shown(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, float):
@@ -71,6 +71,6 @@ def write(report: Report, folder: Path = RESULTS) -> Path:
     """One JSON file a benchmark; the next run replaces it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{report.name}.json"
-    said = {**asdict(report), "surroundings": surroundings()}
-    path.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    values = {**asdict(report), "surroundings": surroundings()}
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

@@ -80,83 +80,83 @@ class Measured:
 
 def run(max_queries: int | None = None) -> Report:
     """On all queries, or on so many of each collection, evenly spread."""
-    found: list[Measured] = []
+    results: list[Measured] = []
     try:
         embedder = model()
         for name in COLLECTIONS:
             source = collection(name)
-            found.append(asyncio.run(measured(thinned(source, max_queries or len(source.queries)), embedder)))
+            results.append(asyncio.run(measured(thinned(source, max_queries or len(source.queries)), embedder)))
     except Absent as absent:
-        return Report("retrieval", COLUMNS, tuple(row for one in found for row in rows(one)), (f"stopped: {absent}",))
+        return Report("retrieval", COLUMNS, tuple(row for one in results for row in rows(one)), (f"stopped: {absent}",))
     notes = [
         f"Vectors and late interaction by {NAME}. At most {MAX_RERANKED} queries a collection are reranked, evenly spread.",
-        *(note for (stage, measure), better in BETTER.items() for note in checks(found, stage, measure, better)),
+        *(note for (stage, measure), better in BETTER.items() for note in checks(results, stage, measure, better)),
     ]
-    return Report("retrieval", COLUMNS, (*(row for one in found for row in rows(one)), *mean_rows(found)), tuple(notes))
+    return Report("retrieval", COLUMNS, (*(row for one in results for row in rows(one)), *mean_rows(results)), tuple(notes))
 
 
-def rows(found: Measured) -> list[tuple[Cell, ...]]:
-    return [_row(found, stage) for stage in found.scores]
+def rows(result: Measured) -> list[tuple[Cell, ...]]:
+    return [_row(result, stage) for stage in result.scores]
 
 
-def _row(found: Measured, stage: str) -> tuple[Cell, ...]:
-    best = stage == found.best_single(NDCG, stage)
-    differences = found.differences(stage, NDCG)
+def _row(result: Measured, stage: str) -> tuple[Cell, ...]:
+    best = stage == result.best_single(NDCG, stage)
+    differences = result.differences(stage, NDCG)
     return (
-        found.collection,
+        result.collection,
         len(differences),
         stage,
-        mean(found.values(stage, NDCG)),
-        mean(found.values(stage, RECALL)),
-        len(found.took_s[stage]) / sum(found.took_s[stage]),
+        mean(result.values(stage, NDCG)),
+        mean(result.values(stage, RECALL)),
+        len(result.took_s[stage]) / sum(result.took_s[stage]),
         mean(differences),
         None if best else sign_flip_p(differences),
-        mean(found.differences(stage, RECALL)),
+        mean(result.differences(stage, RECALL)),
     )
 
 
-def mean_rows(found: Sequence[Measured]) -> list[tuple[Cell, ...]]:
+def mean_rows(results: Sequence[Measured]) -> list[tuple[Cell, ...]]:
     """Of the stages that every collection has, each collection counting alike."""
-    common = [stage for stage in found[0].scores if all(stage in one.scores for one in found)]
-    return [_mean_row(found, stage) for stage in common]
+    common = [stage for stage in results[0].scores if all(stage in one.scores for one in results)]
+    return [_mean_row(results, stage) for stage in common]
 
 
-def _mean_row(found: Sequence[Measured], stage: str) -> tuple[Cell, ...]:
-    ndcg, recall = (mean(mean(one.values(stage, measure)) for one in found) for measure in (NDCG, RECALL))
-    to_ndcg, to_recall = (mean(mean(one.differences(stage, measure)) for one in found) for measure in (NDCG, RECALL))
-    queries = sum(len(one.scores[stage]) for one in found)
+def _mean_row(results: Sequence[Measured], stage: str) -> tuple[Cell, ...]:
+    ndcg, recall = (mean(mean(one.values(stage, measure)) for one in results) for measure in (NDCG, RECALL))
+    to_ndcg, to_recall = (mean(mean(one.differences(stage, measure)) for one in results) for measure in (NDCG, RECALL))
+    queries = sum(len(one.scores[stage]) for one in results)
     return "mean", queries, stage, ndcg, recall, None, to_ndcg, None, to_recall
 
 
-def checks(found: Sequence[Measured], stage: str, measure: int, better: float) -> tuple[str, str]:
+def checks(results: Sequence[Measured], stage: str, measure: int, better: float) -> tuple[str, str]:
     """What is asked of a stage beside the best single one, and whether it holds."""
-    gains = {one.collection: mean(one.differences(stage, measure)) for one in found}
+    gains = {one.collection: mean(one.differences(stage, measure)) for one in results}
     each, average = ", ".join(f"{name} {gain:+.3f}" for name, gain in gains.items()), mean(gains.values())
-    said = f"{stage}, {MEASURES[measure]} beside the best single stage:"
+    subject = f"{stage}, {MEASURES[measure]} beside the best single stage:"
     return (
-        f"{said} at least -{NEVER_WORSE} on each {_held(min(gains.values()), -NEVER_WORSE)} ({each})",
-        f"{said} at least +{better} on average {_held(average, better)} ({average:+.3f})",
+        f"{subject} at least -{NEVER_WORSE} on each {_verdict(min(gains.values()), -NEVER_WORSE)} ({each})",
+        f"{subject} at least +{better} on average {_verdict(average, better)} ({average:+.3f})",
     )
 
 
-def _held(value: float, bound: float) -> str:
+def _verdict(value: float, bound: float) -> str:
     return "holds" if value >= bound else "does not hold"
 
 
 async def measured(source: Collection, embedder: Embedder) -> Measured:
     vectors = Remembering.of(embedder, source)
     with tempfile.TemporaryDirectory() as folder:
-        progress(f"{source.name}: {len(source.documents):,} documents, of which {len(vectors.kept):,} were embedded before")
+        progress(f"{source.name}: {len(source.documents):,} documents, of which {len(vectors.vectors):,} were embedded before")
         library = await library_of(source, Path(folder) / "library", vectors)
         try:
             engine = Engine(library, lambda _: vectors, LibraryGraph(library))
             stages = _stages(source, engine, embedder) | {PEER: await lancedb_hybrid(source, Path(folder) / "peer", vectors)}
-            return await _asked(source, stages)
+            return await _run_queries(source, stages)
         finally:
             library.close()
 
 
-async def _asked(source: Collection, stages: Mapping[str, Stage]) -> Measured:
+async def _run_queries(source: Collection, stages: Mapping[str, Stage]) -> Measured:
     reranked = thinned(source, MAX_RERANKED).queries
     rankings: dict[str, dict[str, list[str]]] = {name: {} for name in stages}
     took_s: dict[str, list[float]] = {name: [] for name in stages}
@@ -169,7 +169,7 @@ async def _asked(source: Collection, stages: Mapping[str, Stage]) -> Measured:
                 started = time.perf_counter()
                 rankings[name][key] = await stage(text)
                 took_s[name].append(time.perf_counter() - started)
-    scores = {name: each_score(source, found) for name, found in rankings.items()}
+    scores = {name: each_score(source, by_query) for name, by_query in rankings.items()}
     return Measured(source.name, scores, took_s)
 
 
@@ -188,9 +188,9 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
         return [one.record.doc_id for one in await works(engine, text, fuse)][:DEPTH]
 
     async def reranked(text: str) -> list[str]:
-        found = await works(engine, text, fusions[FUSED])
+        candidates = await works(engine, text, fusions[FUSED])
         settings = RerankerSettings()
-        moved = await asyncio.to_thread(rerank_candidates, found, text, LateInteraction(embedder), settings.depth, settings.weight)
+        moved = await asyncio.to_thread(rerank_candidates, candidates, text, LateInteraction(embedder), settings.depth, settings.weight)
         return [one.record.doc_id for one in moved][:DEPTH]
 
     return {
@@ -204,11 +204,11 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
 async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
     """What all strategies found, fused, with the scores that a reranker mixes with its own."""
 
-    async def found(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
+    async def search(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
         answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
         return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others are waited for, as the scout does
 
-    answers = await asyncio.gather(*map(found, RetrieverType))
+    answers = await asyncio.gather(*map(search, RetrieverType))
     lists = [places for _, places in answers]
     records = {one.record.doc_id: one.record for results, _ in answers for one in results}
     return make_candidates(fuse(lists), lists, records)
@@ -222,12 +222,12 @@ async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedde
     from lancedb.query import MatchQuery
     from lancedb.rerankers import RRFReranker
 
-    held = [record for record in source.documents if document_text(record)]
-    answers = embedder.embed_each([document_text(record) for record in held])
+    documents = [record for record in source.documents if document_text(record)]
+    answers = embedder.embed_each([document_text(record) for record in documents])
     vectors = [answer.vector for answer in answers if answer.vector is not None]
     columns = {
-        "doc_id": [record.doc_id for record in held],
-        "text": [f"{record.title}\n{record.abstract}" for record in held],
+        "doc_id": [record.doc_id for record in documents],
+        "text": [f"{record.title}\n{record.abstract}" for record in documents],
         "vector": pa.array([vector.tolist() for vector in vectors], pa.list_(pa.float32(), embedder.space.dimension)),
     }
     table = await (await lancedb.connect_async(str(folder))).create_table("records", pa.table(columns))
@@ -235,8 +235,8 @@ async def lancedb_hybrid(source: Collection, folder: Path, embedder: TextEmbedde
 
     async def search(text: str) -> list[str]:
         vector = await asyncio.to_thread(embedder.embed, text, "query")
-        asked = table.query().nearest_to(vector[0]).distance_type("cosine").nearest_to_text(MatchQuery(text, "text"))
-        found = await asked.rerank(RRFReranker()).select(["doc_id"]).limit(DEPTH).to_arrow()
-        return list(found["doc_id"].to_pylist())
+        request = table.query().nearest_to(vector[0]).distance_type("cosine").nearest_to_text(MatchQuery(text, "text"))
+        rows = await request.rerank(RRFReranker()).select(["doc_id"]).limit(DEPTH).to_arrow()
+        return list(rows["doc_id"].to_pylist())
 
     return search

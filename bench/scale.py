@@ -21,7 +21,7 @@ from statistics import median
 import pyarrow as pa
 
 from bench.data import Absent, Collection, collection, corpus_file, thinned
-from bench.process import apart, peak_mib
+from bench.process import peak_mib, run_isolated
 from bench.raw import Call, calls_of, repeat
 from bench.report import Cell, Report, percentiles, progress
 from bench.retrieval import works
@@ -100,18 +100,18 @@ def run(records: int = RECORDS) -> Report:
         corpus_file("scifact")
     except Absent as absent:
         return Report("scale", COLUMNS, (), (f"skipped: {absent}",))
-    found: dict[Case, Searched] = {}
+    searched_by_case: dict[Case, Searched] = {}
     notes = [f"{QUERIES} of SciFact's queries, {LIMIT} records each. Hybrid is the three at once, fused."]
     for case in cases(records):
         with tempfile.TemporaryDirectory() as folder:
             if shutil.disk_usage(folder).free < case.records * BYTES_A_RECORD:
                 notes.append(f"{_named(case)}: skipped, {folder} has less than {case.records * BYTES_A_RECORD / 2**30:.0f} GiB free")
                 continue
-            filled = apart(fill, folder, case)
-            found[case] = apart(ask, folder, case)
-        notes.append(_note(case, filled, found[case]))
-    rows = [_row(case, name, timed) for case, searched in found.items() for name, timed in searched.timed.items()]
-    return Report("scale", COLUMNS, tuple(rows), (*notes, *checks(found)))
+            filled = run_isolated(fill, folder, case)
+            searched_by_case[case] = run_isolated(ask, folder, case)
+        notes.append(_note(case, filled, searched_by_case[case]))
+    rows = [_row(case, name, timed) for case, searched in searched_by_case.items() for name, timed in searched.timed.items()]
+    return Report("scale", COLUMNS, tuple(rows), (*notes, *checks(searched_by_case)))
 
 
 def _row(case: Case, name: str, timed: Timed) -> tuple[Cell, ...]:
@@ -131,19 +131,19 @@ def _note(case: Case, filled: Filled, searched: Searched) -> str:
     )
 
 
-def checks(found: Mapping[Case, Searched]) -> list[str]:
+def checks(searched_by_case: Mapping[Case, Searched]) -> list[str]:
     """What is asked of the engine, and whether it holds."""
     notes = []
-    for name in (*SEARCHES, HYBRID) if found else ():
-        worst = max(searched.timed[name].ratio for searched in found.values())
-        said = f"{name}: at most {OVERHEAD} times the raw calls"
+    for name in (*SEARCHES, HYBRID) if searched_by_case else ():
+        worst = max(searched.timed[name].ratio for searched in searched_by_case.values())
+        text = f"{name}: at most {OVERHEAD} times the raw calls"
         if name == HYBRID:
-            in_turn = max(_in_turn(searched.timed) for searched in found.values())
-            said += f" of one strategy after another {_held(in_turn, OVERHEAD)} ({in_turn:.2f} where it is most), of all at once"
-        notes.append(f"{said} {_held(worst, OVERHEAD)} ({worst:.2f} where it is most)")
-    for dimension in dict.fromkeys(case.dimension for case in found):
-        alike = sorted((case for case in found if case.dimension == dimension), key=lambda case: case.records)
-        notes += _growth(found, alike[0], alike[-1])
+            in_turn = max(_in_turn(searched.timed) for searched in searched_by_case.values())
+            text += f" of one strategy after another {_verdict(in_turn, OVERHEAD)} ({in_turn:.2f} where it is most), of all at once"
+        notes.append(f"{text} {_verdict(worst, OVERHEAD)} ({worst:.2f} where it is most)")
+    for dimension in dict.fromkeys(case.dimension for case in searched_by_case):
+        alike = sorted((case for case in searched_by_case if case.dimension == dimension), key=lambda case: case.records)
+        notes += _growth(searched_by_case, alike[0], alike[-1])
     return notes
 
 
@@ -153,16 +153,16 @@ def _in_turn(timed: Mapping[str, Timed]) -> float:
     return median(ours / raw for ours, raw in zip(timed[HYBRID].engine_s, raw_s, strict=True))
 
 
-def _growth(found: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:
+def _growth(searched_by_case: Mapping[Case, Searched], first: Case, last: Case) -> Iterator[str]:
     if first == last:
         return
-    for name, timed in found[last].timed.items():
-        grown = median(timed.engine_s) / median(found[first].timed[name].engine_s)
-        said = f"{name}: the median grows at most {GROWTH:.0f} times {_held(grown, GROWTH)}"
-        yield f"{said} ({grown:.2f} from {first.records:,} to {_named(last)})"
+    for name, timed in searched_by_case[last].timed.items():
+        grown = median(timed.engine_s) / median(searched_by_case[first].timed[name].engine_s)
+        text = f"{name}: the median grows at most {GROWTH:.0f} times {_verdict(grown, GROWTH)}"
+        yield f"{text} ({grown:.2f} from {first.records:,} to {_named(last)})"
 
 
-def _held(value: float, bound: float) -> str:
+def _verdict(value: float, bound: float) -> str:
     return "holds" if value <= bound else "does not hold"
 
 
@@ -204,7 +204,7 @@ async def _appended(folder: str, papers: Sequence[Paper], cloud: Cloud) -> None:
 
     hashes = {paper.doc_id: paper.content_hash() for paper in papers}
     vectors = cloud.embed([document_text(paper) for paper in papers])
-    made = [
+    rows_of_vectors = [
         VectorRow(paper, hashes[paper.doc_id], text_hash(document_text(paper)), vector, TokensRead())
         for paper, vector in zip(papers, vectors, strict=True)
     ]
@@ -217,7 +217,7 @@ async def _appended(folder: str, papers: Sequence[Paper], cloud: Cloud) -> None:
             rows = [schema.to_row(paper, hashes[paper.doc_id]) for paper in papers]
             await table.add(pa.Table.from_pylist(rows, schema=await table.schema()))
         elif name.startswith("vectors_"):
-            await table.add(to_table(made, cloud.space.dimension))
+            await table.add(to_table(rows_of_vectors, cloud.space.dimension))
 
 
 def ask(folder: str, case: Case) -> Searched:
@@ -229,23 +229,23 @@ def ask(folder: str, case: Case) -> Searched:
 async def _ask(folder: str, cloud: Cloud, source: Collection) -> dict[str, Timed]:
     library = await Library.open(folder)
     engine = Engine(library, lambda _: cloud, LibraryGraph(library))
-    found = {name: Timed() for name in (*SEARCHES, HYBRID)}
+    timed = {name: Timed() for name in (*SEARCHES, HYBRID)}
     try:
         for place, text in enumerate(source.queries.values()):
-            await _both(engine, text, found if place >= WARM_UP else {name: Timed() for name in found})
-        return found
+            await _both(engine, text, timed if place >= WARM_UP else {name: Timed() for name in timed})
+        return timed
     finally:
         library.close()
 
 
-async def _both(engine: Engine, text: str, found: Mapping[str, Timed]) -> None:
+async def _both(engine: Engine, text: str, timed: Mapping[str, Timed]) -> None:
     """One query by every kind of search, and its raw calls."""
     fuse = build_fusion(RankingSettings())
     single = {kind: partial(engine.search, SourceQuery(text, kind, None, LIMIT)) for kind in RetrieverType}
     calls = {kind: await calls_of(search) for kind, search in single.items()}
     for name, kind in SEARCHES.items():
-        await _timed(single[kind], [calls[kind]], found[name])
-    await _timed(partial(works, engine, text, fuse), list(calls.values()), found[HYBRID])
+        await _timed(single[kind], [calls[kind]], timed[name])
+    await _timed(partial(works, engine, text, fuse), list(calls.values()), timed[HYBRID])
 
 
 async def _timed(search: Callable[[], Awaitable[object]], calls: Sequence[Sequence[Call]], into: Timed) -> None:

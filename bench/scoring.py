@@ -85,11 +85,13 @@ class Model:
 
 
 def _completion(body: dict[str, Any]) -> dict[str, Any]:
-    asked: Any = parse_fence(str(body["messages"][-1]["content"]))
-    said: dict[str, Any] = {"relevance": 0.5, "documentation": 5, "ease_of_use": 5}
-    if "papers" in asked:
-        said = {"results": [{"paper_id": one["id"], "relevance_score": 0.5, "relevance_reason": "", "tags": []} for one in asked["papers"]]}
-    message = {"role": "assistant", "content": json.dumps(said), "refusal": None}
+    request: Any = parse_fence(str(body["messages"][-1]["content"]))
+    content: dict[str, Any] = {"relevance": 0.5, "documentation": 5, "ease_of_use": 5}
+    if "papers" in request:
+        content = {
+            "results": [{"paper_id": one["id"], "relevance_score": 0.5, "relevance_reason": "", "tags": []} for one in request["papers"]]
+        }
+    message = {"role": "assistant", "content": json.dumps(content), "refusal": None}
     return {
         "id": "1",
         "object": "chat.completion",
@@ -109,8 +111,8 @@ def run() -> Report:
     with Model().served() as model:
         rows = [asyncio.run(_measured(model, name, works)) for name, works in (("papers", papers), ("repositories", repositories))]
     worst = max(float(row[-1] or 0) for row in rows)
-    held = "holds" if worst <= BOUND else "does not hold"
-    note = f"Medians of {ROUNDS}. At most {BOUND} times the bare calls {held} ({worst:.3f} where it is most)."
+    verdict = "holds" if worst <= BOUND else "does not hold"
+    note = f"Medians of {ROUNDS}. At most {BOUND} times the bare calls {verdict} ({worst:.3f} where it is most)."
     return Report("scoring", COLUMNS, tuple(rows), (note,))
 
 
@@ -128,10 +130,10 @@ async def _measured(model: Model, name: str, works: Sequence[Record]) -> tuple[C
     for place in range(ROUNDS + 1):
         model.bodies.clear()
         started = time.perf_counter()
-        made = await scorer.score(candidates, QUESTION, 10, Budget(), 60.0)
+        result = await scorer.score(candidates, QUESTION, 10, Budget(), 60.0)
         took_s = time.perf_counter() - started
-        assert len(made.candidates) == len(works)
-        assert not made.failures
+        assert len(result.candidates) == len(works)
+        assert not result.failures
         bodies = list(model.bodies)
         again_s = await _bare(model.base_url, bodies, llm.concurrency)
         if place:  # the first round loads the client and learns how the server wants to be asked
@@ -145,11 +147,11 @@ async def _bare(base_url: str, bodies: Sequence[dict[str, Any]], concurrency: in
     """Seconds that the same calls take without our code."""
     from openai import AsyncOpenAI
 
-    gate = asyncio.Semaphore(concurrency)
+    at_once = asyncio.Semaphore(concurrency)
     async with AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
 
         async def call(body: dict[str, Any]) -> None:
-            async with gate:
+            async with at_once:
                 await client.chat.completions.create(**body)
 
         await asyncio.gather(*map(call, bodies[:concurrency]))  # as many connections as will be used

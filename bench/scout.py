@@ -1,8 +1,8 @@
 """The scout over every service at once, each of which takes a second: alone, with one that hangs, and fifty searches at the same time.
 
-The services are one loopback server in a process of its own (`bench.world`), asked by the real adapters under the settings that a run
-names; the web by the real browser, where Chromium is there. PubMed needs two calls for an answer, of half a second each. What arrived is
-counted at the server. The library is asked beside them. Enrichment is off: it is another step.
+The services are one loopback server in a process of its own (`bench.fake_services`). The real adapters query it under the settings that a
+row names; the real browser queries the web, where Chromium is installed. PubMed needs two calls for an answer, of half a second each. What
+arrives is counted at the server. The library is searched at the same time. Enrichment is off: it is another step.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 
 from bench.answers import Project, Work
 from bench.data import Collection
+from bench.fake_services import KEYED, SERVICES, WEB, FakeServices, engine_at, quickest, settings
 from bench.library import library_of
 from bench.report import Cell, Report, progress
 from bench.served import Call, Server, served
-from bench.world import KEYED, SERVICES, WEB, World, engine_at, quickest, settings
 from outrider.graph.pipeline import SearchGraph, build
 from outrider.services import Services
 from outrider.settings.model import EnrichSettings, LibrarySettings, LlmSettings, RunSettings
@@ -50,13 +50,13 @@ CUT = frozenset({"rate_limited", "timeout", "unavailable", "partial", "stale"})
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Outcome:
     """Answers of one part, and what the server counted."""
 
     answers: Sequence[SearchResponse]
     calls: Sequence[Call]
 
-    def warm(self) -> Seen:
+    def warm(self) -> Outcome:
         """Without the first search, which starts the clients and the browser."""
         return replace(self, answers=self.answers[1:])
 
@@ -67,12 +67,12 @@ class Seen:
         return (row for answer in self.answers for row in answer.sources)
 
 
-def world(hangs: str = "", seconds: float = ANSWER_S, count: int = WORKS) -> World:
-    said, numbers = " ".join(WORDS), range(1, count + 1)
-    works = [Work(number, f"Report {number} on {said}", f"Case {number}: {said}.", doi=f"10.1000/w{number}") for number in numbers]
-    projects = [Project(f"lab/project-{number}", f"Tool {number} for {said}", stars=50 + number) for number in numbers]
+def fake_services(hangs: str = "", seconds: float = ANSWER_S, count: int = WORKS) -> FakeServices:
+    words, numbers = " ".join(WORDS), range(1, count + 1)
+    works = [Work(number, f"Report {number} on {words}", f"Case {number}: {words}.", doi=f"10.1000/w{number}") for number in numbers]
+    projects = [Project(f"lab/project-{number}", f"Tool {number} for {words}", stars=50 + number) for number in numbers]
     late = dict.fromkeys((*SERVICES, WEB), seconds) | {"pubmed": seconds / 2}
-    return World(works, projects, late, hangs)
+    return FakeServices(works, projects, late, hangs)
 
 
 def questions(count: int) -> list[str]:
@@ -93,33 +93,33 @@ def run() -> Report:
 
 async def _report(folder: Path, notes: list[str]) -> Report:
     (await library_of(_shelf(), folder / "library")).close()
-    with served(world()) as server:
+    with served(fake_services()) as server:
         alone = await _in_turn(server, "alone", folder, ROUNDS + 1, **RAISED, web=False)
         browsing = (
             None if unavailable_reason() else await _in_turn(server, "browsing", folder, ROUNDS + 1, pause_s=PAUSE_S, **RAISED, gap_s=0.0)
         )
-    with served(world(count=WORKS_AT_ONCE)) as server:
+    with served(fake_services(count=WORKS_AT_ONCE)) as server:
         usual = returned(await _in_turn(server, "lone", folder, 1))
         raised = await _at_once(server, "raised", folder, **RAISED, web=False, timeout_s=PATIENT_S)
         real = await _at_once(server, "real", folder)
     hanging = {}
     for name in (*SERVICES, *([WEB] if browsing else [])):
         progress(f"scout: {name} hangs")
-        with served(world(name)) as server:
+        with served(fake_services(name)) as server:
             hanging[name] = await _in_turn(server, name, folder, 1, **RAISED, gap_s=0.0, timeout_s=HANGING_LIMIT_S, web=name == WEB)
     parts = {
         "all answer": alone.warm(),
         **({"all answer, the web too": browsing.warm()} if browsing else {}),
-        **{f"{name} hangs": seen for name, seen in hanging.items()},
+        **{f"{name} hangs": outcome for name, outcome in hanging.items()},
         f"{AT_ONCE} at once, limits raised": raised,
         f"{AT_ONCE} at once, real limits": real,
     }
-    rows = tuple(_row(what, seen) for what, seen in parts.items())
+    rows = tuple(_row(what, outcome) for what, outcome in parts.items())
     return Report("scout", COLUMNS, rows, (*notes, *checks(parts, usual)))
 
 
 def _shelf() -> Collection:
-    papers = tuple(Paper(doc_id=f"own{one.number}", title=one.title, abstract=one.text) for one in world().works)
+    papers = tuple(Paper(doc_id=f"own{one.number}", title=one.title, abstract=one.text) for one in fake_services().works)
     return Collection("scout", papers, {}, {})
 
 
@@ -127,8 +127,8 @@ def _shelf() -> Collection:
 def _graph(server: Server, room: str, folder: Path, *, web: bool = True, **limits: Any) -> Iterator[SearchGraph]:
     """The whole graph over the services of a room, by rules, without the web where it is not wanted."""
     patient_s = max(RunSettings().run_timeout_s, limits.get("timeout_s", 0.0))
-    asked = settings(server, room, folder, keys=False, contact="", **limits)
-    sources = asked.sources.model_copy(update={} if web else {"web": asked.sources.web.model_copy(update={"enabled": False})})
+    base = settings(server, room, folder, keys=False, contact="", **limits)
+    sources = base.sources.model_copy(update={} if web else {"web": base.sources.web.model_copy(update={"enabled": False})})
     own = {
         "sources": sources,
         "library": LibrarySettings(uri=str(folder / "library")),
@@ -137,59 +137,61 @@ def _graph(server: Server, room: str, folder: Path, *, web: bool = True, **limit
     }
     with ExitStack() as stack:
         stack.enter_context(engine_at(server, room))
-        services = Services(asked.model_copy(update={**own, "enrich": EnrichSettings(enabled=False)}))
+        services = Services(base.model_copy(update={**own, "enrich": EnrichSettings(enabled=False)}))
         stack.callback(services.close)
         yield build(services)
 
 
-async def _in_turn(server: Server, room: str, folder: Path, count: int, *, pause_s: float = 0.0, **limits: Any) -> Seen:
+async def _in_turn(server: Server, room: str, folder: Path, count: int, *, pause_s: float = 0.0, **limits: Any) -> Outcome:
     answers = []
     with _graph(server, room, folder, **limits) as graph:
         for question in questions(count):
-            answers.append(await _answered(graph, question))
+            answers.append(await _search(graph, question))
             await asyncio.sleep(pause_s)
-    return Seen(answers, server.log(room))
+    return Outcome(answers, server.log(room))
 
 
-async def _at_once(server: Server, room: str, folder: Path, **limits: Any) -> Seen:
+async def _at_once(server: Server, room: str, folder: Path, **limits: Any) -> Outcome:
     progress(f"scout: {AT_ONCE} at once, {room} limits")
     with _graph(server, room, folder, **limits) as graph:
-        answers = await asyncio.gather(*(_answered(graph, question) for question in questions(AT_ONCE)))
-    return Seen(answers, server.log(room))
+        answers = await asyncio.gather(*(_search(graph, question) for question in questions(AT_ONCE)))
+    return Outcome(answers, server.log(room))
 
 
-async def _answered(graph: SearchGraph, question: str) -> SearchResponse:
+async def _search(graph: SearchGraph, question: str) -> SearchResponse:
     return SearchResponse.model_validate(await graph.ainvoke({"query": question, "distill_enabled": False}))
 
 
-def returned(seen: Seen) -> Mapping[tuple[str, str], int]:
+def returned(outcome: Outcome) -> Mapping[tuple[str, str], int]:
     """What a search brings of each source and strategy when nothing is in its way."""
-    return {(row.source, row.strategy): row.returned for row in seen.rows()}
+    return {(row.source, row.strategy): row.returned for row in outcome.rows()}
 
 
-def lost(seen: Seen, usual: Mapping[tuple[str, str], int]) -> int:
+def lost(outcome: Outcome, usual: Mapping[tuple[str, str], int]) -> int:
     """Results that did not come though usually they do."""
-    return sum(max(0, usual.get((row.source, row.strategy), 0) - row.returned) for row in seen.rows())
+    return sum(max(0, usual.get((row.source, row.strategy), 0) - row.returned) for row in outcome.rows())
 
 
-def hidden(seen: Seen, usual: Mapping[tuple[str, str], int]) -> int:
+def hidden(outcome: Outcome, usual: Mapping[tuple[str, str], int]) -> int:
     """Rows with fewer results than usual that do not say so."""
-    return sum(row.returned < usual.get((row.source, row.strategy), 0) and not (row.status in CUT and row.message) for row in seen.rows())
+    return sum(
+        row.returned < usual.get((row.source, row.strategy), 0) and not (row.status in CUT and row.message) for row in outcome.rows()
+    )
 
 
-def cut_short(seen: Seen) -> int:
-    return sum(any(row.status in CUT for row in answer.sources) for answer in seen.answers)
+def cut_short(outcome: Outcome) -> int:
+    return sum(any(row.status in CUT for row in answer.sources) for answer in outcome.answers)
 
 
-def broken(seen: Seen, limits: Mapping[str, tuple[float, float, int]]) -> list[str]:
+def broken(outcome: Outcome, limits: Mapping[str, tuple[float, float, int]]) -> list[str]:
     """Services that were asked more often, or more at a time, than their limits (requests, in seconds, at once) allow."""
-    said = []
+    problems = []
     for name, (requests, per_s, at_once) in limits.items():
-        calls = [call for call in seen.calls if call.parts[1] == name]
+        calls = [call for call in outcome.calls if call.parts[1] == name]
         together, took_s = max((call.now for call in calls), default=0), quickest([call.began for call in calls], int(requests) + 1)
         if took_s < per_s or together > at_once:
-            said.append(f"{name}: {requests + 1:g} within {took_s:.2f} s of {per_s:g}, {together} of {at_once} at once")
-    return said
+            problems.append(f"{name}: {requests + 1:g} within {took_s:.2f} s of {per_s:g}, {together} of {at_once} at once")
+    return problems
 
 
 def real_limits() -> Mapping[str, tuple[float, float, int]]:
@@ -200,31 +202,31 @@ def real_limits() -> Mapping[str, tuple[float, float, int]]:
     return {name: (one.requests, one.per_s, one.at_once) for name, one in sections.items()}
 
 
-def checks(parts: Mapping[str, Seen], usual: Mapping[tuple[str, str], int]) -> list[str]:
+def checks(parts: Mapping[str, Outcome], usual: Mapping[tuple[str, str], int]) -> list[str]:
     """What is asked of the scout, and whether it holds."""
     *_, raised, real = parts.values()
     notes = []
-    for what, seen in parts.items():
+    for what, outcome in parts.items():
         if what.startswith("all"):
-            middle = median(seen.scout_s())
-            notes.append(f"{what}: at most {BOUND_S} s at the median {_held(middle <= BOUND_S)} ({middle:.3f} s)")
+            middle = median(outcome.scout_s())
+            notes.append(f"{what}: at most {BOUND_S} s at the median {_verdict(middle <= BOUND_S)} ({middle:.3f} s)")
     limit_s = HANGING_LIMIT_S * HANGING_BOUND
-    worst = max(took_s for what, seen in parts.items() if what.endswith("hangs") for took_s in seen.scout_s())
+    worst = max(took_s for what, outcome in parts.items() if what.endswith("hangs") for took_s in outcome.scout_s())
     over, missing, unsaid = broken(real, real_limits()), lost(raised, usual), hidden(real, usual)
     return [
         *notes,
-        f"one hangs: at most its time limit + 10 %, {limit_s:.2f} s, {_held(worst <= limit_s)} ({worst:.3f} s where it is most)",
-        f"{AT_ONCE} at once, limits raised: no result lost {_held(not missing)} ({missing:,} lost)",
-        f"{AT_ONCE} at once, real limits: no limit broken {_held(not over)}{': ' if over else ''}{'; '.join(over)}",
-        f"{AT_ONCE} at once, real limits: what is cut short says so {_held(not unsaid)} ({cut_short(real)} say it, {unsaid} rows do not)",
+        f"one hangs: at most its time limit + 10 %, {limit_s:.2f} s, {_verdict(worst <= limit_s)} ({worst:.3f} s where it is most)",
+        f"{AT_ONCE} at once, limits raised: no result lost {_verdict(not missing)} ({missing:,} lost)",
+        f"{AT_ONCE} at once, real limits: no limit broken {_verdict(not over)}{': ' if over else ''}{'; '.join(over)}",
+        f"{AT_ONCE} at once, real limits: every cut is reported {_verdict(not unsaid)} ({cut_short(real)} reported, {unsaid} rows not)",
     ]
 
 
-def _held(holds: bool) -> str:
+def _verdict(holds: bool) -> str:
     return "holds" if holds else "does not hold"
 
 
-def _row(what: str, seen: Seen) -> tuple[Cell, ...]:
-    took_s = seen.scout_s()
-    asked = {row.source for row in seen.rows()}
-    return what, len(seen.answers), len(asked), median(took_s), max(took_s), len(seen.calls), cut_short(seen)
+def _row(what: str, outcome: Outcome) -> tuple[Cell, ...]:
+    took_s = outcome.scout_s()
+    sources = {row.source for row in outcome.rows()}
+    return what, len(outcome.answers), len(sources), median(took_s), max(took_s), len(outcome.calls), cut_short(outcome)

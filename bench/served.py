@@ -22,7 +22,7 @@ STARTED_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HttpRequest:
     path: str
     query: Mapping[str, str]
     body: bytes = b""
@@ -35,13 +35,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HttpResponse:
     body: bytes
     kind: str = "application/json"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     after_s: float = 0.0
-    told: Mapping[str, Any] = field(default_factory=dict)
+    log_fields: Mapping[str, Any] = field(default_factory=dict)
     """For the log alone."""
 
 
@@ -55,14 +55,14 @@ class Call:
     after_s: float
     now: int
     """How many were under way then, of those whose paths begin alike as far as the second name, this one among them."""
-    told: Mapping[str, Any]
+    log_fields: Mapping[str, Any]
 
     @property
     def parts(self) -> tuple[str, ...]:
         return tuple(self.path.strip("/").split("/"))
 
 
-Handler = Callable[[Asked], Said]
+Handler = Callable[[HttpRequest], HttpResponse]
 """What is answered; it goes to another process, and must be a function of a module or hold plain data."""
 
 
@@ -118,22 +118,22 @@ class App:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
         if scope["path"] == LOG:
-            await _sent(send, Said(json.dumps([asdict(call) for call in self.calls]).encode()))
+            await _send(send, HttpResponse(json.dumps([asdict(call) for call in self.calls]).encode()))
             return
         began, body = time.time(), await _body(receive)
         query = dict(parse_qsl(scope["query_string"].decode(), keep_blank_values=True))
-        asked = Asked(scope["path"], query, body, dict(scope["headers"]).get(b"host", b"").decode())
-        group = "/".join(asked.parts[:2])
-        said = self.handler(asked)
+        request = HttpRequest(scope["path"], query, body, dict(scope["headers"]).get(b"host", b"").decode())
+        group = "/".join(request.parts[:2])
+        response = self.handler(request)
         now = self.under_way[group] = self.under_way.get(group, 0) + 1
-        self.calls.append(Call(asked.path, asked.query, began, said.after_s, now, said.told))
+        self.calls.append(Call(request.path, request.query, began, response.after_s, now, response.log_fields))
         try:
             gone = asyncio.ensure_future(receive())  # hears when who asked has left
-            await asyncio.wait([gone], timeout=max(0.0, began + said.after_s - time.time()))
+            await asyncio.wait([gone], timeout=max(0.0, began + response.after_s - time.time()))
             gone.cancel()
         finally:
             self.under_way[group] -= 1
-        await _sent(send, said)
+        await _send(send, response)
 
 
 async def _body(receive: Callable[[], Any]) -> bytes:
@@ -145,8 +145,8 @@ async def _body(receive: Callable[[], Any]) -> bytes:
     return b"".join(parts)
 
 
-async def _sent(send: Callable[[Any], Any], said: Said) -> None:
-    headers = {"content-type": said.kind, "content-length": str(len(said.body)), **said.headers}
+async def _send(send: Callable[[Any], Any], response: HttpResponse) -> None:
+    headers = {"content-type": response.kind, "content-length": str(len(response.body)), **response.headers}
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": said.status, "headers": raw})
-    await send({"type": "http.response.body", "body": said.body})
+    await send({"type": "http.response.start", "status": response.status, "headers": raw})
+    await send({"type": "http.response.body", "body": response.body})

@@ -26,7 +26,7 @@ Stage = Callable[[str], Awaitable[list[str]]]
 
 
 def run() -> Report:
-    found: dict[str, list[float]] = {}
+    by_stage: dict[str, list[float]] = {}
     notes = [
         f"At most {MAX_QUERIES} queries a collection, evenly spread; the graph is asked for {DEPTH} hits, all compared by their texts."
     ]
@@ -36,8 +36,8 @@ def run() -> Report:
         except Absent as absent:
             return Report("stages", COLUMNS, (), (f"skipped: {absent}",))
         for stage, figures in asyncio.run(_measured(source)).items():
-            found.setdefault(stage, []).extend(figures)
-    return Report("stages", COLUMNS, tuple(_row(stage, figures) for stage, figures in found.items()), tuple(notes))
+            by_stage.setdefault(stage, []).extend(figures)
+    return Report("stages", COLUMNS, tuple(_row(stage, figures) for stage, figures in by_stage.items()), tuple(notes))
 
 
 async def _measured(source: Collection) -> dict[str, tuple[float, float]]:
@@ -65,8 +65,8 @@ def _stages(library: Library, path: Path) -> list[tuple[str, Stage]]:
 
     def whole_graph(mode: SearchMode) -> Stage:
         async def search(text: str) -> list[str]:
-            asked = {"query": text, "strategies": ["sparse"], "search_mode": mode, "top_k": DEPTH, "distill_enabled": False}
-            answer = await graph.ainvoke(asked)
+            request = {"query": text, "strategies": ["sparse"], "search_mode": mode, "top_k": DEPTH, "distill_enabled": False}
+            answer = await graph.ainvoke(request)
             return [hit.doc_id for hit in answer["hits"]]
 
         return search

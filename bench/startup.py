@@ -45,12 +45,12 @@ def run() -> Report:
 
 def _median_s(arguments: list[str]) -> float:
     """After one run that is not counted, which fills the caches."""
-    taken = []
+    times_s = []
     for _ in range(RUNS + 1):
         started = time.perf_counter()
         subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken[1:])
+        times_s.append(time.perf_counter() - started)
+    return statistics.median(times_s[1:])
 
 
 def _heavy(code: str) -> list[str]:

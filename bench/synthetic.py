@@ -51,9 +51,9 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         lengths = []
         for text in texts:
-            said = [word.lower() for word in words(text)]
-            counts.update(said)
-            lengths.append(len(said))
+            lowered = [word.lower() for word in words(text)]
+            counts.update(lowered)
+            lengths.append(len(lowered))
         ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         frequencies = np.array([count for _, count in ordered], np.float64)
         return cls(np.array([word for word, _ in ordered], object), np.cumsum(frequencies) / frequencies.sum(), np.array(lengths))
@@ -64,19 +64,19 @@ class Vocabulary:
 
         random = np.random.default_rng((seed, start))
         lengths = random.choice(self.lengths, stop - start)
-        said = self.words[np.searchsorted(self.cumulative, random.random(int(lengths.sum())), side="right")]
-        texts = np.split(said, np.cumsum(lengths)[:-1])
+        drawn_words = self.words[np.searchsorted(self.cumulative, random.random(int(lengths.sum())), side="right")]
+        texts = np.split(drawn_words, np.cumsum(lengths)[:-1])
         ends = random.random((stop - start, CITED + AUTHORS)).tolist()
         return [_paper(number, text.tolist(), drawn) for number, text, drawn in zip(range(start, stop), texts, ends, strict=True)]
 
 
-def _paper(number: int, said: Sequence[str], drawn: Sequence[float]) -> Paper:
+def _paper(number: int, text: Sequence[str], drawn: Sequence[float]) -> Paper:
     """`drawn` in [0, 1) says which earlier records it cites, then who wrote it."""
     cited = dict.fromkeys(f"doc:{int(part * number):08}" for part in drawn[:CITED]) if number else {}
     return Paper(
         doc_id=f"{number:08}",
-        title=" ".join(said[:TITLE_WORDS]),
-        abstract=" ".join(said[TITLE_WORDS:]),
+        title=" ".join(text[:TITLE_WORDS]),
+        abstract=" ".join(text[TITLE_WORDS:]),
         authors=tuple(f"author {int(part * (1_000 + number / 5))}" for part in drawn[CITED:]),
         year=1950 + number % 75,
         edges=tuple(Edge(relation="cites", target=target) for target in cited),
@@ -105,8 +105,8 @@ class Cloud:
         picked = self._centres[np.searchsorted(self._shares, random.random(count), side="right")]
         points = (picked + SPREAD * random.standard_normal((count, LATENT), np.float32)) @ self._axes
         noise = random.standard_normal((count, self.space.dimension), np.float32)
-        found: np.ndarray = unit(unit(points) + NOISE * unit(noise))
-        return found
+        result: np.ndarray = unit(unit(points) + NOISE * unit(noise))
+        return result
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
         import numpy as np
@@ -121,8 +121,8 @@ class Cloud:
 def unit(vectors: np.ndarray) -> np.ndarray:
     import numpy as np
 
-    found: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return found
+    result: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return result
 
 
 def _number(text: str) -> int:

@@ -83,7 +83,7 @@ REQUESTS = (
         ("proprietary", "hosted on theirs"), ("invoicing", "wiki", "help desk"),
     ),
 )  # fmt: skip
-SAID = (
+DESCRIPTIONS = (
     "{second} for {first}",
     "{first}: {second} made simple",
     "Fast, small {second} in {first}",
@@ -107,17 +107,17 @@ README = (
 def projects(request: Request, now: float) -> tuple[tuple[Project, ...], frozenset[str]]:
     """The projects around a request, and the full names of those that answer it. `now` in seconds since the epoch."""
     draw = random.Random(f"{SEED} {request.text}")
-    said = list(_descriptions(request, draw))
-    made = tuple(_project(request, at, text, words, now, draw) for at, (text, words) in enumerate(said))
-    return made, frozenset(project.full_name for project in made[:ANSWERING])
+    described = list(_descriptions(request, draw))
+    every = tuple(_project(request, at, text, words, now, draw) for at, (text, words) in enumerate(described))
+    return every, frozenset(project.full_name for project in every[:ANSWERING])
 
 
 def _descriptions(request: Request, draw: random.Random) -> Iterator[tuple[str, tuple[str, str]]]:
     """What each says of itself, and the words of both parts in it: those that answer first."""
     parts = (
-        (ANSWERING, SAID, request.first, request.second),
-        (ELSEWHERE, SAID, request.not_first, request.second),
-        (OTHERWISE, SAID, request.first, request.not_second),
+        (ANSWERING, DESCRIPTIONS, request.first, request.second),
+        (ELSEWHERE, DESCRIPTIONS, request.not_first, request.second),
+        (OTHERWISE, DESCRIPTIONS, request.first, request.not_second),
         (PROJECTS - ANSWERING - ELSEWHERE - OTHERWISE, USED_OTHERWISE, request.first, request.second),
     )
     for count, forms, first, second in parts:

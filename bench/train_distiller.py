@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import distil
-from bench.model import KEPT, Remembering, model, model_folder
+from bench.model import CACHE, Remembering, model, model_folder
 from bench.rationales import Case, cases, halves
 from outrider.distiller.calibration import LabelledText, calibrate_scores, write_calibration
 from outrider.distiller.engines import embedding, lexical
@@ -38,23 +38,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.train_distiller", description="Fit the distiller on SciFact's rationales.")
     parser.add_argument("--classifier", action="store_true", help="fine-tune the classifier as well (about half an hour on two cores)")
     parser.add_argument("--epochs", type=int, default=Recipe().epochs)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     training, held_out = halves(cases())
-    remembering = Remembering(model(), KEPT / "scifact-units.npz")
+    remembering = Remembering(model(), CACHE / "scifact-units.npz")
     embedder = Embedding(remembering)
-    print("lexical.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(_lexical(case), lexical.MIN_BEST))))
-    print("rhetoric: PER_UNIT, PLACE, INTERCEPT", shown(fitted_weights(training, lambda case: rhetoric.features(case.its))))
+    print("lexical.WEIGHTS", format_weights(fitted_weights(training, lambda case: _beside_best(_lexical(case), lexical.MIN_BEST))))
+    print("rhetoric: PER_UNIT, PLACE, INTERCEPT", format_weights(fitted_weights(training, lambda case: rhetoric.features(case.its))))
     cosines = {id(case): embedder.cosines(case.labelled.query, [case.its])[0] for case in training}
-    print("embedding.WEIGHTS", shown(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.MIN_BEST))))
+    print("embedding.WEIGHTS", format_weights(fitted_weights(training, lambda case: _beside_best(cosines[id(case)], embedding.MIN_BEST))))
     words = (lexical.Lexical(), rhetoric.Rhetoric())
-    print("select.WORDS_WEIGHTS", shown(fitted_weights(training, lambda case: _logits(words, case))))
-    print("select.ENSEMBLE_WEIGHTS", shown(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
+    print("select.WORDS_WEIGHTS", format_weights(fitted_weights(training, lambda case: _logits(words, case))))
+    print("select.ENSEMBLE_WEIGHTS", format_weights(fitted_weights(training, lambda case: _logits((*words, embedder), case))))
     engines: list[Engine] = [make_engine("lexical"), make_engine("words"), embedder, make_engine("ensemble", remembering)]
     for engine in engines:
-        write_calibration(found := calibration(engine, held_out), SHIPPED / calibration_file_name(engine))
-        print(f"{engine.name}: threshold {found.threshold:.3f}, {found.removed:.1%} of the text removed")
-    if asked.classifier:
-        train_both(training, held_out, Recipe(epochs=asked.epochs))
+        write_calibration(fitted := calibration(engine, held_out), SHIPPED / calibration_file_name(engine))
+        print(f"{engine.name}: threshold {fitted.threshold:.3f}, {fitted.removed:.1%} of the text removed")
+    if arguments.classifier:
+        train_both(training, held_out, Recipe(epochs=arguments.epochs))
         write_calibration(calibration(Classifier(str(distil.TRAINED), "cpu"), held_out), distil.TRAINED / CALIBRATION_FILE)
     if (distil.TRAINED / "config.json").is_file():
         _stack([*words, embedder, Classifier(str(distil.TRAINED), "cpu", downloads=False)], held_out)
@@ -65,13 +65,13 @@ def train_both(training: Sequence[Case], held_out: Sequence[Case], recipe: Recip
     base, parts = model_folder(), {distil.TRAINED: training, distil.TRAINED_ON_OTHERS: held_out}
     with ProcessPoolExecutor(len(parts), multiprocessing.get_context("spawn")) as pool:
         running = [pool.submit(_train, base, [case.labelled for case in part], out, recipe) for out, part in parts.items()]
-        for made in running:
-            print(made.result(), flush=True)
+        for training_run in running:
+            print(training_run.result(), flush=True)
 
 
 def _train(base: str, labelled: Sequence[LabelledText], out: Path, recipe: Recipe) -> str:
-    made = train(base, labelled, out, recipe, partial(_epoch, out.name))
-    return f"{out.name}: {made.cases} cases, {made.steps} steps, {made.seconds:.0f} s"
+    trained = train(base, labelled, out, recipe, partial(_epoch, out.name))
+    return f"{out.name}: {trained.cases} cases, {trained.steps} steps, {trained.seconds:.0f} s"
 
 
 def _stack(engines: Sequence[Engine], cases: Sequence[Case]) -> None:
@@ -79,7 +79,7 @@ def _stack(engines: Sequence[Engine], cases: Sequence[Case]) -> None:
     scored = [([engine.scores(case.labelled.query, [case.its])[0] for engine in engines], case.right) for case in cases]
     weights = distil.stacked(scored)
     (distil.TRAINED / WEIGHTS_FILE).write_text(json.dumps(asdict(weights), indent=2) + "\n", encoding="utf-8")
-    print("classifier+:", shown(weights), "behind", weights.behind)
+    print("classifier+:", format_weights(weights), "behind", weights.behind)
 
 
 def calibration(engine: Engine, cases: Sequence[Case]) -> Calibration:
@@ -93,7 +93,7 @@ def fitted_weights(cases: Sequence[Case], features: Features) -> EnsembleWeights
     return fit_weights([one for one, _ in rows], [right for _, right in rows], ridge=0.1)
 
 
-def shown(weights: EnsembleWeights) -> str:
+def format_weights(weights: EnsembleWeights) -> str:
     return f"{tuple(round(one, 3) for one in weights.each)}, {weights.intercept:.3f}"
 
 

@@ -40,7 +40,7 @@ Prepared = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Searched:
     """The first ids of each query, and the seconds that each took."""
 
     ids: Sequence[Sequence[str]]
@@ -53,8 +53,8 @@ def run(vectors: int = VECTORS) -> Report:
     crossed = [row for size in sizes for row in asyncio.run(_ours_only(size))]
     faster = next((row[0] for row in crossed if row[1] != "exact" and isinstance(row[-1], float) and row[-1] < 1), None)
     threshold = index.EXACT_BYTES // (4 * DIMENSION)
-    said = "none" if faster is None else f"{faster:,}"
-    note = f"The first of the smaller sizes where ours is faster than comparing all: {said}; a library builds it above {threshold:,}."
+    crossover = "none" if faster is None else f"{faster:,}"
+    note = f"The first of the smaller sizes where ours is faster than comparing all: {crossover}; a library builds it above {threshold:,}."
     return Report("vector_index", COLUMNS, (*rows, *crossed), (note,))
 
 
@@ -67,7 +67,7 @@ async def _all_indexes(vectors: int) -> list[tuple[Cell, ...]]:
             started = time.perf_counter()
             await table.create_index(VECTOR, config=config, replace=True)
             took_s = time.perf_counter() - started
-            rows.append(_row(vectors, name, took_s, await _asked(table, queries, prepared), exact))
+            rows.append(_row(vectors, name, took_s, await _search_all(table, queries, prepared), exact))
         return rows
 
 
@@ -77,13 +77,13 @@ async def _ours_only(vectors: int) -> list[tuple[Cell, ...]]:
         return rows
 
 
-async def _exact_and_ours(table: AsyncTable, queries: np.ndarray, vectors: int) -> tuple[list[tuple[Cell, ...]], Found, int]:
+async def _exact_and_ours(table: AsyncTable, queries: np.ndarray, vectors: int) -> tuple[list[tuple[Cell, ...]], Searched, int]:
     """Two rows, what comparing all found, and how many partitions ours opens."""
-    exact = await _asked(table, queries, lambda search: search.bypass_vector_index())
+    exact = await _search_all(table, queries, lambda search: search.bypass_vector_index())
     started = time.perf_counter()
     built = await index.build(table)
     took_s = time.perf_counter() - started
-    ours = await _asked(table, queries, lambda search: index.probe(search, built.nprobes))
+    ours = await _search_all(table, queries, lambda search: index.probe(search, built.nprobes))
     name = f"ours: {built.index}, opens {built.nprobes} of {_partitions(vectors)}"
     return [_row(vectors, "exact", None, exact, exact), _row(vectors, name, took_s, ours, exact)], exact, built.nprobes
 
@@ -127,7 +127,7 @@ async def _filled(folder: str, vectors: int) -> tuple[AsyncTable, np.ndarray]:
     return await connection.create_table("vectors", pa.table(columns)), cloud.vectors(random, QUERIES)
 
 
-async def _asked(table: AsyncTable, queries: np.ndarray, prepared: Prepared) -> Found:
+async def _search_all(table: AsyncTable, queries: np.ndarray, prepared: Prepared) -> Searched:
     async def first(query: np.ndarray) -> list[str]:
         search = table.query().nearest_to(query).column(VECTOR).distance_type("cosine").limit(FIRST)
         rows = await prepared(search).select(["doc_id", "_distance"]).to_arrow()
@@ -139,15 +139,15 @@ async def _asked(table: AsyncTable, queries: np.ndarray, prepared: Prepared) -> 
         started = time.perf_counter()
         ids.append(await first(query))
         took_s.append(time.perf_counter() - started)
-    return Found(ids, took_s)
+    return Searched(ids, took_s)
 
 
-def _row(vectors: int, name: str, build_s: float | None, found: Found, exact: Found) -> tuple[Cell, ...]:
-    middle, p95 = percentiles(found.took_s)
-    to_exact = median(found.took_s) / median(exact.took_s)
-    return vectors, name, build_s, recall(exact.ids, found.ids), middle * 1000, p95 * 1000, to_exact
+def _row(vectors: int, name: str, build_s: float | None, result: Searched, exact: Searched) -> tuple[Cell, ...]:
+    middle, p95 = percentiles(result.took_s)
+    to_exact = median(result.took_s) / median(exact.took_s)
+    return vectors, name, build_s, recall(exact.ids, result.ids), middle * 1000, p95 * 1000, to_exact
 
 
-def recall(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:
+def recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]]) -> float:
     """The share of the true first ids that were found, averaged over the queries."""
-    return mean(len({*one} & {*other}) / len(one) for one, other in zip(truth, found, strict=True))
+    return mean(len({*one} & {*other}) / len(one) for one, other in zip(truth, results, strict=True))

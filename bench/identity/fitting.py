@@ -44,7 +44,7 @@ Weights = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    said: tuple[FieldLevel, ...]
+    levels: tuple[FieldLevel, ...]
     same: bool
     weight: float
     works: tuple[int, int]
@@ -62,39 +62,39 @@ def examples(source: LabelledSet) -> list[Example]:
     works = [source.works[places[key]] for key in keys]
     pairs = [(one, other) for one, other in block_pairs(keys).tolist() if source.judged(places[keys[one]], places[keys[other]])]
     weight = SETS_WEIGHT / max(1, len(pairs))
-    found = (
+    pairs_compared = (
         Example(compare_keys(keys[one], keys[other], all_fields=True), works[one] == works[other], weight, (works[one], works[other]))
         for one, other in pairs
     )
-    return [shown for example in found for shown in _shown(example)]
+    return [variant for example in pairs_compared for variant in _variants(example)]
 
 
-def _shown(example: Example) -> Iterator[Example]:
+def _variants(example: Example) -> Iterator[Example]:
     yield example
-    for taken in TAKEN_AWAY:
-        said = tuple(one for one in example.said if one[0] not in taken)
-        if len(said) < len(example.said):
-            yield Example(said, example.same, example.weight * TAKEN_WEIGHT, example.works, whole=False)
+    for removed in TAKEN_AWAY:
+        levels = tuple(one for one in example.levels if one[0] not in removed)
+        if len(levels) < len(example.levels):
+            yield Example(levels, example.same, example.weight * TAKEN_WEIGHT, example.works, whole=False)
 
 
-def without(found: Sequence[Example], works: Collection[int]) -> list[Example]:
+def without(every: Sequence[Example], works: Collection[int]) -> list[Example]:
     """Those that say nothing of these works."""
-    return [example for example in found if not (example.works[0] in works or example.works[1] in works)]
+    return [example for example in every if not (example.works[0] in works or example.works[1] in works)]
 
 
-def fitted(found: Sequence[Example]) -> Weights:
+def fitted(every: Sequence[Example]) -> Weights:
     """Field -> level -> log-odds; under "" the prior, the log-odds of a pair of which nothing is known.
 
-    What is set by hand (`judging.SET`) counts as it is. What agrees may not speak against, what differs not for: a level that would is
+    What is set by hand (`MANUAL_WEIGHTS`) counts as it is. What agrees may not speak against, what differs not for: a level that would is
     held at 0, and the others are fitted again.
     """
-    held = set[FieldLevel]()
+    at_zero = set[FieldLevel]()
     while True:
-        table = _fitted(found, held)
+        table = _fitted(every, at_zero)
         wrong = {(field, level) for field, levels in table.items() for level, weight in levels.items() if weight * _sign(field, level) < 0}
         if not wrong:
             return table
-        held |= wrong
+        at_zero |= wrong
 
 
 def _sign(field: str, level: str) -> int:
@@ -103,23 +103,23 @@ def _sign(field: str, level: str) -> int:
     return 0 if not field else 1 if bare in AGREES else -1 if bare in DIFFERS else 0
 
 
-def _fitted(found: Sequence[Example], held: Collection[FieldLevel]) -> dict[str, dict[str, float]]:
+def _fitted(every: Sequence[Example], at_zero: Collection[FieldLevel]) -> dict[str, dict[str, float]]:
     import numpy as np
 
     by_hand = {(field, level): weight for field, levels in MANUAL_WEIGHTS.items() for level, weight in levels.items()}
-    levels = sorted({said for example in found for said in example.said} - set(held) - set(by_hand))
-    place = {said: at for at, said in enumerate(levels)}
+    levels = sorted({level for example in every for level in example.levels} - set(at_zero) - set(by_hand))
+    place = {level: at for at, level in enumerate(levels)}
     merged: dict[tuple[tuple[FieldLevel, ...], bool], float] = {}
-    for example in found:
-        merged[example.said, example.same] = merged.get((example.said, example.same), 0.0) + example.weight
+    for example in every:
+        merged[example.levels, example.same] = merged.get((example.levels, example.same), 0.0) + example.weight
     features = np.zeros((len(merged), len(levels)))
-    for row, (said, _) in enumerate(merged):
-        features[row, [place[one] for one in said if one in place]] = 1
-    start = np.array([PRIOR + sum(by_hand.get(one, 0.0) for one in said) for said, _ in merged])
+    for row, (own_levels, _) in enumerate(merged):
+        features[row, [place[one] for one in own_levels if one in place]] = 1
+    start = np.array([PRIOR + sum(by_hand.get(one, 0.0) for one in own_levels) for own_levels, _ in merged])
     same = np.array([same for _, same in merged], float)
     weights = _newton(features, start, same, np.array(list(merged.values())))
     table: dict[str, dict[str, float]] = {"": {"": PRIOR}}
-    for field, level in sorted({*levels, *held}):
+    for field, level in sorted({*levels, *at_zero}):
         at = place.get((field, level))
         table.setdefault(field, {})[level] = 0.0 if at is None else round(float(np.clip(weights[at], -LIMIT, LIMIT)), 2)
     return table
@@ -130,8 +130,8 @@ def _newton(features: np.ndarray, start: np.ndarray, same: np.ndarray, counts: n
     import numpy as np
 
     def loss(weights: np.ndarray) -> float:
-        said = (2 * same - 1) * (start + features @ weights)
-        return float(counts @ np.logaddexp(0, -said) + RIDGE / 2 * weights @ weights)
+        margins = (2 * same - 1) * (start + features @ weights)
+        return float(counts @ np.logaddexp(0, -margins) + RIDGE / 2 * weights @ weights)
 
     weights = np.zeros(features.shape[1])
     for _ in range(STEPS):
@@ -174,9 +174,9 @@ def written(table: Weights, pairs: int, same: int, sets: Sequence[str]) -> str:
 
 def main() -> None:
     sets = [labelled(name) for name in FITTED_ON]
-    found = [examples(one) for one in sets]
-    whole = [example for one in found for example in one if example.whole]
-    table = fitted([example for one in found for example in one])
+    by_set = [examples(one) for one in sets]
+    whole = [example for one in by_set for example in one if example.whole]
+    table = fitted([example for one in by_set for example in one])
     WEIGHTS.write_text(written(table, len(whole), sum(example.same for example in whole), [one.name for one in sets]), encoding="utf-8")
     print(f"{len(whole):,} pairs -> {WEIGHTS}")
 

@@ -63,11 +63,11 @@ def _title(titles: Sequence[str], count: int, random: Random) -> str:
 
 def _made_up(number: int) -> str:
     """A word for each number; small numbers, which are drawn oftener (Zipf), have short ones."""
-    said = "n"
+    word = "n"
     while number:
         number, at = divmod(number, len(SYLLABLES))
-        said = SYLLABLES[at] + said
-    return f"{said}ib"
+        word = SYLLABLES[at] + word
+    return f"{word}ib"
 
 
 def _noisy(work: Paper, random: Random) -> Paper:

@@ -93,7 +93,7 @@ def run(records: int = SIZES[-1]) -> Report:
 def _sets() -> tuple[list[tuple[Cell, ...]], list[str]]:
     rows: list[tuple[Cell, ...]] = []
     notes: list[str] = []
-    seen = {name: examples(labelled(name)) for name in FITTED_ON}
+    examples_by_set = {name: examples(labelled(name)) for name in FITTED_ON}
     for name in SETS:
         source = labelled(name)
         took = dict[str, float]()
@@ -105,9 +105,9 @@ def _sets() -> tuple[list[tuple[Cell, ...]], list[str]]:
                 notes.append(f"{rule} was skipped: {absent}")
                 continue
             rows.append(row(name, source, rule, len(groups), counted(source, groups), took[rule]))
-        if name in seen:
-            rows.append(row(name, source, "cross-validated", None, cross_validated(name, source, seen), None))
-            rows.append(row(name, source, "other sets only", None, left_out(name, source, seen), None))
+        if name in examples_by_set:
+            rows.append(row(name, source, "cross-validated", None, cross_validated(name, source, examples_by_set), None))
+            rows.append(row(name, source, "other sets only", None, left_out(name, source, examples_by_set), None))
         if name == "asysd" and "bib-dedupe" in took:
             times = took["bib-dedupe"] / took["Outrider"]
             notes.append(f"{source.name}: {times:.1f} times as fast as bib-dedupe (to reach: {TIMES_FASTER})")
@@ -124,8 +124,8 @@ def row(name: str, source: LabelledSet, rule: str, groups: int | None, counts: C
 def timed(work: Callable[[], Sequence[Sequence[int]]]) -> tuple[Sequence[Sequence[int]], float]:
     """What it finds, and the processor time in seconds: other processes do not count."""
     started = time.process_time()
-    found = work()
-    return found, time.process_time() - started
+    groups = work()
+    return groups, time.process_time() - started
 
 
 def counted(source: LabelledSet, groups: Sequence[Sequence[int]], of: Collection[int] | None = None) -> Counts:
@@ -133,29 +133,29 @@ def counted(source: LabelledSet, groups: Sequence[Sequence[int]], of: Collection
     if source.works is None:
         return _marked(source, groups)
     works = source.works
-    looked = set(works) if of is None else set(of)
+    counted_works = set(works) if of is None else set(of)
     group_of = {at: number for number, members in enumerate(groups) for at in members}
-    kept = Counter(_kept(source, members) for members in groups)
+    remaining = Counter(_majority_work(source, members) for members in groups)
     sizes = Counter(works)
-    true = [(one, other) for one, other in source.true_pairs() if works[one] in looked]
-    found = sum(
-        works[one] in looked and source.judged(one, other)
+    true = [(one, other) for one, other in source.true_pairs() if works[one] in counted_works]
+    found_pairs = sum(
+        works[one] in counted_works and source.judged(one, other)
         for members in groups
         for place, one in enumerate(members)
         for other in members[place + 1 :]
     )
     return Counts(
-        superfluous=sum(sizes[work] - 1 for work in looked),
-        gone=sum(sizes[work] - max(1, kept[work]) for work in looked),
-        works=len(looked),
-        lost=sum(not kept[work] for work in looked),
+        superfluous=sum(sizes[work] - 1 for work in counted_works),
+        gone=sum(sizes[work] - max(1, remaining[work]) for work in counted_works),
+        works=len(counted_works),
+        lost=sum(not remaining[work] for work in counted_works),
         true_pairs=len(true),
-        found_pairs=found,
+        found_pairs=found_pairs,
         right_pairs=sum(group_of[one] == group_of[other] for one, other in true),
     )
 
 
-def _kept(source: LabelledSet, members: Sequence[int]) -> int:
+def _majority_work(source: LabelledSet, members: Sequence[int]) -> int:
     """The work that most are of, of equals the first."""
     assert source.works is not None
     counts = Counter(source.works[at] for at in members)
@@ -172,7 +172,7 @@ def _marked(source: LabelledSet, groups: Sequence[Sequence[int]]) -> Counts:
     )
 
 
-def cross_validated(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
+def cross_validated(name: str, source: LabelledSet, examples_by_set: dict[str, list[Example]]) -> Counts:
     """All records are resolved together each time; of what is found only the fold's works count."""
     assert source.works is not None
     keys = [make_keys(record) for record in source.records]
@@ -180,15 +180,15 @@ def cross_validated(name: str, source: LabelledSet, seen: dict[str, list[Example
     total = Counts()
     for fold in range(FOLDS):
         progress(f"{source.name}: fold {fold + 1} of {FOLDS}")
-        held = set(works[fold::FOLDS])
-        shown = [example for other, found in seen.items() for example in (without(found, held) if other == name else found)]
-        total += counted(source, resolve_keys(keys, fitted(shown)).groups, held)
+        held_out = set(works[fold::FOLDS])
+        training = [example for other, some in examples_by_set.items() for example in (without(some, held_out) if other == name else some)]
+        total += counted(source, resolve_keys(keys, fitted(training)).groups, held_out)
     return total
 
 
-def left_out(name: str, source: LabelledSet, seen: dict[str, list[Example]]) -> Counts:
+def left_out(name: str, source: LabelledSet, examples_by_set: dict[str, list[Example]]) -> Counts:
     progress(f"{source.name}: other sets only")
-    weights = fitted([example for other, found in seen.items() if other != name for example in found])
+    weights = fitted([example for other, some in examples_by_set.items() if other != name for example in some])
     return counted(source, resolve_keys([make_keys(record) for record in source.records], weights).groups)
 
 

@@ -68,9 +68,9 @@ def bib_dedupe(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
     with Path(os.devnull).open("w", encoding="utf-8") as quiet, redirect_stdout(quiet):
         prepared = bib.prep(pd.DataFrame([_row(at, paper) for at, paper in enumerate(records)]), cpu=1)
         matched = bib.match(bib.block(prepared, cpu=1), cpu=1)
-        found = bib.cluster(matched)
+        clusters = bib.cluster(matched)
     groups = Groups(len(records))
-    for members in found:
+    for members in clusters:
         for other in members[1:]:
             groups.join(int(members[0]), int(other))
     return groups.members()

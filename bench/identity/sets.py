@@ -68,27 +68,27 @@ def labelled(name: str) -> LabelledSet:
 def asysd(folder: Path) -> LabelledSet:
     records, unique = list[Paper](), list[int]()
     for at, row in enumerate(_rows(folder / "asysd_diabetes.csv", ",", "cp1252")):
-        said = {name: "" if value.strip() == "NA" else value.strip() for name, value in row.items()}
-        if said["source"] == "unique":
+        fields = {name: "" if value.strip() == "NA" else value.strip() for name, value in row.items()}
+        if fields["source"] == "unique":
             unique.append(at)
         records.append(
             Paper(
                 doc_id=f"asysd:{at}",
-                title=said["title"],
-                abstract=said["abstract"],
-                authors=tuple(filter(None, map(str.strip, JOINED_AUTHORS.split(said["author"])))),
-                year=int(said["year"]) if said["year"].isdigit() else None,
-                venue=said["journal"] or None,
-                volume=said["volume"] or None,
-                issue=said["number"] or None,
-                pages=said["pages"] or None,
-                identifiers=Identifiers(doi=normal_doi(said["doi"])),
+                title=fields["title"],
+                abstract=fields["abstract"],
+                authors=tuple(filter(None, map(str.strip, JOINED_AUTHORS.split(fields["author"])))),
+                year=int(fields["year"]) if fields["year"].isdigit() else None,
+                venue=fields["journal"] or None,
+                volume=fields["volume"] or None,
+                issue=fields["number"] or None,
+                pages=fields["pages"] or None,
+                identifiers=Identifiers(doi=normal_doi(fields["doi"])),
             )
         )
-    return LabelledSet("ASySD Diabetes", tuple(records), tuple(_nearest(records, unique)))
+    return LabelledSet("ASySD Diabetes", tuple(records), tuple(_closest_unique(records, unique)))
 
 
-def _nearest(records: Sequence[Paper], unique: Sequence[int]) -> Iterator[int]:
+def _closest_unique(records: Sequence[Paper], unique: Sequence[int]) -> Iterator[int]:
     """For each record the place of the unique row it is most like, or of the first that is like no unique row as it is."""
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import cdist

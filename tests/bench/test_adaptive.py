@@ -51,7 +51,7 @@ def test_judgements_are_recorded(tiny: data.Collection) -> None:
 
 def test_what_was_not_read_is_not_shown(tiny: data.Collection) -> None:
     one = judged.query(tiny, "a", {"1": 0.9, "2": 0.5, "3": 0.1})
-    assert [one.shown("no noise", read) for read in range(4)] == [[], [], [1], [1, 2]]
+    assert [one.rank_passing("no noise", read) for read in range(4)] == [[], [], [1], [1, 2]]
     assert [one.best_grades("no noise", read) for read in range(4)] == [[], [], [1.0], [1.0, 1.0]]
 
 

@@ -67,7 +67,7 @@ def test_queries_are_never_remembered(tmp_path: Path) -> None:
     remembering.embed("wing", "query")
     remembering.embed_each(["wing"], "query")
     assert model.asked == ["wing"] * 3
-    assert remembering.kept == {}
+    assert remembering.vectors == {}
 
 
 def test_another_model_text_or_name_is_another_file(tiny: data.Collection) -> None:

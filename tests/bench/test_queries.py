@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import queries, world
+from bench import fake_services, queries
 from bench.answers import Work
 from bench.critical_path import LIMITS, floor_s
 from bench.queries import Run
@@ -71,12 +71,12 @@ def test_bounds_that_do_not_hold_are_said() -> None:
 
 async def test_a_request_goes_through_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls are counted by stage, its cost by the price, and projects that answer come first."""
-    monkeypatch.setattr(world, "unavailable_reason", lambda: "not here")
+    monkeypatch.setattr(fake_services, "unavailable_reason", lambda: "not here")
     request = REQUESTS[0]
     made, answering = projects(request, time.time())
     works = [Work(number, f"Cartoons, part {number}", "Of drawn animation.", doi=f"10.1145/{number}") for number in range(1, 9)]
-    with served(world.World(works, made[:6], {}, shares=True)) as server:
-        run = await queries._asked(server, request, 0, tmp_path)
+    with served(fake_services.FakeServices(works, made[:6], {}, shares=True)) as server:
+        run = await queries._measured(server, request, 0, tmp_path)
         again = replace(run, calls=[])
     stages = {run._stage(one) for one in run.calls}
     assert {"translator", "scout", "enrich", "fine_scorer"} <= stages

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import data, scale, vector_index
-from bench.process import apart, peak_mib
+from bench.process import peak_mib, run_isolated
 from bench.scale import Case, Searched, Timed, cases, checks
 
 
@@ -48,7 +48,7 @@ async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path:
 
 
 def test_a_process_apart_is_another_one() -> None:
-    assert apart(os.getpid) != os.getpid()
+    assert run_isolated(os.getpid) != os.getpid()
 
 
 def _rise_mib() -> float:
@@ -60,7 +60,7 @@ def _rise_mib() -> float:
 
 def test_the_most_memory_that_was_held_is_kept_after_it_is_given_back() -> None:
     """In MiB: 200 of them, written to, then freed; in a process that held little before."""
-    assert apart(_rise_mib) > 150
+    assert run_isolated(_rise_mib) > 150
 
 
 def test_recall_is_of_what_is_there() -> None:

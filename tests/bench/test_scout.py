@@ -12,7 +12,7 @@ from outrider.state.response import SearchResponse, SourceReport
 USUAL = {("arxiv", "relevance"): 3}
 
 
-def seen(*rows: tuple[int, str, str], calls: tuple[float, ...] = (), scout_s: float = 1.0) -> scout.Seen:
+def seen(*rows: tuple[int, str, str], calls: tuple[float, ...] = (), scout_s: float = 1.0) -> scout.Outcome:
     """Searches of arxiv that returned so many, with a status and a message."""
     answers = [
         SearchResponse(
@@ -25,7 +25,7 @@ def seen(*rows: tuple[int, str, str], calls: tuple[float, ...] = (), scout_s: fl
         )
         for returned, status, said in rows
     ]
-    return scout.Seen(answers, [Call("/room/arxiv/api/query", {}, at, 1.0, 1, {}) for at in calls])
+    return scout.Outcome(answers, [Call("/room/arxiv/api/query", {}, at, 1.0, 1, {}) for at in calls])
 
 
 def test_what_is_cut_short_must_say_so() -> None:
@@ -53,7 +53,7 @@ def test_bounds_that_do_not_hold_are_said() -> None:
 async def test_services_are_asked_at_once(tmp_path: Path) -> None:
     """Of eight services, one with two calls and one with three strategies, each takes 0.4 s; one after another they would take 3.2."""
     (await library_of(scout._shelf(), tmp_path / "library")).close()
-    with served(scout.world(seconds=0.4, count=5)) as server:
+    with served(scout.fake_services(seconds=0.4, count=5)) as server:
         found = await scout._in_turn(server, "alone", tmp_path, 2, **scout.RAISED, web=False)
     usual = scout.returned(found)
     assert len({source for source, _ in usual}) == 9

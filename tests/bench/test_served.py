@@ -7,11 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.request import urlopen
 
-from bench.served import Asked, Said, served
+from bench.served import HttpRequest, HttpResponse, served
 
 
-def echo(asked: Asked) -> Said:
-    return Said(json.dumps([asked.path, dict(asked.query)]).encode(), after_s=float(asked.query.get("after_s", 0)), told={"n": 1})
+def echo(request: HttpRequest) -> HttpResponse:
+    content = json.dumps([request.path, dict(request.query)]).encode()
+    return HttpResponse(content, after_s=float(request.query.get("after_s", 0)), log_fields={"n": 1})
 
 
 def test_it_answers_remembers_and_makes_nobody_wait_for_another() -> None:
@@ -29,6 +30,6 @@ def test_it_answers_remembers_and_makes_nobody_wait_for_another() -> None:
             log = server.log("room")
         assert [call.parts[:2] for call in log] == [("room", "slow")] * 4
         assert max(call.now for call in log) == 4
-        assert all(call.told == {"n": 1} and call.after_s == 0.5 for call in log)
+        assert all(call.log_fields == {"n": 1} and call.after_s == 0.5 for call in log)
         assert [call.path for call in server.log("other")] == ["/other/x"]
     assert took_s < 4 * 0.5

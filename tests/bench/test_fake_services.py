@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import chat, github, scout, ten_requests, world
+from bench import chat, fake_services, github, scout, ten_requests
 from bench.answers import Project, Work
-from bench.served import Asked, served
+from bench.served import HttpRequest, served
 from outrider.nodes.fine_scorer.papers import PaperScores
 from outrider.nodes.fine_scorer.repositories import RepositoryScore
 from outrider.nodes.translator.model_plan import Draft
@@ -30,12 +30,12 @@ KITES = [
 
 async def test_every_adapter_reads_the_answers_of_its_service(tmp_path: Path) -> None:
     """All works, and those of a DOI where a service is asked by one."""
-    with served(scout.world(seconds=0.0, count=12)) as server:
-        settings = world.settings(server, "one", tmp_path)
+    with served(scout.fake_services(seconds=0.0, count=12)) as server:
+        settings = fake_services.settings(server, "one", tmp_path)
         asked = settings.sources.model_copy(update={"web": settings.sources.web.model_copy(update={"enabled": False})})
         services = Services(settings.model_copy(update={"sources": asked}))
         world_of = [source for source in services.sources if source.name != "library"]
-        assert {source.name for source in world_of} == set(world.SERVICES)
+        assert {source.name for source in world_of} == set(fake_services.SERVICES)
         for source in world_of:
             constraints = Constraints(stars=NumberRange(min=50))
             query = SourceQuery("liver injury", source.strategies[0], None, 100, keywords=("liver", "injury"), constraints=constraints)
@@ -47,7 +47,7 @@ async def test_every_adapter_reads_the_answers_of_its_service(tmp_path: Path) ->
                 assert record is not None, source.name
                 assert record.title.startswith("Report 3 ")
                 assert await source.get("doi", "10.1000/none", 10.0) is None
-        assert {call.parts[1] for call in server.log("one")} == {*world.SERVICES[:6], "serpapi"}
+        assert {call.parts[1] for call in server.log("one")} == {*fake_services.SERVICES[:6], "serpapi"}
 
 
 @pytest.mark.parametrize(
@@ -75,31 +75,31 @@ def test_the_quickest_stretch_holds_so_many(times: list[float], count: int) -> N
     stretches = [
         sorted(at for at in times if at >= first)[count - 1] - first for first in times if sum(at >= first for at in times) >= count
     ]
-    assert world.quickest(times, count) == min(stretches, default=float("inf"))
+    assert fake_services.quickest(times, count) == min(stretches, default=float("inf"))
 
 
 def test_a_room_is_a_service_that_nobody_has_asked(tmp_path: Path) -> None:
-    with served(world.World((), (), {})) as server:
-        one, other = (world.settings(server, room, tmp_path).sources.github.base_url for room in ("one", "other"))
+    with served(fake_services.FakeServices((), (), {})) as server:
+        one, other = (fake_services.settings(server, room, tmp_path).sources.github.base_url for room in ("one", "other"))
     assert one != other
 
 
 def test_services_share_works_but_not_all() -> None:
     """A quarter is for the web alone; every other work is held by somebody."""
     works = [Work(number, "x") for number in range(24)]
-    shared = world.World(works, (), {}, shares=True)
-    held = {name: {work.number for work in works if shared._holds(name, work)} for name in (*world.SERVICES[1:], world.WEB)}
-    assert held["serpapi_google"] == held[world.WEB] == set(range(0, 24, 4))
+    shared = fake_services.FakeServices(works, (), {}, shares=True)
+    held = {name: {work.number for work in works if shared._holds(name, work)} for name in (*fake_services.SERVICES[1:], fake_services.WEB)}
+    assert held["serpapi_google"] == held[fake_services.WEB] == set(range(0, 24, 4))
     assert set().union(*held.values()) == set(range(24))
     assert held["openalex"] != held["arxiv"]
 
 
 def asked_of_model(data: object) -> dict[str, object]:
     body = {"model": "m", "messages": [{"role": "system", "content": "s" * 410}, {"role": "user", "content": fence(data)}]}  # type: ignore[arg-type]
-    said = chat.answered(json.dumps(body).encode())
+    said = chat.respond(json.dumps(body).encode())
     whole = json.loads(said.body)
     assert whole["usage"]["prompt_tokens"] > 100
-    return {"stage": said.told["stage"], "said": json.loads(whole["choices"][0]["message"]["content"])}
+    return {"stage": said.log_fields["stage"], "said": json.loads(whole["choices"][0]["message"]["content"])}
 
 
 @pytest.mark.parametrize("request_", ten_requests.REQUESTS, ids=lambda one: one.text)
@@ -130,6 +130,6 @@ def test_projects_that_answer_have_both_parts_and_others_do_not(request_: ten_re
 
 
 def test_what_is_not_there_is_said() -> None:
-    assert github.answered(Asked("/r/github/repos/no/such", {}), KITES).status == 404
-    assert github.answered(Asked("/r/github/repos/sky/glider/readme", {}), KITES).status == 404
-    assert json.loads(github.answered(Asked("/r/github/repos/sky/glider", {}), KITES).body)["stargazers_count"] == 20
+    assert github.respond(HttpRequest("/r/github/repos/no/such", {}), KITES).status == 404
+    assert github.respond(HttpRequest("/r/github/repos/sky/glider/readme", {}), KITES).status == 404
+    assert json.loads(github.respond(HttpRequest("/r/github/repos/sky/glider", {}), KITES).body)["stargazers_count"] == 20

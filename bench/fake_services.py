@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from bench import answers, chat, github
 from bench.answers import Project, Work
-from bench.served import SITES, Asked, Said, Server
+from bench.served import SITES, HttpRequest, HttpResponse, Server
 from outrider.settings.model import Settings
 from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
 from outrider.sources.web.browser import unavailable_reason
@@ -39,7 +39,7 @@ SERPAPI = {"google_scholar": "serpapi_scholar", "google": "serpapi_google"}
 
 
 @dataclass
-class World:
+class FakeServices:
     """Answers of every service, the model, a search engine and the pages that they link to."""
 
     works: Sequence[Work]
@@ -52,52 +52,52 @@ class World:
     """Whether a quarter of the works are pages, and each service of papers holds two thirds of the others, not all the same."""
     _places: dict[str, list[int]] = field(default_factory=dict)
 
-    def __call__(self, asked: Asked) -> Said:
-        _, service, *rest = (*asked.parts, "")
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        _, service, *rest = (*request.parts, "")
         if service in (PAGES, ""):  # the latter of robots.txt and the like
             return self._late(PAGES, self._page(rest[0] if rest else ""))
         if service == MODEL:
-            return self._late(MODEL, chat.answered(asked.body))
-        name = SERPAPI.get(asked.query.get("engine", ""), service)
+            return self._late(MODEL, chat.respond(request.body))
+        name = SERPAPI.get(request.query.get("engine", ""), service)
         timed = DETAILS if name == "github" and rest[0] == "repos" else name
-        return self._late(timed, replace(self._answer(name, asked), told={"service": name}))
+        return self._late(timed, replace(self._answer(name, request), log_fields={"service": name}))
 
-    def _late(self, name: str, said: Said) -> Said:
-        return replace(said, after_s=HANGS_S if name == self.hangs else self.latency_s.get(name, 0.0))
+    def _late(self, name: str, response: HttpResponse) -> HttpResponse:
+        return replace(response, after_s=HANGS_S if name == self.hangs else self.latency_s.get(name, 0.0))
 
-    def _answer(self, name: str, asked: Asked) -> Said:
-        query, limit = asked.query, 100
+    def _answer(self, name: str, request: HttpRequest) -> HttpResponse:
+        query, limit = request.query, 100
         if name == "github":
-            return github.answered(asked, self.projects)
-        if asked.path.endswith("efetch.fcgi"):
-            wanted = set(query["id"].split(","))
-            return answers.pubmed_articles([work for work in self.works if str(work.number) in wanted])
+            return github.respond(request, self.projects)
+        if request.path.endswith("efetch.fcgi"):
+            ids = set(query["id"].split(","))
+            return answers.pubmed_articles([work for work in self.works if str(work.number) in ids])
         words = next((query[key] for key in ("search", "query", "search_query", "term", "query.bibliographic", "q") if key in query), "")
-        if asked.path.endswith("/batch"):
-            works = [self._by_doi(name, one) for one in json.loads(asked.body)["ids"]]
+        if request.path.endswith("/batch"):
+            works = [self._by_doi(name, one) for one in json.loads(request.body)["ids"]]
             return answers.as_json([answers.semantic_scholar_paper(work) if work else None for work in works])
         if "doi:" in query.get("filter", ""):
             named = [work for one in query["filter"].split("|") if (work := self._by_doi(name, one))]
             return answers.LISTS[name](named, len(named))
-        if single := self._single(name, query["term"] if name == "pubmed" else "/".join(asked.parts[2:])):
+        if single := self._single(name, query["term"] if name == "pubmed" else "/".join(request.parts[2:])):
             return single
-        found = [work for work in self.search(words) if self._holds(name, work)]
+        matches = [work for work in self.search(words) if self._holds(name, work)]
         if name == "pubmed":
-            return answers.pubmed_ids(found[: int(query.get("retmax", limit))], len(found))
+            return answers.pubmed_ids(matches[: int(query.get("retmax", limit))], len(matches))
         if name in KEYED:
             start, page = int(query.get("start", 0)), int(query.get("num", 10))
-            return answers.serpapi(query["engine"], found[start : start + page], len(found), _links(asked), start)
+            return answers.serpapi(query["engine"], matches[start : start + page], len(matches), _links(request), start)
         if name == WEB:
-            return answers.duckduckgo(found[:20], _links(asked))
+            return answers.duckduckgo(matches[:20], _links(request))
         most = next((int(query[key]) for key in ("per_page", "limit", "max_results", "rows") if key in query), limit)
-        return answers.LISTS[name](found[:most], len(found))
+        return answers.LISTS[name](matches[:most], len(matches))
 
     def _holds(self, name: str, work: Work) -> bool:
         if not self.shares:
             return True
         return work.number % 4 == 0 if name in ON_THE_WEB else work.number % 4 > 0 and (work.number + SERVICES.index(name)) % 3 > 0
 
-    def _single(self, name: str, place: str) -> Said | None:
+    def _single(self, name: str, place: str) -> HttpResponse | None:
         """A work by its DOI, which may stand in an address after a scheme; None where no DOI is asked for. PubMed may be asked for many."""
         named = DOI.findall(place)
         if not named:
@@ -121,20 +121,20 @@ class World:
         hits = Counter(at for word in set(WORD.findall(words.lower())) for at in self._places.get(word, ()))
         return [self.works[at] for at in sorted(hits, key=lambda at: (-hits[at], at))]
 
-    def _page(self, number: str) -> Said:
+    def _page(self, number: str) -> HttpResponse:
         work = next((one for one in self.works if str(one.number) == number), None)
         if work is None:
-            return Said(b"", "text/plain", 404)
+            return HttpResponse(b"", "text/plain", 404)
         body = "".join(f"<p>{escape(part)}.</p>" for part in (work.text or work.title).split(". "))
         title = escape(work.title)
         html = f"<html><head><title>{title}</title></head><body><article><h1>{title}</h1>{body}</article></body></html>"
-        return Said(html.encode(), "text/html; charset=utf-8")
+        return HttpResponse(html.encode(), "text/html; charset=utf-8")
 
 
-def _links(asked: Asked) -> answers.Link:
+def _links(request: HttpRequest) -> answers.Link:
     """A page each, of another host each."""
-    port = asked.host.rpartition(":")[2]
-    return lambda work: f"http://{SITES[work.number // 4 % len(SITES)]}:{port}/{asked.parts[0]}/{PAGES}/{work.number}"
+    port = request.host.rpartition(":")[2]
+    return lambda work: f"http://{SITES[work.number // 4 % len(SITES)]}:{port}/{request.parts[0]}/{PAGES}/{work.number}"
 
 
 def settings(
@@ -145,8 +145,8 @@ def settings(
     sections = {name: section(name, base_url, keys=keys, **limits) for name in SERVICES}
     hosts = ",".join(f"{host}:{server.port}" for host in ("127.0.0.1", *server.sites))
     web = WebSettings(gap_s=gap_s, enabled=not unavailable_reason(), timeout_s=limits.get("timeout_s", 10.0))
-    asked = SourcesSettings(web=web, allowed_hosts=hosts, contact=contact, **sections)  # type: ignore[arg-type] # each of its own
-    return Settings(sources=asked, cache=CacheSettings(folder=str(folder / "answers" / room), fresh_s=0.0))
+    request = SourcesSettings(web=web, allowed_hosts=hosts, contact=contact, **sections)  # type: ignore[arg-type] # each of its own
+    return Settings(sources=request, cache=CacheSettings(folder=str(folder / "answers" / room), fresh_s=0.0))
 
 
 def section(name: str, base_url: str, *, keys: bool = True, **limits: Any) -> ServiceSettings:
