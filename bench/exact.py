@@ -200,7 +200,7 @@ async def _truncated(pinned: PinnedVersion, pattern: str, word: str) -> float:
     times: Mapping[str, list[float]] = {pattern: [], word: []}
     for _ in range(ROUNDS):
         for query, seconds in times.items():
-            pinned._terms._known.clear()  # noqa: SLF001 - as if asked for the first time
+            pinned._patterns._plans.clear()  # noqa: SLF001 - as if asked for the first time
             started = time.perf_counter()
             hits = len(await _ids(pinned, parse(query).tree))
             seconds.append((time.perf_counter() - started) / max(hits, 1))
