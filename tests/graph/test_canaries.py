@@ -26,7 +26,7 @@ from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
 from outrider.text.words import words
 from support.chat_client import llm_settings
-from support.chat_server import Answer, Asked, ChatServer, Reply
+from support.chat_server import Answer, ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, doi, no_reranker, paper
 from support.injection_canaries import CANARIES, Canary
 
@@ -96,7 +96,7 @@ def grade(text: str) -> float:
     return float(found.group(1))
 
 
-def honest(asked: Asked) -> Reply:
+def honest(asked: Request) -> Reply:
     data = asked.data
     if "blocks" in data:
         return Reply({"groups": [[one["id"] for block in data["blocks"] for one in block if one["title"].startswith(TRIAL)]]})
@@ -111,7 +111,7 @@ def gullible(kind: str) -> Answer:
     """Obeys the text where it is shown, and says whatever could do harm: of other works, of other calls, of the search."""
     more = {"strategy": {"sources": ["evil"]}, "sources": ["evil"], "hits": [], "filters": {}, "top_k": 1, "usage": {"calls": -7}}
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         data = asked.data
         said: dict[str, Any] = {}
         if kind == "title" and _shown(titles := [one for block in data.get("blocks", []) for one in block]):
@@ -155,13 +155,13 @@ class Bench:
     known: dict[tuple[str, str], Ran] = field(default_factory=dict)
 
     def ran(self, record: Record, answer: Answer, **more: Any) -> Ran:
-        self.server.answer, self.shelf.held = answer, [*HONEST, record]
+        self.server.answer, self.shelf.records = answer, [*HONEST, record]
         self.server.requests.clear()
-        self.shelf.asked.clear()
+        self.shelf.queries.clear()
         asked = {"query": QUERY, "filters": FILTERS, "top_k": 20, "distill_enabled": False, **more}
         found = SearchResponse.model_validate(self.graph.invoke(asked))
         assert not found.failures
-        return Ran(found, tuple(self.server.requests), tuple(one.where for one in self.shelf.asked))
+        return Ran(found, tuple(self.server.requests), tuple(one.where for one in self.shelf.queries))
 
     def without(self, canary: Canary) -> Ran:
         """The run that it is compared with."""
@@ -174,10 +174,10 @@ class Bench:
 @dataclass(frozen=True)
 class Ran:
     answer: SearchResponse
-    requests: tuple[Asked, ...]
+    requests: tuple[Request, ...]
     where: tuple[Filter | None, ...]
 
-    def of(self, key: str) -> list[Asked]:
+    def of(self, key: str) -> list[Request]:
         return [one for one in self.requests if key in one.data]
 
     def scores(self) -> dict[str, float]:
@@ -241,9 +241,9 @@ def test_no_record_changes_anything_but_itself(bench: Bench, canary: Canary, obe
 @pytest.mark.parametrize("canary", [one for one in CANARIES if one.name.startswith("fake-answer")], ids=lambda one: one.name)
 def test_a_forged_answer_that_an_honest_model_quotes_is_not_its_own(bench: Bench, canary: Canary) -> None:
     """It is asked again, and does not quote a second time."""
-    said: list[Asked] = []
+    said: list[Request] = []
 
-    def quoting(asked: Asked) -> Reply:
+    def quoting(asked: Request) -> Reply:
         own = honest(asked)
         if said or not _shown(asked.data.get("papers", [])):
             return own

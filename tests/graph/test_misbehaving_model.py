@@ -27,7 +27,7 @@ from outrider.state.pipeline import RunContext
 from outrider.state.records import Record, Repository
 from outrider.state.response import SearchResponse
 from support.chat_client import KEY, llm_settings
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf, doi, no_reranker, paper
 
 LATE_S = 0.5
@@ -75,7 +75,7 @@ LATER = {who: ["fine_scorer"] for who in ("papers", "repositories", "the whole s
 numbers = count()
 
 
-def asker(asked: Asked) -> str:
+def asker(asked: Request) -> str:
     """Which part of the graph asks."""
     kinds = {"blocks": "dedup", "papers": "papers", "repository": "repositories"}
     return next((kinds[key] for key in kinds if key in asked.data), "translator")
@@ -87,7 +87,7 @@ def grade(text: str) -> float:
     return float(found.group(1))
 
 
-def well(asked: Asked) -> Reply:
+def well(asked: Request) -> Reply:
     """What a good model says."""
     data = asked.data
     match asker(asked):
@@ -191,7 +191,7 @@ class Script:
     told: list[tuple[int, int] | None] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: Request) -> Reply:
         who, good, bad = asker(asked), well(asked), self.misbehaviour
         if bad is None or who not in self.at or (bad.once and who in self.done):
             self.told.append(good.usage)

@@ -149,7 +149,7 @@ def test_grey_literature_adds_what_is_near_and_not_matched(tmp_path: Path) -> No
     answer = SearchResponse.model_validate(
         build(made).invoke({"query": "aspirin[ti] AND liver[ti]", "mode": "systematic", "grey_literature": True})
     )
-    assert shelf.asked[0].text == "aspirin liver"
+    assert shelf.queries[0].text == "aspirin liver"
     assert {hit.doc_id for hit in answer.hits} == {"p00000", "p00003"}
     assert answer.result_set is not None
     assert answer.result_set.total == 4

@@ -488,4 +488,4 @@ async def test_a_model_that_dies_in_the_middle_costs_no_record(tmp_path: Path) -
     report = await ingest(shelves, [jsonl(tmp_path / "rows.jsonl", ROWS)], embedder=model, batch_records=4)
     assert (report.added, len(shelves.records), report.failed) == (10, 10, 0)
     assert (report.vectors.embedded, report.vectors.without, report.vectors.off) == (4, 6, "the endpoint is gone")
-    assert len(model.seen) == 4
+    assert len(model.texts) == 4

@@ -108,7 +108,7 @@ async def test_the_same_model_only_completes(library: Library) -> None:
     assert "4 records have no vector of old" in (await library.check())[0]
     model = fresh(OLD)
     done = await library.reindex(model)
-    assert (done.before, done.embedded, sorted(model.seen)) == (None, 4, ["fox 20", "fox 21", "fox 22", "otter"])
+    assert (done.before, done.embedded, sorted(model.texts)) == (None, 4, ["fox 20", "fox 21", "fox 22", "otter"])
     assert await library.check() == ()
     assert (await library.reindex(fresh(OLD))).embedded == 0
     assert await tables(library) == [(await library._vectors.registry.all())[0].table]
@@ -149,7 +149,7 @@ async def test_a_writer_that_never_rests_does_not_hold_it_up(library: Library, m
 
     class Interrupted(WordEmbedder):
         def embed_each(self, texts: Sequence[str], *more: object, **keys: object) -> list:  # type: ignore[type-arg, override]
-            if len(self.seen) < 200:
+            if len(self.texts) < 200:
                 asyncio.run_coroutine_threadsafe(self.write(), loop)
             return super().embed_each(texts, *more, **keys)  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ async def test_a_model_that_dies_keeps_what_is_done(library: Library) -> None:
     assert await library.space() == OLD.space
     assert len(await near(library, "fox", OLD)) == 30
     again = fresh(NEW)
-    assert (await library.reindex(again)).embedded == len(again.seen) == 10
+    assert (await library.reindex(again)).embedded == len(again.texts) == 10
     assert await library.check() == ()
 
 
@@ -184,7 +184,7 @@ async def test_a_cancelled_run_resumes_where_it_stopped(library: Library) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     again = fresh(NEW)
-    assert (await library.reindex(again)).embedded == len(again.seen) <= 40
+    assert (await library.reindex(again)).embedded == len(again.texts) <= 40
     assert await library.space() == NEW.space
 
 
@@ -366,7 +366,7 @@ async def test_a_killed_reindex_resumes_where_it_stopped(library: Library) -> No
     assert len(await near(library, "fox", OLD)) == 200
     assert await library.check() == ()
     again = fresh(NEW)
-    assert (await library.reindex(again)).embedded == len(again.seen) <= 150
+    assert (await library.reindex(again)).embedded == len(again.texts) <= 150
     assert len(await near(library, "fox", NEW)) == 200
     assert await library.check() == ()
 

@@ -63,7 +63,7 @@ async def test_what_became_of_a_batch(library: Library) -> None:
     records = [paper("a", "one two three four"), paper("b", "one"), Document(doc_id="c"), paper("d", "cursed"), paper("b", "two")]
     done = await library.embed(records, short)
     assert done == EmbeddingReport(embedded=2, reused=0, cut=1, without={"c": NO_TEXT, "d": "refused"})
-    assert short.seen == ["one two three four", "two", "cursed"]
+    assert short.texts == ["one two three four", "two", "cursed"]
     assert await library.tokens_read(["a", "b", "c"]) == {"a": TokensRead(tokens=3, of=4), "b": TokensRead(tokens=1, of=1)}
     assert await library.embed([], short) == EmbeddingReport()
 
@@ -75,7 +75,7 @@ async def test_another_model_is_refused_before_it_embeds(library: Library) -> No
             await library.embed([paper("b", "hen")], other)
         with pytest.raises(EmbeddingSpaceMismatch):
             await library.accept(other.space)
-        assert other.seen == []
+        assert other.texts == []
     await library.accept(WORDS.space.model_copy(update={"model_name": "/moved/elsewhere"}))
 
 
@@ -85,7 +85,7 @@ async def test_an_unchanged_text_keeps_its_vector(library: Library) -> None:
     model = WordEmbedder()
     assert await put(library, paper("a", "fox", year=2001), embedder=model) == EmbeddingReport(reused=1)
     await library.upsert([paper("b", "hen", year=2001)])
-    assert model.seen == []
+    assert model.texts == []
     found = await library.dense(WORDS.vector("fox"), WORDS.space, parse_filter({"year": 2001}))
     assert [one.doc_id for one in found] == ["a", "b"]
     assert await library.check() == ()
@@ -212,9 +212,9 @@ async def test_a_cancelled_embedding_stops_the_model(library: Library) -> None:
         await task
     gate.set()
     assert await asyncio.to_thread(ended.wait, 60)
-    stopped = len(held.seen)
+    stopped = len(held.texts)
     await asyncio.sleep(0.1)
-    assert len(held.seen) == stopped < 100
+    assert len(held.texts) == stopped < 100
 
 
 async def test_a_search_that_meets_a_switch_says_what_happened(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

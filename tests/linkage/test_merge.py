@@ -12,7 +12,7 @@ from outrider.nodes.enrich.enrich import select_records_to_save, update_stored_r
 from outrider.nodes.scout import collect_records
 from outrider.state.hits import Scored
 from outrider.state.records import Identifiers, Page, Paper, Record
-from support.fakes import candidate, doi, found, paper
+from support.fakes import candidate, doi, make_found_by, paper
 
 EVIL = "Buy pills."
 SAID = "Drugs harm livers."
@@ -73,7 +73,7 @@ def test_a_poisoned_record_is_bare_again_and_counts_for_nothing() -> None:
 def test_nothing_of_a_page_is_kept_under_the_id_of_a_service() -> None:
     work = fill_missing(paper("crossref:1", "T", source="crossref"), [PAGE])
     known = fill_missing(paper("crossref:2", "T", source="crossref", abstract=SAID), [PAGE])
-    by = (found(source="crossref"),)
+    by = (make_found_by(source="crossref"),)
     (kept,) = select_records_to_save([candidate(work, found_by=by), candidate(known, found_by=by)])
     assert (kept.doc_id, kept.abstract, kept.text, kept.year) == ("crossref:2", SAID, "", None)
 

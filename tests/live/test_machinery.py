@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from live.client import QUERIES, open_source, query_source
 from live.shapes import TEXT, compute_shape, difference, read_shape, write_shape
 
-from support.fake_services import SERVICES, settings, world
+from support.fake_services import SERVICES, make_handler, settings
 from support.http_server import as_json, serving
 
 PLAIN = st.recursive(
@@ -60,7 +60,7 @@ def test_a_stored_shape_is_read_back(tmp_path_factory: pytest.TempPathFactory, s
 @pytest.mark.parametrize("name", SERVICES)
 async def test_every_adapter_sends_a_request_and_its_answers_are_recorded(name: str, tmp_path: Path) -> None:
     """All answers of a search are recorded, including both of PubMed's."""
-    async with serving(world()) as server:
+    async with serving(make_handler()) as server:
         with open_source(name, settings(server.base_url, tmp_path)) as (source, recorder):
             assert source is not None
             response = await query_source(source, recorder, QUERIES[name][0], None)
@@ -75,7 +75,7 @@ async def test_a_changed_answer_is_reported(tmp_path: Path) -> None:
     """A field whose kind changed appears as removed and as new."""
     answer = {"total_count": 1, "incomplete_results": False, "items": [{"full_name": "a/b", "stargazers_count": "many"}]}
     shapes = []
-    for handler in (world(), world({"github": as_json(answer)})):
+    for handler in (make_handler(), make_handler({"github": as_json(answer)})):
         async with serving(handler) as server:
             with open_source("github", settings(server.base_url, tmp_path)) as (source, recorder):
                 assert source is not None

@@ -12,7 +12,7 @@ from outrider.nodes.organizer import BIBLIOGRAPHIC, Organizer, count_facets, cou
 from outrider.settings.model import OrganizerSettings
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Paper, Record, Repository
-from support.fakes import Shelf, candidate, found, paper
+from support.fakes import Shelf, candidate, make_found_by, paper
 
 SETTINGS = OrganizerSettings()
 
@@ -98,7 +98,7 @@ async def test_the_cut_comes_last_and_the_library_gives_the_whole_text() -> None
 
 
 def test_a_hit_says_where_it_was_ranked_best() -> None:
-    one = candidate(paper("a", description="D"), found_by=[found(3, strategy="lance_dense"), found(1)])
+    one = candidate(paper("a", description="D"), found_by=[make_found_by(3, strategy="lance_dense"), make_found_by(1)])
     hit = to_hit(one, 1)
     assert (hit.source_strategy, hit.content, hit.original_text) == ("lance_fts", "D", "D")
 

@@ -17,7 +17,7 @@ from outrider.state.intent import Constraints, NumberRange, PlannedQuery, Search
 from outrider.state.pipeline import PipelineState
 from outrider.state.ports import SourceAnswer, SourceQuery
 from outrider.state.request import RetrieverType
-from support.fakes import NOON, Shelf, found, paper
+from support.fakes import NOON, Shelf, make_found_by, paper
 from support.patience import BUSY_S
 
 STRATEGY = SearchStrategy(
@@ -128,7 +128,7 @@ async def test_searches_run_at_once() -> None:
 async def test_expanded_keywords_go_beside_the_words_of_the_request() -> None:
     shelf = Shelf([paper("a", "liver")])
     await scouted(shelf, strategy=STRATEGY.model_copy(update={"expanded_keywords": ("hepatic",)}))
-    assert [(query.text, query.widened) for query in shelf.asked] == [("liver", ("hepatic",))]
+    assert [(query.text, query.widened) for query in shelf.queries] == [("liver", ("hepatic",))]
 
 
 async def test_lists_are_interleaved_without_fusion() -> None:
@@ -166,7 +166,7 @@ def test_a_candidate_keeps_everyone_who_found_it() -> None:
         RankedList(source=name, strategy="lance_fts", query="q", results=(Ranked(doc_id="a", score=1.0),)) for name in ("library", "shelf")
     ]
     (one,) = make_candidates(reciprocal_rank_fusion(lists), lists, {"a": paper("a")})
-    assert one.found_by == (found(source="library"), found(source="shelf"))
+    assert one.found_by == (make_found_by(source="library"), make_found_by(source="shelf"))
     assert one.scores == {"lance_fts": 1.0, "fused": 1.0}
 
 

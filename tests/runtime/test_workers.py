@@ -21,7 +21,7 @@ from support.worker_tasks import doubled, ending, failing, pid, ready, sleeping
 PROGRAM = """
 import asyncio
 from outrider.runtime.workers import Workers
-from support.worker_tasks import pid, ready, telling
+from support.worker_tasks import pid, ready, touch_and_sleep
 
 async def main():
     workers = Workers()
@@ -123,7 +123,7 @@ async def test_who_waits_when_they_are_closed_does_the_work_without_delay(worker
 
 def test_a_process_ends_while_its_worker_computes(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
-        PROGRAM.replace("await asyncio.sleep(600)", "await workers.run(telling, b'begun')"), encoding="utf-8"
+        PROGRAM.replace("await asyncio.sleep(600)", "await workers.run(touch_and_sleep, b'begun')"), encoding="utf-8"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     process = subprocess.Popen(

@@ -37,7 +37,7 @@ from outrider.state.ports import Capabilities, Source, SourceAnswer, SourceQuery
 from outrider.state.request import KNOWN_SOURCES, RetrieverType, check_request, known_sources
 from outrider.state.response import SearchResponse
 from support.fakes import NOON, Shelf, no_reranker, paper
-from support.http_server import Answer, Asked, as_json, serving
+from support.http_server import Answer, Request, as_json, serving
 from support.patience import BUSY_S
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "extend.md").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def made(**extra: dict[str, Any]) -> dict[str, Source]:
     return {source.name: source for source in load_plugins(extra, Caller())}
 
 
-def papers(asked: Asked) -> Answer:
+def papers(asked: Request) -> Answer:
     one = {"id": 7, "title": "Liver injury by drugs", "link": "https://acme.example/7", "doi": "10.1000/7"}
     return as_json({"papers": [one], "total": 1} if asked.path == "/search" else one)
 

@@ -23,9 +23,9 @@ from outrider.settings.redact import Redactor
 from outrider.state.errors import SettingsError
 from outrider.usecases.search import asearch
 from support.chat_client import KEY, llm_settings
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
+from support.fake_services import make_handler
 from support.fake_services import settings as world_settings
-from support.fake_services import world
 from support.fakes import NOON
 from support.http_server import serving
 
@@ -39,7 +39,7 @@ def untraced() -> Iterator[None]:
     logging.getLogger("outrider").setLevel(logging.NOTSET)
 
 
-def plan(asked: Asked) -> Reply:
+def plan(asked: Request) -> Reply:
     if "papers" in asked.data:
         return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
     return Reply({"topic": "liver", "concepts": ["liver"], "queries": [{"text": "liver injury"}]})
@@ -50,7 +50,7 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
-    with serving(world()) as server, ChatServer(plan) as chat:
+    with serving(make_handler()) as server, ChatServer(plan) as chat:
         asked = world_settings(server.base_url, tmp_path, timeout_s=60.0)
         settings = asked.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
         assert KEY in Redactor.from_settings(settings).secrets

@@ -22,7 +22,7 @@ from outrider.state.errors import Malformed, SearchError, SourceError
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceAnswer, SourceQuery
 from outrider.state.records import Paper
-from support.http_server import FAULTS, Answer, Asked, as_bytes, as_text, refusal, serving
+from support.http_server import FAULTS, Answer, Request, as_bytes, as_text, refusal, serving
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -443,7 +443,7 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
     now = [1_000_000.0]
     up = [True]
 
-    def handler(_: Asked) -> Answer:
+    def handler(_: Request) -> Answer:
         return as_feed(ENTRY) if up[0] else refusal(503, headers={"Retry-After": "60"})
 
     async with serving(handler) as server:

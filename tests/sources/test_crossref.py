@@ -23,7 +23,7 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import RECORD, Paper
 from support.damaged_answers import damaged
-from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, serving
+from support.http_server import EXPECTED_ERRORS, FAULTS, Answer, Request, as_json, as_text, refusal, serving
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -452,7 +452,7 @@ async def test_a_work_it_does_not_have_is_none() -> None:
 
 
 async def test_another_name_of_a_work_is_followed_to_its_doi_and_nowhere_else() -> None:
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         moved = Answer(status=301, headers={"Location": "http://127.0.0.1:9/elsewhere/10.1000%2Fabc"})
         return moved if asked.path == "/works/10.1000/alias" else as_json(one(WORK))
 
@@ -463,7 +463,7 @@ async def test_another_name_of_a_work_is_followed_to_its_doi_and_nowhere_else() 
 
 
 async def test_sent_round_in_circles_is_malformed() -> None:
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         return Answer(status=301, headers={"Location": f"https://api.crossref.org{asked.target}"})
 
     with serving(handler) as server, pytest.raises(Malformed):
@@ -486,10 +486,10 @@ AT_ONCE = Caller(jitter=lambda: 0.0)
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     began = time.monotonic()
-    with serving(lambda _: FAULTS[fault]) as server, pytest.raises(MEANT[fault]) as caught:
+    with serving(lambda _: FAULTS[fault]) as server, pytest.raises(EXPECTED_ERRORS[fault]) as caught:
         await crossref(server.base_url, caller=AT_ONCE).search(query(within_s=0.4))
     assert time.monotonic() - began < 0.4 + BUSY_S
-    assert type(caught.value) is MEANT[fault]
+    assert type(caught.value) is EXPECTED_ERRORS[fault]
     assert "crossref" in str(caught.value) or server.base_url in str(caught.value)
 
 

@@ -24,8 +24,8 @@ from outrider.settings.sections import SourcesSettings
 from outrider.state.hits import Hit
 from outrider.state.records import Paper
 from outrider.state.response import SearchResponse, SourceReport
-from support.fake_services import SERVICES, settings, world
-from support.http_server import Answer, Asked, as_json, as_text, refusal, serving
+from support.fake_services import SERVICES, make_handler, settings
+from support.http_server import Answer, Request, as_json, as_text, refusal, serving
 from support.word_embedder import WordEmbedder
 
 QUERY = "liver injury by drugs"
@@ -42,14 +42,14 @@ class World:
 
     def __init__(self) -> None:
         self.server = serving(
-            world(
+            make_handler(
                 openalex=self._openalex, serpapi_google=self._google, crossref=self._crossref, site=self._site, **{"robots.txt": _no_rules}
             )
         )
         self.citations = 3
         self.down: frozenset[str] = frozenset()
 
-    def _crossref(self, asked: Asked) -> Answer:
+    def _crossref(self, asked: Request) -> Answer:
         if "/works/" in asked.path:
             return refusal(404)
         items = [
@@ -58,7 +58,7 @@ class World:
         ]
         return as_json({"status": "ok", "message-type": "work-list", "message": {"total-results": 2, "items": items}})
 
-    def _openalex(self, asked: Asked) -> Answer:
+    def _openalex(self, asked: Request) -> Answer:
         if "openalex" in self.down:
             return refusal(503)
         if "/works/" in asked.path:
@@ -75,7 +75,7 @@ class World:
         words = {word: [place] for place, word in enumerate(ABSTRACT.split())}
         return {"id": "https://openalex.org/W7", "title": title, "doi": f"https://doi.org/{doi}", "abstract_inverted_index": words}
 
-    def _google(self, asked: Asked) -> Answer:
+    def _google(self, asked: Request) -> Answer:
         here = f"http://{asked.headers['host']}/site"
         links = {
             f"{here}/doi/10.1000/cr1": f"{_title(1)} | Journal of Livers",
@@ -84,14 +84,14 @@ class World:
         found = [{"title": title, "link": link, "position": at} for at, (link, title) in enumerate(links.items(), 1)]
         return as_json({"search_metadata": {"status": "Success"}, "organic_results": found})
 
-    def _site(self, asked: Asked) -> Answer:
+    def _site(self, asked: Request) -> Answer:
         return as_text(PAGE, "text/html")
 
     def fetched(self) -> list[str]:
         return [asked.path for asked in self.server.requests if asked.path.startswith("/site")]
 
 
-def _no_rules(asked: Asked) -> Answer:
+def _no_rules(asked: Request) -> Answer:
     return refusal(404)
 
 
@@ -261,7 +261,7 @@ async def test_every_link_and_identifier_stands_in_what_somebody_sent(there: Wor
     sent: list[str] = []
     inner = there.server.handler
 
-    def noted(asked: Asked) -> Answer:
+    def noted(asked: Request) -> Answer:
         answer = inner(asked)
         assert isinstance(answer, Answer)
         sent.append(answer.body.decode())
@@ -278,7 +278,7 @@ async def test_every_link_and_identifier_stands_in_what_somebody_sent(there: Wor
 
 async def test_services_that_know_nothing_more_cost_nothing_but_their_rows(tmp_path: Path) -> None:
     """All of them answer an identifier, and GitHub a repository, with what they answer to a search."""
-    async with serving(world(**{"robots.txt": _no_rules})) as server:
+    async with serving(make_handler(**{"robots.txt": _no_rules})) as server:
         answer = await answered(made(server, tmp_path, pages=0, time_s=5.0), sources=None)
     assert answer.failures == ()
     assert {place.source for hit in answer.hits for place in hit.found_by} == set(SERVICES)

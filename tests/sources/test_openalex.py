@@ -25,7 +25,7 @@ from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import RECORD, Paper
 from support.damaged_answers import damaged
-from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, as_text, refusal, serving
+from support.http_server import EXPECTED_ERRORS, FAULTS, Answer, Request, as_json, as_text, refusal, serving
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -320,7 +320,7 @@ def paged(total: int, held: int | None = None) -> Any:
     """A service that says it has `total` works and gives `held` of them."""
     works = [work(number) for number in range(1, (total if held is None else held) + 1)]
 
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         page, size = int(asked.query["page"]), int(asked.query["per_page"])
         return as_json(listed(*works[(page - 1) * size : page * size], count=total))
 
@@ -348,9 +348,9 @@ async def test_without_a_key_two_pages_are_the_most() -> None:
 async def test_a_page_that_fails_costs_itself_only() -> None:
     whole = paged(500)
     first = threading.Event()
-    limited = replace(FAULTS["429, Retry-After"], gate=first)  # who is told so earlier asks for no other page
+    limited = replace(FAULTS["429, Retry-After"], release=first)  # who is told so earlier asks for no other page
 
-    def answer_page(asked: Asked) -> Answer:
+    def answer_page(asked: Request) -> Answer:
         if asked.query["page"] != "1":
             return limited
         first.set()
@@ -468,7 +468,7 @@ async def test_many_works_by_their_identifiers_with_one_call() -> None:
 
 
 async def test_a_merged_work_is_followed_to_its_id_and_nowhere_else() -> None:
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         moved = Answer(status=301, headers={"Location": "http://127.0.0.1:9/elsewhere/W9?x=1"})
         return moved if asked.path == "/works/W7" else as_json(work(9))
 
@@ -506,10 +506,10 @@ AT_ONCE = Caller(jitter=lambda: 0.0)
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     began = time.monotonic()
-    with serving(lambda _: FAULTS[fault]) as server, pytest.raises(MEANT[fault]) as caught:
+    with serving(lambda _: FAULTS[fault]) as server, pytest.raises(EXPECTED_ERRORS[fault]) as caught:
         await openalex(server.base_url, caller=AT_ONCE).search(query(within_s=0.4))
     assert time.monotonic() - began < 0.4 + BUSY_S
-    assert type(caught.value) is MEANT[fault]
+    assert type(caught.value) is EXPECTED_ERRORS[fault]
     assert "openalex" in str(caught.value) or server.base_url in str(caught.value)
 
 

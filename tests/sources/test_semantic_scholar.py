@@ -25,7 +25,7 @@ from outrider.state.errors import Malformed, RateLimited, SearchError, SourceErr
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Paper
-from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
+from support.http_server import FAULTS, Answer, Request, as_json, refusal, serving
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -73,7 +73,7 @@ def papers(start: int, count: int) -> list[dict[str, Any]]:
     return [{"paperId": f"{number:040x}", "title": f"Paper {number}"} for number in range(start, start + count)]
 
 
-def shelf(held: int, asked: Asked) -> Answer:
+def shelf(held: int, asked: Request) -> Answer:
     """As the service pages through so many papers."""
     offset, limit = int(asked.query["offset"]), int(asked.query["limit"])
     data = papers(offset, min(limit, held - offset))
@@ -295,7 +295,7 @@ def replay(name: str) -> serving:
     """Answers as recorded: by path, offset or token, and status."""
     exchanges = [(urlsplit(address), status, answer) for _, address, status, answer in cassettes()[name]]
 
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         for address, status, answer in exchanges:
             said = dict(parse_qsl(address.query))
             here = said.get("token", "") == asked.query.get("token", "") and (
@@ -503,7 +503,7 @@ async def test_no_more_is_asked_for_than_is_wanted_or_given():
 
 
 async def test_pages_that_came_are_kept_when_a_later_one_fails():
-    def handler(asked: Asked) -> Answer:
+    def handler(asked: Request) -> Answer:
         return shelf(500, asked) if asked.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
 
     async with serving(handler) as server:
@@ -515,7 +515,7 @@ async def test_pages_that_came_are_kept_when_a_later_one_fails():
 
 
 async def test_pages_that_came_are_handed_over_before_the_time_is_up():
-    async def handler(asked: Asked) -> Answer:
+    async def handler(asked: Request) -> Answer:
         if asked.query["offset"] != "0":
             await asyncio.sleep(3_600)
         return shelf(500, asked)

@@ -30,7 +30,7 @@ from outrider.state.errors import Malformed, RateLimited, SettingsError, SourceE
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Identifiers, Page, Paper
-from support.http_server import FAULTS, MEANT, Answer, Asked, as_json, serving
+from support.http_server import EXPECTED_ERRORS, FAULTS, Answer, Request, as_json, serving
 from support.shared_data import DATA
 
 SAVED = DATA / "recorded"
@@ -62,7 +62,7 @@ def results(*found: Any, total: int | None = 1000) -> dict[str, Any]:
     return {"search_metadata": {"status": "Success"}, "search_information": {"total_results": total}, "organic_results": list(found)}
 
 
-def works(asked: Asked) -> Answer:
+def works(asked: Request) -> Answer:
     start = int(asked.query["start"])
     return as_json(results(*({**WORK, "result_id": f"id{start + at}"} for at in range(int(asked.query["num"])))))
 
@@ -114,7 +114,7 @@ async def test_no_more_pages_than_asked_for_or_allowed(limit: int, starts: list[
 
 
 async def test_what_stands_on_two_pages_counts_once() -> None:
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return as_json(results(*({**WORK, "result_id": name} for name in ("ab" if asked.query["start"] == "0" else "bc"))))
 
     with serving(answer) as server:
@@ -140,7 +140,7 @@ async def test_every_fault_is_an_expected_error(kind: Any, fault: str) -> None:
     with serving(lambda _: FAULTS[fault]) as server, pytest.raises(SourceError) as failed:
         await at(server.base_url, kind).search(query(within_s=0.3, limit=10))
     tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
-    assert failed.value.status in {MEANT[fault].status, *tried_again}
+    assert failed.value.status in {EXPECTED_ERRORS[fault].status, *tried_again}
     assert KEY not in str(failed.value)
 
 

@@ -14,8 +14,8 @@ from outrider.services import Services
 from outrider.settings.model import LibrarySettings, RunSettings, Settings
 from outrider.sources.http import client
 from outrider.state.response import SearchResponse
-from support.fake_services import SERVICES, settings, world
-from support.http_server import FAULTS, Answer, Asked, refusal, serving
+from support.fake_services import SERVICES, make_handler, settings
+from support.http_server import FAULTS, Answer, Request, refusal, serving
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ async def answered(asked: Settings, **request: Any) -> SearchResponse:
 
 
 async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) -> None:
-    async with serving(world()) as server:
+    async with serving(make_handler()) as server:
         answer = await answered(made(server.base_url, tmp_path))
     rows = {(row.source, row.strategy): row for row in answer.sources if row.source != "library"}
     assert {source for source, _ in rows} == set(SERVICES)
@@ -52,7 +52,7 @@ async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) 
 
 
 async def test_the_caller_picks_who_is_asked(tmp_path: Path) -> None:
-    async with serving(world()) as server:
+    async with serving(make_handler()) as server:
         answer = await answered(made(server.base_url, tmp_path), sources=["pubmed", "arxiv"])
     assert {row.source for row in answer.sources} == {"pubmed", "arxiv"}
     assert {asked.path.split("/")[1] for asked in server.requests} == {"pubmed", "arxiv"}
@@ -69,7 +69,7 @@ async def test_a_service_that_fails_costs_only_its_own_results(
 ) -> None:
     monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
     own = {service: {"timeout_s": 0.5}} if fault in ENDLESS else {}
-    async with serving(world({service: FAULTS[fault]})) as server:
+    async with serving(make_handler({service: FAULTS[fault]})) as server:
         began = time.monotonic()
         answer = await answered(made(server.base_url, tmp_path, own=own, timeout_s=PATIENT_S), distill_enabled=False)
         took_s = time.monotonic() - began
@@ -92,7 +92,7 @@ async def test_a_service_that_fails_costs_only_its_own_results(
 
 
 async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> None:
-    async with serving(world(dict.fromkeys(SERVICES, refusal(503)))) as server:
+    async with serving(make_handler(dict.fromkeys(SERVICES, refusal(503)))) as server:
         answer = await answered(made(server.base_url, tmp_path, timeout_s=1.0))
     assert [failure.error for failure in answer.failures] == ["NothingSearchable"]
     assert answer.hits == ()
@@ -102,10 +102,10 @@ async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> N
 async def test_nobody_waits_for_another(tmp_path: Path) -> None:
     """Nobody is answered before all eight are asked."""
 
-    async def together(asked: Asked) -> Answer:
+    async def together(asked: Request) -> Answer:
         while server.most < 8:  # noqa: ASYNC110 - counted by the server
             await asyncio.sleep(0.01)
-        return world()(asked)
+        return make_handler()(asked)
 
     async with serving(together) as server:
         answer = await answered(made(server.base_url, tmp_path, timeout_s=PATIENT_S))
@@ -114,7 +114,7 @@ async def test_nobody_waits_for_another(tmp_path: Path) -> None:
 
 async def test_searches_share_the_limits_of_services(tmp_path: Path) -> None:
     """Ten at once, of a service that allows three requests in ten minutes: three were asked, the others say that they were not."""
-    async with serving(world()) as server:
+    async with serving(make_handler()) as server:
         asked = made(server.base_url, tmp_path, requests=3.0, per_s=600.0, timeout_s=PATIENT_S)
         services = Services(asked)
         graph = build(services)

@@ -17,7 +17,7 @@ Plain = Mapping[str, Sequence[str]]
 
 ACCENTS = {"é": "e", "è": "e", "ï": "i", "ö": "o", "ü": "u", "ø": "o", "ł": "l", "å": "a", "ß": "ss", "œ": "oe", "ﬁ": "fi"}
 ALONE = "東京大学病院研究²ไทย"
-KEPT = "βγμίहिनदी"
+OTHER_LETTERS = "βγμίहिनदी"
 TAGS = {
     "ti": ["title"], "ab": ["abstract"], "tiab": ["title", "abstract", "keywords"], "tw": ["title", "abstract", "keywords", "mesh"],
     "ot": ["keywords"], "body": ["body"], "ti, ab": ["title", "abstract"],
@@ -35,7 +35,7 @@ def split_words(text: str) -> list[str]:
             word = ""
         elif char in ACCENTS:
             word += ACCENTS[char]
-        elif char in KEPT or (char.isascii() and char.isalnum()):
+        elif char in OTHER_LETTERS or (char.isascii() and char.isalnum()):
             word += char
         else:
             words.append(word)
@@ -79,10 +79,10 @@ def find_words(pattern: str, text: str) -> frozenset[int]:
 
 def find_phrases(term: str, text: str) -> list[list[int]]:
     """Places of a term that is written next to each other, each as the list of its word numbers."""
-    found = [find_words(asked, text) for asked in query_words(term)]
-    if not all(found):
+    places = [find_words(word, text) for word in query_words(term)]
+    if not all(places):
         return []
-    return [list(range(start, start + len(found))) for start in found[0] if all(start + step in one for step, one in enumerate(found))]
+    return [list(range(start, start + len(places))) for start in places[0] if all(start + step in one for step, one in enumerate(places))]
 
 
 def has_near(groups: Sequence[Sequence[str]], between: int, text: str, *, ordered: bool = False) -> bool:
@@ -108,11 +108,11 @@ def _truth(query: Query, documents: Sequence[Plain], cache: dict[Query, frozense
     every = frozenset(range(len(documents)))
     if query[0] == "chain":
         (_, first), *rest = query[1]
-        found = find_matches(first, documents, cache)
+        matches = find_matches(first, documents, cache)
         for operator, operand in rest:
             other = find_matches(operand, documents, cache)
-            found = found | other if operator == "OR" else found - other if operator == "NOT" else found & other
-        return found
+            matches = matches | other if operator == "OR" else matches - other if operator == "NOT" else matches & other
+        return matches
     if query[0] == "not":
         return every - find_matches(query[1], documents, cache)
     return frozenset(number for number in every if _holds(query, documents[number]))
@@ -129,8 +129,10 @@ def _holds(leaf: Query, document: Plain) -> bool:
         case ("years", first, last):
             return any(first <= int(year) <= last for year in document["year"])
         case ("whole", field, value):
-            asked = query_words(value)
-            return any(len(said) == len(asked) and all(map(matches_word, asked, said)) for said in map(split_words, document[field]))
+            value_words = query_words(value)
+            return any(
+                len(words) == len(value_words) and all(map(matches_word, value_words, words)) for words in map(split_words, document[field])
+            )
         case ("everything",):
             return True
     raise AssertionError(leaf)

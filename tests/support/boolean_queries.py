@@ -128,10 +128,10 @@ def write_query(query: Query, chance: random.Random) -> str:
     match query:
         case ("chain", operands):
             (_, first), *rest = operands
-            said = _operand(first, chance)
+            text = _operand(first, chance)
             for operator, operand in rest:
-                said += f" {chance.choice([operator, operator, operator.lower()])} {_operand(operand, chance)}"
-            return said
+                text += f" {chance.choice([operator, operator, operator.lower()])} {_operand(operand, chance)}"
+            return text
         case ("not", part):
             return f"NOT {_operand(part, chance)}"
         case ("term", term, tag):
@@ -150,8 +150,8 @@ def write_query(query: Query, chance: random.Random) -> str:
 
 
 def _operand(query: Query, chance: random.Random) -> str:
-    said = write_query(query, chance)
-    return f"({said})" if query[0] in ("chain", "not") or chance.random() < 0.1 else said
+    text = write_query(query, chance)
+    return f"({text})" if query[0] in ("chain", "not") or chance.random() < 0.1 else text
 
 
 def _quote(term: str, chance: random.Random) -> str:

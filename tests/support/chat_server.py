@@ -17,7 +17,7 @@ from outrider.prompts import parse_fence
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """One request as the server saw it."""
 
     body: dict[str, Any]
@@ -31,16 +31,16 @@ class Asked:
         kind = self.body.get("response_format", {}).get("type")
         return {"json_schema": "json_schema", "json_object": "json_mode"}.get(kind, "text")
 
-    def said(self, role: str) -> str:
+    def join_messages(self, role: str) -> str:
         return "\n".join(str(one["content"]) for one in self.body["messages"] if one["role"] == role)
 
     @property
     def system(self) -> str:
-        return self.said("system")
+        return self.join_messages("system")
 
     @property
     def user(self) -> str:
-        return self.said("user")
+        return self.join_messages("user")
 
     @property
     def data(self) -> Any:
@@ -56,7 +56,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
-    gate: threading.Event | None = None
+    release: threading.Event | None = None
     """Nothing is sent before it is set."""
     refusal: str | None = None
     usage: tuple[int | None, int | None] | None = (100, 20)
@@ -70,7 +70,7 @@ class Reply:
     """Seconds between one byte of the body and the next."""
 
 
-Answer = Callable[[Asked], Reply]
+Answer = Callable[[Request], Reply]
 NUMBERS = count()
 """In the addresses: a port may be used again, and what was learnt of one server must not be held of another."""
 
@@ -80,7 +80,7 @@ class ChatServer:
     """Use it as a context manager: it hangs up at the end. `requests` are in the order of their arrival; `most` were under way at once."""
 
     answer: Answer
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     most: int = 0
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -100,9 +100,9 @@ class ChatServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                asked = Asked(body, {name.lower(): value for name, value in self.headers.items()})
+                request = Request(body, {name.lower(): value for name, value in self.headers.items()})
                 with suppress(ConnectionError):  # who asked has gone
-                    server._serve(self, asked)
+                    server._serve(self, request)
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -127,20 +127,20 @@ class ChatServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/{self._number}/v1"
 
-    def _serve(self, handler: BaseHTTPRequestHandler, asked: Asked) -> None:
+    def _serve(self, handler: BaseHTTPRequestHandler, request: Request) -> None:
         with self._lock:
-            self.requests.append(asked)
+            self.requests.append(request)
             self._now += 1
             self.most = max(self.most, self._now)
         try:
-            reply = self.answer(asked)
-            if reply.gate:
-                reply.gate.wait(300)
+            reply = self.answer(request)
+            if reply.release:
+                reply.release.wait(300)
             time.sleep(reply.delay_s)
         finally:
             with self._lock:
                 self._now -= 1
-        body = reply.raw if reply.raw is not None else json.dumps(_body(asked, reply)).encode()
+        body = reply.raw if reply.raw is not None else json.dumps(_body(request, reply)).encode()
         handler.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}.items():
             handler.send_header(name, value)
@@ -154,13 +154,13 @@ class ChatServer:
             handler.close_connection = True
 
 
-def _body(asked: Asked, reply: Reply) -> dict[str, Any]:
+def _body(request: Request, reply: Reply) -> dict[str, Any]:
     if reply.status != 200:
         return {"error": {"message": str(reply.content), "type": "error", "code": None}}
     text = reply.content if isinstance(reply.content, str) else json.dumps(reply.content)
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": reply.refusal}
-    if asked.mode == "function_calling" and not isinstance(reply.content, str):
-        name = asked.body["tools"][0]["function"]["name"]
+    if request.mode == "function_calling" and not isinstance(reply.content, str):
+        name = request.body["tools"][0]["function"]["name"]
         message |= {"content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}]}
     usage = reply.usage and {
         "prompt_tokens": reply.usage[0],
@@ -168,4 +168,4 @@ def _body(asked: Asked, reply: Reply) -> dict[str, Any]:
         "total_tokens": sum(filter(None, reply.usage)),
     }
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": None}
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": asked.body["model"], "choices": [choice], "usage": usage}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": request.body["model"], "choices": [choice], "usage": usage}

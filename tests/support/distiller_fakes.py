@@ -57,8 +57,8 @@ class Fixed:
     values: Sequence[float]
     name: str = "fixed"
     revision: str = "1"
-    asked: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
 
     def scores(self, query: str, cuts: Sequence[SegmentedText]) -> Scores:
-        self.asked.append(query)
+        self.queries.append(query)
         return [[self.values[at % len(self.values)] for at in range(len(its.units))] for its in cuts]

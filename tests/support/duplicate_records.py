@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from outrider.state.duplicate_decisions import Decision, Decisions
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record
-from support.fakes import candidate, found, paper
+from support.fakes import candidate, make_found_by, paper
 
 LIVER = "Aspirin and acute liver injury in adults"
 
 
 def by_ann(doc_id: str, title: str = LIVER, **fields: object) -> Paper:
-    said = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "source": "crossref"}
-    return paper(doc_id, title, **(said | fields))
+    defaults = {"authors": ["Smith, Ann", "Bell, J.", "Cole, K."], "year": 2020, "source": "crossref"}
+    return paper(doc_id, title, **(defaults | fields))
 
 
 def make_decisions(*log: tuple[str, ...]) -> Decisions:
@@ -69,4 +69,4 @@ LOGS = st.lists(
 
 
 def candidates(records: Sequence[Record]) -> list[Candidate]:
-    return [candidate(one, found_by=(found(at + 1),), scores={"fused": 1 / (at + 1)}) for at, one in enumerate(records)]
+    return [candidate(one, found_by=(make_found_by(at + 1),), scores={"fused": 1 / (at + 1)}) for at, one in enumerate(records)]

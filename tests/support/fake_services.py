@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from outrider.settings.model import EnrichSettings, Settings
 from outrider.settings.sections import CacheSettings, ServiceSettings, SourcesSettings, WebSettings
-from support.http_server import Answer, Asked, as_json, as_text
+from support.http_server import Answer, Request, as_json, as_text
 
 SERVICES = ("github", "openalex", "semantic_scholar", "arxiv", "pubmed", "crossref", "serpapi_scholar", "serpapi_google")
 EACH = range(1, 4)
@@ -20,13 +20,13 @@ Faults = Mapping[str, Answer]
 """What services answer instead, by name."""
 
 
-def world(faults: Faults | None = None, after_s: float = 0.0, **others: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+def make_handler(faults: Faults | None = None, after_s: float = 0.0, **others: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
     """Answers after so many seconds in all, also where a service is asked twice. `others` answer instead of ours, or beside them."""
     answers = {**ANSWERS, **others}
 
-    def handler(asked: Asked) -> Answer:
-        name = asked.path.split("/")[1]
-        answer = (faults or {}).get(name) or answers[name](asked)
+    def handler(request: Request) -> Answer:
+        name = request.path.split("/")[1]
+        answer = (faults or {}).get(name) or answers[name](request)
         return replace(answer, after_s=answer.after_s or after_s / (2 if name == "pubmed" else 1))
 
     return handler
@@ -37,27 +37,27 @@ def settings(base_url: str, cache: Path, own: Mapping[str, Mapping[str, Any]] = 
 
     `common` goes to every service, `own` to the service of that name.
     """
-    given = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
-    sections = {name: _section(name, f"{base_url}/{name}", {**given, **own.get(name, {})}) for name in SERVICES}
-    asked = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
-    return Settings(sources=asked, cache=CacheSettings(folder=str(cache), fresh_s=0.0), enrich=EnrichSettings(enabled=False))
+    defaults = {"requests": 10_000.0, "at_once": 100, "timeout_s": 5.0, **common}
+    sections = {name: _section(name, f"{base_url}/{name}", {**defaults, **own.get(name, {})}) for name in SERVICES}
+    sources = SourcesSettings(web=WebSettings(enabled=False), **sections)  # type: ignore[arg-type] # each of its own kind
+    return Settings(sources=sources, cache=CacheSettings(folder=str(cache), fresh_s=0.0), enrich=EnrichSettings(enabled=False))
 
 
-def _section(name: str, base_url: str, given: Mapping[str, Any]) -> ServiceSettings:
+def _section(name: str, base_url: str, fields: Mapping[str, Any]) -> ServiceSettings:
     kind: type[ServiceSettings] = type(getattr(SourcesSettings(), name))
     key = {"api_key": SecretStr("s3cret")} if name.startswith("serpapi") else {}
-    return kind(base_url=base_url, **{**given, **key})
+    return kind(base_url=base_url, **{**fields, **key})
 
 
 def _title(name: str, number: int) -> str:
     return f"Liver injury by drugs, {name.replace('_', ' ')} {number}"
 
 
-def _github(asked: Asked) -> Answer:
+def _github(request: Request) -> Answer:
     items = [
         {
-            "full_name": f"liver/{asked.query.get('sort', 'match')}-{number}",
-            "html_url": f"https://github.com/liver/{asked.query.get('sort', 'match')}-{number}",
+            "full_name": f"liver/{request.query.get('sort', 'match')}-{number}",
+            "html_url": f"https://github.com/liver/{request.query.get('sort', 'match')}-{number}",
             "description": _title("github", number),
             "stargazers_count": 100 * number,
             "forks_count": 20,
@@ -70,7 +70,7 @@ def _github(asked: Asked) -> Answer:
     return as_json({"total_count": len(items), "incomplete_results": False, "items": items})
 
 
-def _openalex(asked: Asked) -> Answer:
+def _openalex(request: Request) -> Answer:
     works = [
         {"id": f"https://openalex.org/W{number}", "title": _title("openalex", number), "doi": f"https://doi.org/10.1000/oa{number}"}
         for number in EACH
@@ -78,12 +78,12 @@ def _openalex(asked: Asked) -> Answer:
     return as_json({"meta": {"count": 3, "page": 1, "per_page": 100}, "results": works})
 
 
-def _semantic_scholar(asked: Asked) -> Answer:
+def _semantic_scholar(request: Request) -> Answer:
     papers = [{"paperId": f"{number:040x}", "title": _title("semantic_scholar", number), "year": 2020} for number in EACH]
     return as_json({"total": 3, "offset": 0, "data": papers})
 
 
-def _arxiv(asked: Asked) -> Answer:
+def _arxiv(request: Request) -> Answer:
     entries = "".join(
         f"<entry><id>http://arxiv.org/abs/2101.0000{number}v1</id><title>{_title('arxiv', number)}</title><summary>Livers.</summary>"
         f"<published>2021-01-02T03:04:05Z</published><author><name>A. Frost</name></author></entry>"
@@ -93,8 +93,8 @@ def _arxiv(asked: Asked) -> Answer:
     return as_text(f"<feed {spaces}><opensearch:totalResults>3</opensearch:totalResults>{entries}</feed>", "application/atom+xml")
 
 
-def _pubmed(asked: Asked) -> Answer:
-    if asked.path.endswith("esearch.fcgi"):
+def _pubmed(request: Request) -> Answer:
+    if request.path.endswith("esearch.fcgi"):
         return as_json({"header": {"type": "esearch"}, "esearchresult": {"count": "3", "idlist": [str(number) for number in EACH]}})
     articles = "".join(
         f'<PubmedArticle><MedlineCitation><PMID Version="1">{number}</PMID><Article><Journal><Title>Livers</Title></Journal>'
@@ -104,14 +104,14 @@ def _pubmed(asked: Asked) -> Answer:
     return as_text(f'<?xml version="1.0" ?><PubmedArticleSet>{articles}</PubmedArticleSet>', "text/xml")
 
 
-def _crossref(asked: Asked) -> Answer:
+def _crossref(request: Request) -> Answer:
     items = [{"DOI": f"10.1000/cr{number}", "title": [_title("crossref", number)], "type": "journal-article"} for number in EACH]
     return as_json({"status": "ok", "message-type": "work-list", "message": {"total-results": 3, "items": items}})
 
 
-def _serpapi(asked: Asked) -> Answer:
-    engine = asked.query["engine"]
-    found = [
+def _serpapi(request: Request) -> Answer:
+    engine = request.query["engine"]
+    results = [
         {
             "result_id": f"{engine}{number}",
             "title": _title(engine, number),
@@ -120,10 +120,10 @@ def _serpapi(asked: Asked) -> Answer:
         }
         for number in EACH
     ]
-    return as_json({"search_metadata": {"status": "Success"}, "search_information": {"total_results": 3}, "organic_results": found})
+    return as_json({"search_metadata": {"status": "Success"}, "search_information": {"total_results": 3}, "organic_results": results})
 
 
-ANSWERS: Mapping[str, Callable[[Asked], Answer]] = {
+ANSWERS: Mapping[str, Callable[[Request], Answer]] = {
     "github": _github,
     "openalex": _openalex,
     "semantic_scholar": _semantic_scholar,

@@ -37,12 +37,12 @@ def doi(value: str) -> Identifiers:
 class Shelf:
     """A library in memory: `search` counts shared stems, ties by id."""
 
-    held: list[Record] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     name: str = "library"
     strategies: tuple[str, ...] = (RetrieverType.LANCE_FTS,)
     capabilities: Capabilities = field(default_factory=lambda: Capabilities(frozenset({"paper"}), filters=True))
     timeout_s: float = math.inf
-    asked: list[SourceQuery] = field(default_factory=list)
+    queries: list[SourceQuery] = field(default_factory=list)
     error: Exception | None = None
     delay_s: float = 0.0
     barrier: asyncio.Barrier | None = None
@@ -50,25 +50,25 @@ class Shelf:
     """Raised by everything but `search`."""
 
     async def search(self, query: SourceQuery) -> SourceAnswer:
-        self.asked.append(query)
+        self.queries.append(query)
         await asyncio.sleep(self.delay_s)
         if self.barrier:
             await self.barrier.wait()
         if self.error:
             raise self.error
-        wanted = set(stems(query.text))
-        scored = [(len(wanted & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.held]
+        query_stems = set(stems(query.text))
+        scored = [(len(query_stems & set(stems(f"{one.title} {one.full_text()}"))), one) for one in self.records]
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return SourceAnswer(tuple(Scored(record=one, score=score) for score, one in best[: query.limit]))
 
     async def get(self, scheme: str, value: str, within_s: float) -> Record | None:
-        return next((one for one in self.held if getattr(one.identifiers, scheme) == value), None)
+        return next((one for one in self.records if getattr(one.identifiers, scheme) == value), None)
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         if self.shelf_error:
             raise self.shelf_error
-        held = {one.doc_id: one for one in self.held}
-        return [held.get(one.doc_id, one) for one in records]
+        by_id = {one.doc_id: one for one in self.records}
+        return [by_id.get(one.doc_id, one) for one in records]
 
     async def snapshot(self) -> str | None:
         if self.shelf_error:
@@ -88,5 +88,5 @@ def services(*records: Record, **fields: object) -> Services:
     return Services(Settings(), clock=lambda: NOON, shelf=shelf, sources=(shelf,), reranker=no_reranker)
 
 
-def found(rank: int = 1, source: str = "library", strategy: str = "lance_fts", query: str = "q") -> FoundBy:
+def make_found_by(rank: int = 1, source: str = "library", strategy: str = "lance_fts", query: str = "q") -> FoundBy:
     return FoundBy(source=source, strategy=strategy, query=query, rank=rank)

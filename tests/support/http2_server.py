@@ -17,7 +17,7 @@ from support.http_server import take_no_more
 @asynccontextmanager
 async def speaking_http2(folder: Path) -> AsyncIterator[tuple[str, Path]]:
     """Its address, and the certificate that a client must believe."""
-    certificate, key = _certified(folder)
+    certificate, key = _make_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["h2"])
@@ -27,7 +27,7 @@ async def speaking_http2(folder: Path) -> AsyncIterator[tuple[str, Path]]:
     def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal count
         count += 1
-        tasks.add(asyncio.create_task(_spoken(reader, writer, count)))
+        tasks.add(asyncio.create_task(_serve(reader, writer, count)))
 
     server = await asyncio.start_server(met, "127.0.0.1", 0, ssl=context)
     try:
@@ -39,7 +39,7 @@ async def speaking_http2(folder: Path) -> AsyncIterator[tuple[str, Path]]:
             await asyncio.wait(tasks, timeout=2)
 
 
-async def _spoken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
     from h2.config import H2Configuration
     from h2.connection import H2Connection
     from h2.events import RequestReceived
@@ -47,8 +47,8 @@ async def _spoken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, nu
     speech = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
     speech.initiate_connection()
     writer.write(speech.data_to_send())
-    while said := await reader.read(65_536):
-        for event in speech.receive_data(said):
+    while data := await reader.read(65_536):
+        for event in speech.receive_data(data):
             if isinstance(event, RequestReceived):
                 headers = dict(event.headers)
                 body = json.dumps({"path": headers[":path"], "key": headers.get("x-api-key"), "connection": number}).encode()
@@ -58,7 +58,7 @@ async def _spoken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, nu
     writer.close()
 
 
-def _certified(folder: Path) -> tuple[Path, Path]:
+def _make_certificate(folder: Path) -> tuple[Path, Path]:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -67,14 +67,14 @@ def _certified(folder: Path) -> tuple[Path, Path]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     now = dt.datetime.now(dt.UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - dt.timedelta(1), now + dt.timedelta(1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     paths = folder / "certificate.pem", folder / "key.pem"
-    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     paths[1].write_bytes(private)
     return paths

@@ -25,13 +25,13 @@ STATINS = paper("b", "Statins in practice", abstract="Statins lower cholesterol.
 
 def services(*records: Any, shelf: Shelf | None = None, **serve: Any) -> Services:
     """A library in memory, and settings of the server."""
-    held = shelf or Shelf(list(records or (ASPIRIN, STATINS)))
+    library = shelf or Shelf(list(records or (ASPIRIN, STATINS)))
     settings = Settings(serve=ServeSettings(**serve))
-    return Services(settings, clock=lambda: fakes.NOON, shelf=held, sources=(held,), reranker=fakes.no_reranker)
+    return Services(settings, clock=lambda: fakes.NOON, shelf=library, sources=(library,), reranker=fakes.no_reranker)
 
 
 @dataclass
-class Held(Shelf):
+class BlockingLibrary(Shelf):
     """A library that answers when it is let."""
 
     let: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,11 +49,11 @@ class Held(Shelf):
 
 
 @asynccontextmanager
-async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def open_client(own_services: Services, *, needs_key: bool = False, **client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this loop, without a socket."""
     from outrider.interfaces.http.application import build_application
 
-    opened = build_application(made, needs_key=needs_key)
+    opened = build_application(own_services, needs_key=needs_key)
     transport = httpx.ASGITransport(opened.app, raise_app_exceptions=False)
     async with opened.app.router.lifespan_context(opened.app), httpx.AsyncClient(transport=transport, base_url=BASE, **client) as http:
         http.application = opened  # type: ignore[attr-defined]
@@ -61,11 +61,11 @@ async def asking(made: Services, *, needs_key: bool = False, **client: Any) -> A
 
 
 @contextmanager
-def running(made: Services, *, needs_key: bool = False) -> Iterator[str]:
+def running(own_services: Services, *, needs_key: bool = False) -> Iterator[str]:
     """A real server on a free loopback port; gives its address."""
     from outrider.interfaces.http.server import make_server
 
-    server = make_server(made, "127.0.0.1", needs_key=needs_key, log_level="critical")
+    server = make_server(own_services, "127.0.0.1", needs_key=needs_key, log_level="critical")
     server.config.port = 0
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

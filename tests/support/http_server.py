@@ -30,7 +30,7 @@ _PORTS: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request as the server saw it."""
 
     method: str
@@ -60,7 +60,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     after_s: float = 0.0
     """Seconds before anything is sent."""
-    gate: threading.Event | None = None
+    release: threading.Event | None = None
     """Nothing is sent before it is set."""
     drip_s: float = 0.0
     """Seconds between one byte of the body and the next."""
@@ -70,7 +70,7 @@ class Answer:
     """Whether it is reset (RST) before anything is sent."""
 
 
-Handler = Callable[[Asked], Answer | Awaitable[Answer]]
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 def as_json(data: Any, status: int = 200, headers: Mapping[str, str] = MappingProxyType({}), after_s: float = 0.0) -> Answer:
@@ -135,7 +135,7 @@ FAULTS: Mapping[str, Answer] = MappingProxyType(
     }
 )
 """What every adapter must survive. Two more are made when needed: `huge()`, and a total that disagrees with the pages."""
-MEANT: Mapping[str, type[SourceError]] = MappingProxyType(
+EXPECTED_ERRORS: Mapping[str, type[SourceError]] = MappingProxyType(
     {
         "timeout": SourceTimeout,
         "connection reset": SourceUnavailable,
@@ -161,7 +161,7 @@ class serving:  # noqa: N801 - used as a function
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
-        self.requests: list[Asked] = []
+        self.requests: list[Request] = []
         """In the order of their coming."""
         self.now = self.most = 0
         """How many are being answered, and the most there were at once."""
@@ -219,32 +219,32 @@ class serving:  # noqa: N801 - used as a function
     async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         try:
             with suppress(ConnectionError):  # who asked has gone
-                await self._answered_in_turn(reader, writer, number)
+                await self._answer_in_turn(reader, writer, number)
         finally:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _answered_in_turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
-        async for asked in _requests(reader, number):
-            self.requests.append(asked)
+    async def _answer_in_turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        async for request in _requests(reader, number):
+            self.requests.append(request)
             self.now += 1
             self.most = max(self.most, self.now)
             try:
-                again = await self._answered(asked, reader, writer)
+                again = await self._answer(request, reader, writer)
             finally:
                 self.now -= 1
             if not again:
                 break
 
-    async def _answered(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection is kept."""
         try:
-            made = self.handler(asked)
-            answer = await made if isawaitable(made) else made
+            result = self.handler(request)
+            answer = await result if isawaitable(result) else result
         except Exception as error:  # noqa: BLE001 - the test's own, which must not look like a server that is down
             answer = as_text(f"the test's handler failed: {error!r}", status=599)
-        while answer.gate and not answer.gate.is_set():
+        while answer.release and not answer.release.is_set():
             await _slept(0.01, reader)
         await _slept(answer.after_s, reader)
         if answer.reset:
@@ -252,7 +252,7 @@ class serving:  # noqa: N801 - used as a function
             writer.transport.abort()
             return False
         writer.write(_head(answer))
-        body = b"" if asked.method == "HEAD" else answer.body
+        body = b"" if request.method == "HEAD" else answer.body
         for part in _parts(body[: len(body) // 2] if answer.cut else body, answer.drip_s):
             writer.write(part)
             await writer.drain()
@@ -288,7 +288,7 @@ _LINGER = _linger()
 """Of a socket that says RST when it is closed."""
 
 
-async def _requests(reader: asyncio.StreamReader, number: int) -> AsyncIterator[Asked]:
+async def _requests(reader: asyncio.StreamReader, number: int) -> AsyncIterator[Request]:
     """Of one connection, until it ends."""
     with suppress(asyncio.IncompleteReadError):
         while True:
@@ -298,7 +298,7 @@ async def _requests(reader: asyncio.StreamReader, number: int) -> AsyncIterator[
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             parts = urlsplit(target)
             query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-            yield Asked(method, unquote(parts.path), query, headers, body, time.monotonic(), target, number)
+            yield Request(method, unquote(parts.path), query, headers, body, time.monotonic(), target, number)
 
 
 def _head(answer: Answer) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 Kind = Literal["title", "abstract", "venue", "readme", "tree", "topic", "licence", "feedback", "earlier"]
 KINDS: tuple[str, ...] = get_args(Kind)
-ASKING = ("score_papers", "score_repository", "dedup", "translate")
+PROMPTS = ("score_papers", "score_repository", "dedup", "translate")
 """The prompts that ask for an answer in a form."""
 
 
@@ -57,8 +57,8 @@ def encoded(text: str) -> str:
 def example(prompt: str) -> dict[str, Any]:
     """The first answer that a prompt shows."""
     lines = resources.files("outrider.prompts").joinpath(f"{prompt}.md").read_text(encoding="utf-8").splitlines()
-    found: dict[str, Any] = json.loads(next(line for line in lines if line.startswith("{") and not line.startswith("{{")))
-    return found
+    answer: dict[str, Any] = json.loads(next(line for line in lines if line.startswith("{") and not line.startswith("{{")))
+    return answer
 
 
 def forged_results() -> str:

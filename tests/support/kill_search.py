@@ -41,12 +41,12 @@ PATIENT_S = 600.0
 
 def services(case: dict[str, Any]) -> Services:
     folder = Path(case["folder"])
-    asked = world_settings(case["world"], folder / "cache", timeout_s=PATIENT_S).sources
+    sources = world_settings(case["world"], folder / "cache", timeout_s=PATIENT_S).sources
     llm = LlmSettings(
         model="scripted", base_url=case["chat"], api_key=SecretStr("sk-secret"), prices={"scripted": "1/10"}, timeout_s=PATIENT_S
     )
     settings = Settings(
-        sources=asked,
+        sources=sources,
         llm=llm,
         run=RunSettings(run_timeout_s=PATIENT_S),
         enrich=EnrichSettings(time_s=PATIENT_S, idle_s=PATIENT_S),
@@ -60,25 +60,25 @@ def services(case: dict[str, Any]) -> Services:
 
 def killed_after(answers: int) -> None:
     """As soon as so many answers of the model are written down."""
-    keep, left = ThreadLedger.keep_answer, iter(range(answers - 1))
+    keep, remaining = ThreadLedger.keep_answer, iter(range(answers - 1))
 
-    async def keeping(self: ThreadLedger, *given: Any) -> None:
-        await keep(self, *given)
-        if next(left, None) is None:
+    async def keep_and_count(self: ThreadLedger, *args: Any) -> None:
+        await keep(self, *args)
+        if next(remaining, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    ThreadLedger.keep_answer = keeping  # type: ignore[method-assign]
+    ThreadLedger.keep_answer = keep_and_count  # type: ignore[method-assign]
 
 
 async def run(case: dict[str, Any]) -> None:
     if answers := case.get("kill_after_answers"):
         killed_after(answers)
     async with open_threads(services(case)) as threads:
-        asked = {"query": QUERY, "top_k": 5}
-        parts = threads.resume("one") if case.get("resume") else threads.search("one", asked)
+        request = {"query": QUERY, "top_k": 5}
+        parts = threads.resume("one") if case.get("resume") else threads.search("one", request)
         if case.get("answer"):
-            said = (await collect_response(parts)).model_dump_json()
-            Path(case["answer"]).write_text(said, encoding="utf-8")  # noqa: ASYNC240 - nobody else is on this loop
+            response = (await collect_response(parts)).model_dump_json()
+            Path(case["answer"]).write_text(response, encoding="utf-8")  # noqa: ASYNC240 - nobody else is on this loop
             return
         async for kind, part in parts:
             if kind == "custom" and [part["node"], part["event"]] == case.get("kill_at"):

@@ -24,24 +24,24 @@ SOURCES = ["library", "pubmed", "openalex"]
 def make_services(folder: Path) -> Services:
     """The same library and services in every process."""
     abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(17)]
-    world = {"pubmed": MemorySource("pubmed", list(abroad)), "openalex": MemorySource("openalex", list(make_papers(9, first=40)))}
-    return make_exact_services(folder, LibraryVersions(make_papers(31)), world)
+    remote_sources = {"pubmed": MemorySource("pubmed", list(abroad)), "openalex": MemorySource("openalex", list(make_papers(9, first=40)))}
+    return make_exact_services(folder, LibraryVersions(make_papers(31)), remote_sources)
 
 
 def run_and_die(folder: Path, syncs: int, torn: bool) -> None:
     """Die at the ledger's sync of this number; `torn` cuts the line before it short."""
     import outrider.systematic_search.ledger as ledger
 
-    left = syncs
+    remaining = syncs
 
     class Dying:
         def __getattr__(self, name: str) -> object:
             return getattr(os, name)
 
         def fsync(self, handle: int) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0:
                 if torn:
                     os.ftruncate(handle, os.fstat(handle).st_size - 40)
                 os.kill(os.getpid(), signal.SIGKILL)

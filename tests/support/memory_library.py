@@ -53,8 +53,8 @@ class MemoryShelves:
 
     async def remember(self, *files: IngestedFile) -> None:
         origins = {file.origin for file in files}
-        kept = {mark: file for mark, file in self.files.items() if file.origin not in origins}
-        self.files = kept | {file.fingerprint: file for file in files}
+        others = {mark: file for mark, file in self.files.items() if file.origin not in origins}
+        self.files = others | {file.fingerprint: file for file in files}
 
     async def origins(self) -> dict[str, int]:
         return dict(Counter(record.origin or "" for record in self.records.values()))

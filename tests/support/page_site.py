@@ -17,12 +17,12 @@ from outrider.settings.model import CoarseFilterSettings, DistillerSettings, Lib
 from outrider.settings.sections import ServeSettings
 from outrider.state.records import Record, Repository
 from support.chat_client import llm_settings
-from support.chat_server import Asked as ChatAsked
 from support.chat_server import ChatServer, Reply
+from support.chat_server import Request as ChatRequest
+from support.fake_services import make_handler
 from support.fake_services import settings as world_settings
-from support.fake_services import world
 from support.fakes import doi, no_reranker, paper
-from support.http_server import Answer, Asked, refusal
+from support.http_server import Answer, Request, refusal
 from support.systematic_runs import LibraryVersions, make_papers
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ EXACT = 15_000
 """Of which every third does not speak of aspirin."""
 PATIENT_S = 600.0
 """Time limit of services, model and search: only a test ends what it holds back."""
-_HELD: dict[tuple[str, str], threading.Event] = {}
+_RELEASES: dict[tuple[str, str], threading.Event] = {}
 
 
 @contextmanager
@@ -50,19 +50,19 @@ def hold(name: str, word: str) -> Iterator[threading.Event]:
 
     `name` is a service, `scorer` for the model that scores, or `library` for all but the first page of a systematic run.
     """
-    gate = _HELD[name, word] = threading.Event()
+    release = _RELEASES[name, word] = threading.Event()
     try:
-        yield gate
+        yield release
     finally:
-        gate.set()
-        del _HELD[name, word]
+        release.set()
+        del _RELEASES[name, word]
 
 
-def _gate(name: str, text: str) -> threading.Event | None:
-    return next((gate for (of, word), gate in list(_HELD.items()) if of == name and word in text), None)
+def _find_release(name: str, text: str) -> threading.Event | None:
+    return next((release for (of, word), release in list(_RELEASES.items()) if of == name and word in text), None)
 
 
-def held() -> list[Record]:
+def make_records() -> list[Record]:
     own = "How livers are harmed by drugs is told, with what to do about it. The weather was fine. " + LONG
     return [
         paper("own:1", "Liver injury by drugs, a review", abstract=own, year=2021, venue="Hepatology", authors=("Doe, Jane", "Roe, R.")),
@@ -76,13 +76,13 @@ def held() -> list[Record]:
     ]  # fmt: skip
 
 
-def said(asked: ChatAsked) -> Reply:
+def answer_as_model(request: ChatRequest) -> Reply:
     """What a model would: a plan, a score for each paper, one for a repository."""
-    data = asked.data
+    data = request.data
     if "papers" in data:
         scores = [(one["id"], 0.95 if "review" in one["title"] else 0.75 - at / 50) for at, one in enumerate(data["papers"])]
         results = [{"paper_id": name, "relevance_score": score, "relevance_reason": "it answers"} for name, score in scores]
-        return Reply({"results": results}, gate=_gate("scorer", asked.user))
+        return Reply({"results": results}, release=_find_release("scorer", request.user))
     if "repository" in data:
         reasons = {"relevance_reason": "a tool for it", "documentation_reason": "a README only", "ease_of_use_reason": "one command"}
         return Reply({"relevance": 1.0, "documentation": 6, "ease_of_use": 8, **reasons})
@@ -94,7 +94,7 @@ def said(asked: ChatAsked) -> Reply:
 
 
 def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) -> Services:
-    given = world_settings(address, folder / "cache", timeout_s=PATIENT_S)
+    settings = world_settings(address, folder / "cache", timeout_s=PATIENT_S)
     own = {
         "library": LibrarySettings(uri=str(folder / "library")),
         "llm": llm_settings(chat, timeout_s=PATIENT_S),
@@ -105,18 +105,18 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
         "run": RunSettings(run_timeout_s=PATIENT_S),
     }
     return Services(
-        given.model_copy(update=own),
+        settings.model_copy(update=own),
         reranker=no_reranker,
-        pin=LibraryVersions(make_papers(EXACT), gate=lambda tree: _gate("library", format_tree(tree))),
+        pin=LibraryVersions(make_papers(EXACT), hold=lambda tree: _find_release("library", format_tree(tree))),
         world={},
     )
 
 
-def answered(asked: Asked) -> Answer:
+def answer_as_services(request: Request) -> Answer:
     """The world, in which crossref is down for who asks for "broken"."""
-    if "broken" in asked.target and asked.path.startswith("/crossref"):
+    if "broken" in request.target and request.path.startswith("/crossref"):
         return refusal(500)
-    return replace(world()(asked), gate=_gate(asked.path.split("/")[1], asked.target))
+    return replace(make_handler()(request), release=_find_release(request.path.split("/")[1], request.target))
 
 
 async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:
@@ -132,5 +132,5 @@ async def search(tab: Page, query: str = QUERY, top_k: int = 10) -> None:
 async def grave(tab: Page) -> list[str]:
     """What axe finds that is serious or worse."""
     axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe-playwright-python is not installed")
-    found = (await axe.Axe().run(tab)).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")]
+    violations = (await axe.Axe().run(tab)).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations if one["impact"] in ("serious", "critical")]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import parse_qs
 
-from support.http_server import Answer, Asked, as_json, as_text, refusal
+from support.http_server import Answer, Request, as_json, as_text, refusal
 
 ARTICLE = (
     '<PubmedArticle><MedlineCitation><PMID Version="1">{0}</PMID><Article><Journal><JournalIssue><PubDate><Year>2020</Year></PubDate>'
@@ -39,32 +39,32 @@ class Pubmed:
     most: int = 0
     """Numbers that one search named at most."""
 
-    def __call__(self, asked: Asked) -> Answer:
-        assert asked.method == "POST"
-        said = {name: values[-1] for name, values in parse_qs(asked.body.decode()).items()}
-        return self.search(said) if asked.path.endswith("esearch.fcgi") else self.fetch(said)
+    def __call__(self, request: Request) -> Answer:
+        assert request.method == "POST"
+        parameters = {name: values[-1] for name, values in parse_qs(request.body.decode()).items()}
+        return self.search(parameters) if request.path.endswith("esearch.fcgi") else self.fetch(parameters)
 
-    def search(self, said: dict[str, str]) -> Answer:
-        self.searches.append(said)
+    def search(self, parameters: dict[str, str]) -> Answer:
+        self.searches.append(parameters)
         count = self.count + (0 < self.grows_at <= len(self.searches))
         first, last = 1, count
-        if "mindate" in said:
-            assert said["datetype"] == "edat"
-            low, high = (date(*map(int, said[name].split("/"))) for name in ("mindate", "maxdate"))
+        if "mindate" in parameters:
+            assert parameters["datetype"] == "edat"
+            low, high = (date(*map(int, parameters[name].split("/"))) for name in ("mindate", "maxdate"))
             first = max(1, (low - self.first).days * self.a_day)
             last = min(count, ((high - self.first).days + 1) * self.a_day - 1)
-        given = min(int(said["retmax"]), self.cap)
+        size = min(int(parameters["retmax"]), self.cap)
         ids = [str(number) for number in range(first, last + 1)][::-1]
-        self.most = max(self.most, len(ids[:given]))
-        result = {"count": str(max(0, last - first + 1)), "idlist": ids[:given]}
+        self.most = max(self.most, len(ids[:size]))
+        result = {"count": str(max(0, last - first + 1)), "idlist": ids[:size]}
         warnings = {"warninglist": {"quotedphrasesnotfound": ['"liver xx"']}} if self.warns else {}
         return as_json({"header": {"type": "esearch"}, "esearchresult": {**result, **warnings}})
 
-    def fetch(self, said: dict[str, str]) -> Answer:
+    def fetch(self, parameters: dict[str, str]) -> Answer:
         self.fetches += 1
         if 0 < self.fails_at <= self.fetches:
             return refusal(500)
-        articles = "".join(ARTICLE.format(number) for number in said["id"].split(",") if int(number) not in self.lost)
+        articles = "".join(ARTICLE.format(number) for number in parameters["id"].split(",") if int(number) not in self.lost)
         return as_text(f'<?xml version="1.0" ?><PubmedArticleSet>{articles}</PubmedArticleSet>', "text/xml")
 
 
@@ -86,16 +86,16 @@ class Paged:
     """The record that is given on the next page, too."""
     limited: int = 0
     """The request that is answered with 429."""
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
-    def __call__(self, asked: Asked) -> Answer:
-        self.requests.append(asked)
+    def __call__(self, request: Request) -> Answer:
+        self.requests.append(request)
         if 0 < self.fails_at <= len(self.requests):
             return refusal(500)
         if self.limited == len(self.requests):
             return refusal(429, headers={"Retry-After": "7"})
-        said = asked.query.get(self.cursor, self.start)
-        first = 0 if said == self.start else int(said.removeprefix("at"))
+        token = request.query.get(self.cursor, self.start)
+        first = 0 if token == self.start else int(token.removeprefix("at"))
         numbers = list(range(first, min(first + self.page, self.count)))
         if self.again is not None and first > self.again:
             numbers = [self.again, *numbers]
@@ -146,8 +146,8 @@ class Github:
     cut_short: bool = False
     queries: list[str] = field(default_factory=list)
 
-    def __call__(self, asked: Asked) -> Answer:
-        query, page = asked.query["q"], int(asked.query["page"])
+    def __call__(self, request: Request) -> Answer:
+        query, page = request.query["q"], int(request.query["page"])
         self.queries.append(query)
         assert page * 100 <= 1_000, "only the first 1000 results are there"
         low, high = self.first, self.first + timedelta(days=100_000)

@@ -20,12 +20,12 @@ STOP_WORDS = {"the", "of", "and", "not", "a", "is", "in"}
 
 def tokenize(text: str) -> list[str]:
     """An apostrophe inside a word does not part it."""
-    found: list[str] = []
+    tokens: list[str] = []
     for part in re.split(r"(?<![A-Za-z])['’]|['’](?![A-Za-z])|(?!['’])[\W_]", text):
-        found += (
+        tokens += (
             ["'".join("".join(split_words(piece)) for piece in re.split("['’]", part))] if re.search("['’]", part) else split_words(part)
         )
-    return found
+    return tokens
 
 
 def stem(word: str) -> str:
@@ -43,33 +43,33 @@ class Reader:
         self.tokens = re.compile(rf"\s*(?:(?P<and>{and_})|(?P<or>{or_})|(?P<not>{not_})|(?P<open>\()|(?P<close>\))|(?P<term>{term}))")
 
     def read(self, query: str) -> Node:
-        self.left: list[tuple[str, str]] = []
+        self.remaining: list[tuple[str, str]] = []
         at = 0
         while at < len(query.rstrip()):
-            found = self.tokens.match(query, at)
-            assert found is not None, f"{query[at:]!r} cannot be read"
-            self.left.append((str(found.lastgroup), found.group().strip()))
-            at = found.end()
+            match = self.tokens.match(query, at)
+            assert match is not None, f"{query[at:]!r} cannot be read"
+            self.remaining.append((str(match.lastgroup), match.group().strip()))
+            at = match.end()
         node = self._chain()
-        assert not self.left, self.left
+        assert not self.remaining, self.remaining
         return node
 
     def _chain(self) -> Node:
         """From left to right, whatever joins."""
         node = self._operand()
-        while self.left and self.left[0][0] != "close":
-            operator = self.left.pop(0)[0] if self.left[0][0] in ("and", "or", "not") else "and"
+        while self.remaining and self.remaining[0][0] != "close":
+            operator = self.remaining.pop(0)[0] if self.remaining[0][0] in ("and", "or", "not") else "and"
             node = (operator, node, self._operand())
         return node
 
     def _operand(self) -> Node:
-        kind, said = self.left.pop(0)
+        kind, text = self.remaining.pop(0)
         if kind == "open":
             node = self._chain()
-            assert self.left.pop(0)[0] == "close"
+            assert self.remaining.pop(0)[0] == "close"
             return node
-        assert kind == "term", (kind, said)
-        return ("term", said)
+        assert kind == "term", (kind, text)
+        return ("term", text)
 
 
 def holds(node: Node, term: Callable[[str], bool]) -> bool:
@@ -79,9 +79,9 @@ def holds(node: Node, term: Callable[[str], bool]) -> bool:
     return left and right if node[0] == "and" else left or right if node[0] == "or" else left and not right
 
 
-def in_order(asked: Sequence[Callable[[str], bool] | None], words: Sequence[str], slop: int = 0) -> bool:
+def in_order(tests: Sequence[Callable[[str], bool] | None], words: Sequence[str], slop: int = 0) -> bool:
     """Lucene's phrase: places less their numbers differ by at most `slop`. None stands for a stop word, which is not looked for."""
-    known = [(number, one) for number, one in enumerate(asked) if one]
+    known = [(number, one) for number, one in enumerate(tests) if one]
     places = [[at - number for at, word in enumerate(words) if one(word)] for number, one in known]
     for chosen in itertools.product(*places):
         used = {at + number for at, (number, _) in zip(chosen, known, strict=True)}
@@ -116,7 +116,7 @@ def _openalex_filter(name: str, value: str, document: Plain) -> bool:
         case "to_publication_date":
             return year is not None and f"{year}-01-01" <= value
         case "language" | "doi" | "pmid":
-            return any(said == one for said in document[name] for one in value.split("|"))
+            return any(own == one for own in document[name] for one in value.split("|"))
         case "title_and_abstract.search.exact":
             texts = [tokenize(text) for text in (*document["title"], *document["abstract"]) if text]
             return holds(OPENALEX.read(value), lambda term: any(_openalex_term(term, words) for words in texts))
@@ -132,8 +132,8 @@ def _openalex_term(term: str, words: Sequence[str]) -> bool:
     assert "~" not in term
     if "*" in term or "?" in term:
         assert re.fullmatch(r"[a-z0-9]{3,}\*|[a-z0-9]+\?[a-z0-9]*", term), term
-        asked = re.compile(term.replace("*", ".*").replace("?", "."))
-        return any(map(asked.fullmatch, words))
+        pattern = re.compile(term.replace("*", ".*").replace("?", "."))
+        return any(map(pattern.fullmatch, words))
     return term in words
 
 
@@ -155,8 +155,8 @@ def semantic_scholar(query: str, year: str, document: Plain) -> bool:
 def _semantic_term(term: str, words: Sequence[str]) -> bool:
     if term.startswith('"'):
         phrase, _, slop = term[1:].rpartition('"')
-        asked = [None if word in STOP_WORDS else same(stem(word)) for word in phrase.split()]
-        return any(asked) and in_order(asked, words, int(slop[1:] or 0))
+        tests = [None if word in STOP_WORDS else same(stem(word)) for word in phrase.split()]
+        return any(tests) and in_order(tests, words, int(slop[1:] or 0))
     assert re.fullmatch(r"[a-z0-9]+\*", term), term
     return any(word.startswith(term[:-1]) for word in words)
 
@@ -172,12 +172,12 @@ def github(query: str, document: Plain) -> bool:
     words = [term for term in terms if ":" not in term]
     alternatives = "OR" in words
     texts = [tokenize(text) for name in ("name", "description", "topics") for text in document[name] if text]
-    found = [
+    matches = [
         any(in_order([same(word) for word in term.strip('"').split()], text) for text in texts)
         for term in words
         if term not in ("OR", "AND")
     ]
-    return any(found) if alternatives else all(found)
+    return any(matches) if alternatives else all(matches)
 
 
 # Crossref ------------------------------------------------------------------------------------------------------------------------
@@ -214,13 +214,13 @@ def pubmed(query: str, document: Plain) -> bool:
 
 
 def _pubmed_term(term: str, document: Plain) -> bool:
-    said, _, tag = term[:-1].rpartition("[")
+    operand, _, tag = term[:-1].rpartition("[")
     if tag == "sb":
-        return said == "all"
+        return operand == "all"
     if tag == "dp":
-        first, _, last = said.partition(":")
+        first, _, last = operand.partition(":")
         return any(int(first[:4]) <= int(year) <= int((last or first)[:4]) for year in document["year"])
-    text = said.strip('"')
+    text = operand.strip('"')
     if tag in WHOLE:
         return any(split_words(value) == split_words(text) for value in document[WHOLE[tag]])
     name, _, near = tag.partition(":~")
@@ -232,17 +232,17 @@ def _pubmed_term(term: str, document: Plain) -> bool:
     wild = text.endswith("*")
     assert "*" not in text[:-1]
     assert "{" not in text
-    asked = split_words(text.rstrip("*"))
-    assert not wild or len(asked[-1]) >= 4
-    tests = [same(word) for word in asked]
+    phrase = split_words(text.rstrip("*"))
+    assert not wild or len(phrase[-1]) >= 4
+    tests = [same(word) for word in phrase]
     if wild:
-        tests[-1] = lambda word: word.startswith(asked[-1])
+        tests[-1] = lambda word: word.startswith(phrase[-1])
     return any(in_order(tests, words) for words in texts)
 
 
-def _within(asked: Sequence[str], words: Sequence[str], between: int) -> bool:
+def _within(phrase: Sequence[str], words: Sequence[str], between: int) -> bool:
     """Any order, so many others among them."""
-    places = [[at for at, word in enumerate(words) if word == one] for one in asked]
+    places = [[at for at, word in enumerate(words) if word == one] for one in phrase]
     for chosen in itertools.product(*places):
         if len(set(chosen)) == len(chosen) and max(chosen) - min(chosen) + 1 - len(chosen) <= between:
             return True

@@ -16,15 +16,15 @@ class Server:
 
     def __init__(self) -> None:
         self.answer: Callable[[str, dict[str, Any]], Answer] = lambda _, __: (404, {}, {})
-        self.asked: list[tuple[str, dict[str, Any], str]] = []
+        self.requests: list[tuple[str, dict[str, Any], str]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((self.path, body, self.headers.get("Authorization", "")))
-                status, said, headers = outer.answer(self.path, body)
-                data = said if isinstance(said, bytes) else json.dumps(said).encode()
+                outer.requests.append((self.path, body, self.headers.get("Authorization", "")))
+                status, content, headers = outer.answer(self.path, body)
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 try:
                     self.send_response(status)
                     for name, value in {**headers, "Content-Length": str(len(data))}.items():

@@ -13,7 +13,7 @@ from outrider.settings.model import RankingSettings, RepositorySettings, RunSett
 from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
 from support.chat_client import chat_over, llm_settings
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, candidate, paper
 
 RUNTIME = cast("Any", None)
@@ -29,9 +29,9 @@ def result(name: str, score: Any = 0.5, reason: Any = "because", tags: Any = ("m
     return {"paper_id": name, "relevance_score": score, "relevance_reason": reason, "tags": tags}
 
 
-def by_title(asked: Asked) -> Reply:
+def by_title(request: Request) -> Reply:
     """The score that a work's title ends with: "work 7 0.25"."""
-    return Reply({"results": [result(one["id"], float(one["title"].split()[-1])) for one in asked.data["papers"]]})
+    return Reply({"results": [result(one["id"], float(one["title"].split()[-1])) for one in request.data["papers"]]})
 
 
 def works(*scores: float, **fields: Any) -> tuple[Candidate, ...]:
@@ -57,7 +57,7 @@ def scorer(server: ChatServer, stopping: Stopping | None = None, **llm: Any) -> 
 
 
 async def scored(
-    answer: Callable[[Asked], Reply],
+    answer: Callable[[Request], Reply],
     ordered: Sequence[Candidate],
     budget: Budget | None = None,
     top_k: int = 10,
@@ -65,13 +65,13 @@ async def scored(
     **llm: Any,
 ) -> tuple[ScoringResult, ChatServer]:
     with ChatServer(answer) as server:
-        made = await scorer(server, **llm).score(ordered, QUESTION, top_k, budget or Budget(), run_s)
-        return made, server
+        scoring = await scorer(server, **llm).score(ordered, QUESTION, top_k, budget or Budget(), run_s)
+        return scoring, server
 
 
-def ids(made: ScoringResult) -> list[str]:
-    return [one.record.doc_id for one in made.candidates]
+def ids(scoring: ScoringResult) -> list[str]:
+    return [one.record.doc_id for one in scoring.candidates]
 
 
-def of(made: ScoringResult, doc_id: str) -> Candidate:
-    return next(one for one in made.candidates if one.record.doc_id == doc_id)
+def of(scoring: ScoringResult, doc_id: str) -> Candidate:
+    return next(one for one in scoring.candidates if one.record.doc_id == doc_id)

@@ -38,11 +38,11 @@ def make_papers(count: int, word: str = "aspirin", first: int = 0) -> list[Paper
     ]
 
 
-Gate = Callable[[Node], threading.Event | None]
+HoldPages = Callable[[Node], threading.Event | None]
 """Of a query: no page but the first comes before the event is set."""
 
 
-def no_gate(_: Node) -> None:
+def without_hold(_: Node) -> None:
     return None
 
 
@@ -50,33 +50,33 @@ def no_gate(_: Node) -> None:
 class PinnedList:
     """`PinnedLibrary` over a list; fails after `breaks_after` pages."""
 
-    held: list[Record]
+    records: list[Record]
     snapshot: Snapshot
     breaks_after: int | None = None
     opened: list[str] = field(default_factory=list)
     blind: frozenset[str] = frozenset()
     """Ids that no query finds, as if a tokenizer split their words differently."""
-    gate: Gate = no_gate
+    hold: HoldPages = without_hold
 
     async def pages(self, tree: Node, after: str = "", size: int = PAGE) -> AsyncIterator[MatchedPage]:
         self.opened.append(after)
         evaluator = Evaluator(tree)
-        rest = sorted((one for one in self.held if one.doc_id > after and one.doc_id not in self.blind), key=lambda one: one.doc_id)
-        found = [one for one in rest if evaluator.matches(one)]
-        for number, start in enumerate(range(0, len(found), size)):
+        rest = sorted((one for one in self.records if one.doc_id > after and one.doc_id not in self.blind), key=lambda one: one.doc_id)
+        matches = [one for one in rest if evaluator.matches(one)]
+        for number, start in enumerate(range(0, len(matches), size)):
             if number == self.breaks_after:
                 raise LibraryError("the library cannot be read any more")
-            while number and (event := self.gate(tree)) and not event.is_set():  # noqa: ASYNC110 - set in another thread
+            while number and (event := self.hold(tree)) and not event.is_set():  # noqa: ASYNC110 - set in another thread
                 await asyncio.sleep(0.01)
-            page = found[start : start + size]
+            page = matches[start : start + size]
             yield MatchedPage(tuple(map(Matched, page)), page[-1].doc_id)
 
     async def count(self, tree: Node) -> int:
         evaluator = Evaluator(tree)
-        return sum(map(evaluator.matches, self.held))
+        return sum(map(evaluator.matches, self.records))
 
     async def content_hashes(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {one.doc_id: one.content_hash() for one in self.held if one.doc_id in doc_ids}
+        return {one.doc_id: one.content_hash() for one in self.records if one.doc_id in doc_ids}
 
     def close(self) -> None: ...
 
@@ -85,30 +85,32 @@ class PinnedList:
 class LibraryVersions:
     """Opens a library; each version that was ever pinned stays available."""
 
-    held: list[Record]
+    records: list[Record]
     tokenizer: str = TOKENIZER
     breaks_after: int | None = None
     versions: dict[int, list[Record]] = field(default_factory=dict)
     last: PinnedList | None = None
     blind: frozenset[str] = frozenset()
-    gate: Gate = no_gate
+    hold: HoldPages = without_hold
 
     @property
     def version(self) -> int:
         """The same for the same records, in every process."""
-        said = "".join(one.doc_id + one.content_hash() for one in self.held)
-        return int(hashlib.sha256(said.encode()).hexdigest()[:6], 16)
+        text = "".join(one.doc_id + one.content_hash() for one in self.records)
+        return int(hashlib.sha256(text.encode()).hexdigest()[:6], 16)
 
     async def __call__(self, snapshot: Snapshot | None) -> PinnedList:
         version = self.version if snapshot is None else snapshot.version
         if snapshot is None:
-            self.versions[version] = list(self.held)
+            self.versions[version] = list(self.records)
         elif version == self.version:
-            self.versions.setdefault(version, list(self.held))
+            self.versions.setdefault(version, list(self.records))
         if version not in self.versions:
             raise LibraryError(f"version {version} was not kept")
-        made = Snapshot(library="memory", version=version, tag=f"systematic-{version}", tokenizer=self.tokenizer, indexes={"title": "all"})
-        self.last = PinnedList(self.versions[version], made, self.breaks_after, blind=self.blind, gate=self.gate)
+        pinned = Snapshot(
+            library="memory", version=version, tag=f"systematic-{version}", tokenizer=self.tokenizer, indexes={"title": "all"}
+        )
+        self.last = PinnedList(self.versions[version], pinned, self.breaks_after, blind=self.blind, hold=self.hold)
         return self.last
 
 
@@ -117,7 +119,7 @@ class MemorySource:
     """`RemoteSource` over a list, in slices of years; `lost` records never come, after `fails_after` pages it fails."""
 
     name: str
-    held: list[Record]
+    records: list[Record]
     lost: int = 0
     fails_after: int | None = None
     refuses: str = ""
@@ -126,19 +128,19 @@ class MemorySource:
     """Ids that the last harvest got as already seen."""
 
     def translate(self, tree: Node, text: str) -> SentQuery:
-        sent = SentQuery(self.name, format_tree(tree), (("db", self.name),), widened=("a widened part",), native=True)
-        return replace(sent, query="", refused=self.refuses) if self.refuses else sent
+        query = SentQuery(self.name, format_tree(tree), (("db", self.name),), widened=("a widened part",), native=True)
+        return replace(query, query="", refused=self.refuses) if self.refuses else query
 
-    async def harvest(self, tree: Node, sent: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
+    async def harvest(self, tree: Node, sent_query: SentQuery, into: Harvest, after: str = "") -> AsyncIterator[MatchedPage]:
         evaluator = Evaluator(tree)
-        found = self.held[: len(self.held) - self.lost]
-        into.total = len(self.held)
+        reachable = self.records[: len(self.records) - self.lost]
+        into.total = len(self.records)
         self.seen_before = set(into.seen)
         start = int(after or 0)
-        for number, at in enumerate(range(start, len(found), self.size)):
+        for number, at in enumerate(range(start, len(reachable), self.size)):
             if number == self.fails_after:
                 raise SourceUnavailable(f"{self.name} answered 503")
-            page = found[at : at + self.size]
+            page = reachable[at : at + self.size]
             matched = tuple(Matched(one, "verified") for one in page if evaluator.matches(one))
             into.seen.update(one.doc_id for one in page)
             into.dropped = [one.doc_id for one in page if not evaluator.matches(one)]
@@ -152,8 +154,8 @@ class MemorySource:
 
 
 def make_exact_services(
-    tmp_path: Path, pin: LibraryVersions, world: Mapping[str, MemorySource] | None = None, page: int = 5, **systematic: object
+    tmp_path: Path, pin: LibraryVersions, remote_sources: Mapping[str, MemorySource] | None = None, page: int = 5, **systematic: object
 ) -> Services:
-    said = SystematicSettings.model_validate({"folder": str(tmp_path / "runs"), "page": page, **systematic})
-    settings = Settings(systematic=said)
-    return Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=pin, world=dict(world or {}))
+    section = SystematicSettings.model_validate({"folder": str(tmp_path / "runs"), "page": page, **systematic})
+    settings = Settings(systematic=section)
+    return Services(settings, clock=lambda: NOON, sources=(), reranker=no_reranker, pin=pin, world=dict(remote_sources or {}))

@@ -33,10 +33,10 @@ def base(folder: Path) -> str:
 
 def papers() -> list[Paper]:
     """96 records, each of one thing and one place; every second one cites the one before it."""
-    made: list[Paper] = []
+    records: list[Paper] = []
     for number, (thing, place) in enumerate(itertools.product(THINGS, PLACES)):
         edges = (Edge(relation="cites", target=f"doi:10.1/{number - 1}"), Edge(relation="cites", target="doi:10.1/absent"))
-        made.append(
+        records.append(
             Paper(
                 doc_id=f"p{number:02}",
                 title=f"{thing.title()} and the {place} in adults",
@@ -46,7 +46,7 @@ def papers() -> list[Paper]:
                 edges=edges if number % 2 else (),
             )
         )
-    return made
+    return records
 
 
 async def fill(folder: Path) -> None:

@@ -28,7 +28,7 @@ class WordEmbedder:
     error: Exception | None = None
     """Raised instead of vectors once `error_after` texts were embedded."""
     error_after: int = 0
-    seen: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -40,11 +40,11 @@ class WordEmbedder:
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
         results = []
         for at, text in enumerate(texts, start=1):
-            if self.error and len(self.seen) >= self.error_after:
+            if self.error and len(self.texts) >= self.error_after:
                 raise self.error
-            self.before(len(self.seen))
+            self.before(len(self.texts))
             time.sleep(self.delay_s)
-            self.seen.append(text)
+            self.texts.append(text)
             of = len(words(text))
             read = TokensRead(tokens=min(of, self.context), of=of)
             results.append(EmbeddedText(None, problem="refused") if text in self.refused else EmbeddedText(self.vector(text), read))

@@ -10,16 +10,16 @@ from pathlib import Path
 from outrider.runtime.workers import Work, Workers
 
 
-def doubled(given: bytes) -> bytes:
-    return given * 2
+def doubled(payload: bytes) -> bytes:
+    return payload * 2
 
 
 def pid(_: bytes) -> bytes:
     return str(os.getpid()).encode()
 
 
-def failing(given: bytes) -> bytes:
-    raise ValueError(given.decode())
+def failing(payload: bytes) -> bytes:
+    raise ValueError(payload.decode())
 
 
 def sleeping(seconds: bytes) -> bytes:
@@ -27,15 +27,15 @@ def sleeping(seconds: bytes) -> bytes:
     return b""
 
 
-def telling(name: bytes) -> bytes:
+def touch_and_sleep(name: bytes) -> bytes:
     """By a file, and goes on."""
     Path(name.decode()).touch()
     return sleeping(b"600")
 
 
-def ending(gate: bytes) -> bytes:
+def ending(path: bytes) -> bytes:
     """Ends the process as soon as that file is there."""
-    while not Path(gate.decode()).exists():
+    while not Path(path.decode()).exists():
         time.sleep(0.01)
     os._exit(1)
 

@@ -30,13 +30,13 @@ def test_the_same_library_gives_an_empty_difference(tmp_path: Path) -> None:
 def test_each_gained_or_lost_hit_has_its_cause(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(30))
     made = _first(tmp_path, shelves)
-    held = {one.doc_id: one for one in shelves.held}
+    held = {one.doc_id: one for one in shelves.records}
     held.pop("p00001")
     held["p00002"] = held["p00002"].model_copy(update={"title": "Ibuprofen"})
     held["p00003"] = held["p00003"].model_copy(update={"title": "Aspirin now"})
     held["p00004"] = held["p00004"].model_copy(update={"abstract": "said otherwise"})
     held["p00100"] = make_papers(1, first=100)[0]
-    shelves.held = list(held.values())
+    shelves.records = list(held.values())
     replayed = outrider.replay(tmp_path / "run", services=made)
     assert [(one.change, one.doc_id, one.cause) for one in replayed.differences] == [
         ("lost", "p00001", "record removed"),
@@ -51,7 +51,7 @@ def test_each_gained_or_lost_hit_has_its_cause(tmp_path: Path) -> None:
 def test_without_the_old_version_some_causes_are_unknown(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(30))
     made = _first(tmp_path, shelves)
-    shelves.held, shelves.versions = [*shelves.held[2:], *make_papers(1, first=100)], {}
+    shelves.records, shelves.versions = [*shelves.records[2:], *make_papers(1, first=100)], {}
     replayed = outrider.replay(tmp_path / "run", services=made)
     assert [(one.change, one.cause) for one in replayed.differences] == [("lost", "record removed"), ("gained", "record added or changed")]
     assert "of the library is gone" in replayed.remarks[0]
@@ -60,7 +60,7 @@ def test_without_the_old_version_some_causes_are_unknown(tmp_path: Path) -> None
 def test_a_service_that_moved_is_named(tmp_path: Path) -> None:
     world = MemorySource("pubmed", list(make_papers(9, first=50)))
     made = _first(tmp_path, LibraryVersions([]), pubmed=world)
-    world.held = [*world.held[1:], *make_papers(1, first=70)]
+    world.records = [*world.records[1:], *make_papers(1, first=70)]
     causes = {one.cause for one in outrider.replay(tmp_path / "run", services=made).differences}
     assert causes == {"source moved"}
 

@@ -22,7 +22,7 @@ def test_every_hit_comes_once_in_the_stated_order(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
     hits = outrider.systematic(QUERY, services=make_exact_services(tmp_path, shelves))
     found = list(hits)
-    assert [hit.doc_id for hit in found] == [one.doc_id for one in shelves.held if one.title.startswith("aspirin")]
+    assert [hit.doc_id for hit in found] == [one.doc_id for one in shelves.records if one.title.startswith("aspirin")]
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
     assert {hit.reason for hit in found} == {"verified"}
     assert hits.manifest.complete
@@ -79,10 +79,10 @@ def test_a_library_that_fails_leaves_the_hits_so_far(tmp_path: Path, pages: int)
 def test_a_run_reads_its_snapshot_while_others_write(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
     made = make_exact_services(tmp_path, shelves)
-    before = [one.doc_id for one in shelves.held if one.title.startswith("aspirin")]
+    before = [one.doc_id for one in shelves.records if one.title.startswith("aspirin")]
     hits = outrider.systematic(QUERY, services=made)
     found = [next(hits).doc_id]
-    shelves.held += make_papers(10, first=100)
+    shelves.records += make_papers(10, first=100)
     found += [hit.doc_id for hit in hits]
     assert found == before
 
@@ -161,7 +161,7 @@ def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:
     shelves.tokenizer = "test words 2"
     with pytest.raises(OtherRun, match=r"split words by test words 1.*test words 2"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
-    shelves.held, shelves.versions = make_papers(3), {}
+    shelves.records, shelves.versions = make_papers(3), {}
     with pytest.raises(OtherRun, match="is not available"):
         next(outrider.systematic(services=made, resume=tmp_path / "run"))
 

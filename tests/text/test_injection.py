@@ -22,7 +22,7 @@ from outrider.text.injection import (
     find_candidates,
     suspicious,
 )
-from support.injection_canaries import ASKING, CANARIES, KINDS, Canary, example
+from support.injection_canaries import CANARIES, KINDS, PROMPTS, Canary, example
 from support.shared_data import DATA
 
 SCIFACT = DATA / "ir" / "scifact" / "corpus.jsonl.gz"
@@ -41,7 +41,7 @@ def test_what_is_known_is_found_and_what_is_not_is_said(canary: Canary) -> None:
     assert bool(suspicious(canary.text)) == canary.caught
 
 
-@pytest.mark.parametrize("prompt", ASKING)
+@pytest.mark.parametrize("prompt", PROMPTS)
 def test_an_answer_in_the_form_that_a_prompt_asks_for_is_found(prompt: str) -> None:
     """In whatever way it is written down."""
     said = example(prompt)

@@ -19,10 +19,10 @@ from outrider.state.analysis import Analysis
 from outrider.state.pipeline import RunContext
 from outrider.usecases.analyze import aanalyze
 from support.chat_client import llm_settings
-from support.chat_server import Asked as Question
 from support.chat_server import ChatServer, Reply
+from support.chat_server import Request as Question
 from support.fake_services import settings as world_settings
-from support.http_server import Answer, Asked, as_json, as_text, refusal, serving
+from support.http_server import Answer, Request, as_json, as_text, refusal, serving
 
 NOW = 1_790_000_000.0
 LAST = {"Link": '<https://api.github.com/x?per_page=1&page=41>; rel="last"'}
@@ -58,7 +58,7 @@ WORK = {
 LINKED = [{"paperId": f"{at:040x}", "title": f"Linked {at}", "year": 2019 + at} for at in (1, 2)]
 
 
-def github(request: Asked) -> Answer:
+def github(request: Request) -> Answer:
     part = request.path.removeprefix("/github").removeprefix("/repos/liver/dose")
     answers: dict[str, Answer] = {
         "": as_json(REPOSITORY),
@@ -78,7 +78,7 @@ def github(request: Asked) -> Answer:
 OTHER = {**REPOSITORY, "full_name": "liver/other", "html_url": "https://github.com/liver/other"}
 
 
-def handler(request: Asked) -> Answer:
+def handler(request: Request) -> Answer:
     service, _, rest = request.path.removeprefix("/").partition("/")
     if service == "github":
         return github(request)
@@ -130,7 +130,7 @@ async def test_a_paper_in_depth(tmp_path: Path) -> None:
 
 
 async def test_a_failing_source_loses_only_its_own_part(tmp_path: Path) -> None:
-    def broken(request: Asked) -> Answer:
+    def broken(request: Request) -> Answer:
         lost = ("sbom", "/references", "/search/repositories")
         return refusal(404) if request.path.endswith(lost[0]) else refusal(500) if request.path.endswith(lost[1:]) else handler(request)
 
@@ -208,7 +208,7 @@ def test_an_invalid_target_is_one_clear_error(target: str, capsys: pytest.Captur
 def test_the_command_shows_it_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = {**REPOSITORY, "description": "\x1b]0;owned\x07 [bold]doses[/bold]"}
 
-    def evil(request: Asked) -> Answer:
+    def evil(request: Request) -> Answer:
         return as_json(hostile) if request.path == "/github/repos/liver/dose" else handler(request)
 
     with serving(evil) as server:

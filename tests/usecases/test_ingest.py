@@ -24,7 +24,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.records import Paper, Record, Repository
 from outrider.usecases.ingest import ingest_targets
 from support.fake_services import settings
-from support.http_server import NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
+from support.http_server import NEVER, Answer, Request, as_bytes, as_json, as_text, refusal, serving
 from support.word_embedder import WordEmbedder
 
 TITLE = "Liver injury by common drugs"
@@ -54,7 +54,7 @@ def page(head: str = f"<title>{TITLE}</title>", body: str = TEXT) -> Answer:
     return as_text(f'<html lang="en"><head>{head}</head><body>{body}</body></html>', "text/html")
 
 
-def make_handler(answers: Mapping[str, Answer]) -> Callable[[Asked], Answer]:
+def make_handler(answers: Mapping[str, Answer]) -> Callable[[Request], Answer]:
     """Each service answers any other path with its own form of "not found"."""
     nothing = {
         "/pubmed/entrez/eutils/esearch.fcgi": as_json({"header": {}, "esearchresult": {"count": "0", "idlist": []}}),

@@ -13,7 +13,7 @@ from outrider.services import Services
 from outrider.settings.model import Settings
 from outrider.state.errors import BadRequest, KeyRejected, LibraryMissing
 from support.chat_client import chat_over
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, paper
 from support.scorer_over_server import by_title
 
@@ -177,7 +177,7 @@ async def test_rules_score_when_the_model_fails_and_the_failure_is_reported() ->
 
 
 async def test_a_rejected_key_is_raised() -> None:
-    def rejected(_: Asked) -> Reply:
+    def rejected(_: Request) -> Reply:
         return Reply("no such key", status=401)
 
     with ChatServer(rejected) as server, pytest.raises(KeyRejected):

@@ -30,8 +30,8 @@ from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.response import SearchResponse
 from outrider.usecases.threads import Threads, collect_response, open_threads
 from support.chat_client import KEY, chat_over
-from support.chat_server import Asked, ChatServer, Reply
-from support.fake_services import world
+from support.chat_server import ChatServer, Reply, Request
+from support.fake_services import make_handler
 from support.fakes import Shelf, no_reranker, paper
 from support.http_server import serving
 
@@ -43,7 +43,7 @@ TIMES = {"timings_ms": True, "execution_time_ms": True, "sources": {"__all__": {
 PLAN = {"topic": "aspirin", "concepts": ["aspirin"], "queries": [{"text": "aspirin liver"}, {"text": "liver injury drugs"}]}
 
 
-def by_kind(request: Asked) -> Reply:
+def by_kind(request: Request) -> Reply:
     """Replies by the kind of request, with tokens by its length, so that each has its own price."""
     usage = len(request.user), 20
     if "papers" in request.data:
@@ -65,7 +65,7 @@ class Killer:
     chat: ChatServer
     folder: Path
     count: int = 0
-    answer: Callable[[Asked], Reply] = field(default=by_kind)
+    answer: Callable[[Request], Reply] = field(default=by_kind)
 
     def fork(self, uri: str, **case: Any) -> int:
         """Its exit code, negative where a signal ended it."""
@@ -103,7 +103,7 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-um", "support.kill_search"]
     environ = {**os.environ, "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent / 'src'}"}
-    with serving(world()) as services, ChatServer(by_kind) as chat:
+    with serving(make_handler()) as services, ChatServer(by_kind) as chat:
         folder = tmp_path_factory.mktemp("threads")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, cwd=folder)
         try:
@@ -244,7 +244,7 @@ async def test_a_thread_stores_lists_shows_and_deletes_its_searches(uri: str, ca
 
 
 async def test_feedback_on_a_thread_reaches_the_model_with_earlier_searches(tmp_path: Path) -> None:
-    def answer(request: Asked) -> Reply:
+    def answer(request: Request) -> Reply:
         words = request.data.get("user_feedback")
         return Reply({**PLAN, "queries": [{"text": "rust crate"}]}) if words == "only Rust" else by_kind(request)
 

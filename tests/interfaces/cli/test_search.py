@@ -11,7 +11,7 @@ import pytest
 from outrider.interfaces.cli import run
 from outrider.state.response import SearchResponse
 from support.chat_client import KEY
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +124,7 @@ def with_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
         monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
 
 
-def plan_or_scores(call: Asked) -> Reply:
+def plan_or_scores(call: Request) -> Reply:
     """A plan that follows the feedback, or half a point for every paper."""
     if "papers" in call.data:
         return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in call.data["papers"]]})

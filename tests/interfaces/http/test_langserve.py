@@ -10,7 +10,7 @@ import pytest
 from langserve import RemoteRunnable
 
 from outrider.state.response import SearchResponse
-from support.http_app import BASE, asking, services
+from support.http_app import BASE, open_client, services
 
 
 def test_remote_runnable_invokes_batches_and_streams(address: str) -> None:
@@ -67,7 +67,7 @@ def test_a_bad_request_is_422_and_names_the_field_before_anything_is_streamed(
 
 async def test_a_body_of_another_shape_is_422() -> None:
     bodies: tuple[Any, ...] = ([], 1, "x", {"input": []}, {"inputs": 3}, {"input": {"query": "x"}, "config": 7})
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         for body in bodies:
             for route in ("invoke", "batch", "stream"):
                 answer = await client.post(f"/search/{route}", json=body)
@@ -76,7 +76,7 @@ async def test_a_body_of_another_shape_is_422() -> None:
 
 
 async def test_a_batch_is_bounded() -> None:
-    async with asking(services(batch=2)) as client:
+    async with open_client(services(batch=2)) as client:
         answer = await client.post("/search/batch", json={"inputs": [{"query": "x"}] * 3})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == "inputs"
@@ -97,7 +97,7 @@ def test_a_thread_goes_on_with_its_searches(address: str, kept: Path) -> None:
 
 
 async def test_without_a_thread_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         answer = await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
         assert client.application.runs.runner._threads is None  # type: ignore[attr-defined]
     assert answer.json()["output"]["hits"][0]["doc_id"] == "a"

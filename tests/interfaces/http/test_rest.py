@@ -12,7 +12,7 @@ from outrider.interfaces.http.openapi import SEARCH_ANSWER, SEARCH_EXAMPLES
 from outrider.interfaces.http.rest import SearchBody
 from outrider.state.response import SearchResponse
 from support.fakes import Shelf
-from support.http_app import ASPIRIN, STATINS, Held, asking, services, until
+from support.http_app import ASPIRIN, STATINS, BlockingLibrary, open_client, services, until
 
 LATER = {"Prefer": "respond-async"}
 
@@ -28,14 +28,14 @@ def events_in(text: str) -> list[tuple[int, str, Any]]:
 
 
 async def test_a_search_is_answered_whole() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         answer = await client.post("/api/search", json={"query": "aspirin liver"})
     assert answer.status_code == 200
     assert SearchResponse.model_validate(answer.json()).hits[0].doc_id == "a"
 
 
 async def test_the_run_may_be_bounded_but_not_beyond_the_servers_own_bounds() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         lower = await client.post("/api/search", json={"query": "aspirin", "run": {"max_calls": 0, "run_timeout_s": 5}})
         higher = await client.post("/api/search", json={"query": "aspirin", "run": {"max_calls": 10_000}})
     assert lower.status_code == 200
@@ -55,7 +55,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
 
 
 async def test_a_request_that_cannot_be_understood_is_422_and_names_the_field() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         for body, field in WRONG:
             answer = await client.post("/api/search", json=body)
             problem = answer.json()
@@ -65,7 +65,7 @@ async def test_a_request_that_cannot_be_understood_is_422_and_names_the_field() 
 
 
 async def test_an_asynchronous_search_has_a_number_a_place_and_an_answer() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         accepted = await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)
         place = accepted.headers["location"]
         await client.get(f"{place}/events")  # until it has ended
@@ -77,8 +77,8 @@ async def test_an_asynchronous_search_has_a_number_a_place_and_an_answer() -> No
 
 
 async def test_who_prefers_to_wait_a_little_gets_the_answer_where_it_is_quick() -> None:
-    held = Held([ASPIRIN])
-    async with asking(services(shelf=held)) as client:
+    held = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=held)) as client:
         late = await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async, wait=1"})
         held.let.set()
         quick = await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async; wait=60"})
@@ -86,7 +86,7 @@ async def test_who_prefers_to_wait_a_little_gets_the_answer_where_it_is_quick() 
 
 
 async def test_events_tell_nodes_counts_and_the_first_works_and_end_with_the_answer() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)).headers["location"]
         answer = await client.get(f"{place}/events")
     said = events_in(answer.text)
@@ -112,7 +112,7 @@ async def test_the_first_works_are_told_before_the_search_is_over() -> None:
         return None, "none"
 
     made.reranker = waits
-    async with asking(made) as client:
+    async with open_client(made) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).json()["id"]
         run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         names = []
@@ -124,7 +124,7 @@ async def test_the_first_works_are_told_before_the_search_is_over() -> None:
 
 
 async def test_who_comes_again_gets_what_came_after_the_last_event_seen() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
         whole = events_in((await client.get(f"{place}/events")).text)
         rests = [events_in((await client.get(f"{place}/events", headers={"Last-Event-ID": seen})).text) for seen in ("0", "1", "5", "x")]
@@ -134,8 +134,8 @@ async def test_who_comes_again_gets_what_came_after_the_last_event_seen() -> Non
 
 
 async def test_a_search_can_be_stopped() -> None:
-    held = Held([ASPIRIN])
-    async with asking(services(shelf=held)) as client:
+    held = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=held)) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
         await until(lambda: held.begun > 0)
         stopped = await client.delete(place)
@@ -145,7 +145,7 @@ async def test_a_search_can_be_stopped() -> None:
 
 
 async def test_a_search_that_fails_by_a_bug_says_only_that_and_the_log_says_all(caplog: pytest.LogCaptureFixture) -> None:
-    async with asking(services(shelf=Shelf([ASPIRIN], error=KeyError("secret inside")))) as client:
+    async with open_client(services(shelf=Shelf([ASPIRIN], error=KeyError("secret inside")))) as client:
         sync = await client.post("/api/search", json={"query": "aspirin"})
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
         said = events_in((await client.get(f"{place}/events")).text)
@@ -159,7 +159,7 @@ async def test_a_search_that_fails_by_a_bug_says_only_that_and_the_log_says_all(
 
 async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
     now = [0.0]
-    async with asking(services(keep_runs=2, keep_s=10.0)) as client:
+    async with open_client(services(keep_runs=2, keep_s=10.0)) as client:
         runs = client.application.runs  # type: ignore[attr-defined]
         runs.clock = lambda: now[0]
         places = []
@@ -176,7 +176,7 @@ async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
 
 async def test_a_search_belongs_to_the_key_that_asked_for_it() -> None:
     keys = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
-    async with asking(services(api_keys=keys), needs_key=True) as client:
+    async with open_client(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]
         found = [(await client.get(place, headers=headers)).status_code for headers in (ann, bob)]
@@ -185,7 +185,7 @@ async def test_a_search_belongs_to_the_key_that_asked_for_it() -> None:
 
 
 async def test_parallel_searches_do_not_mix() -> None:
-    async with asking(services(ASPIRIN, STATINS, at_once=4)) as client:
+    async with open_client(services(ASPIRIN, STATINS, at_once=4)) as client:
         words = ["aspirin", "statins"] * 10
         answers = await asyncio.gather(*(client.post("/api/search", json={"query": word}) for word in words))
     found = [(answer.json()["query"], answer.json()["hits"][0]["doc_id"]) for answer in answers]
@@ -193,7 +193,7 @@ async def test_parallel_searches_do_not_mix() -> None:
 
 
 async def test_a_boolean_query_that_cannot_be_read_is_422_with_the_place() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         for path, body in (
             ("/api/search", {"query": "aspirin AND (liver", "mode": "systematic"}),
             ("/api/systematic", {"query": "aspirin AND (liver"}),

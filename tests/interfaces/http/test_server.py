@@ -24,7 +24,7 @@ from outrider.services import Services
 from outrider.settings.load import load
 from outrider.state.errors import BadRequest, SourceUnavailable
 from support.fakes import Shelf
-from support.http_app import ASPIRIN, BASE, Held, asking, running, services, until
+from support.http_app import ASPIRIN, BASE, BlockingLibrary, open_client, running, services, until
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def test_a_key_for_nobody_is_refused_in_a_line() -> None:
 
 
 def test_a_stopping_server_finishes_what_runs_and_takes_nothing_new() -> None:
-    held = Held([ASPIRIN])
+    held = BlockingLibrary([ASPIRIN])
     answers: list[httpx.Response] = []
     with running(services(shelf=held)) as base_url:
         asking_ = threading.Thread(
@@ -95,7 +95,7 @@ def test_a_stopping_server_finishes_what_runs_and_takes_nothing_new() -> None:
     assert answers[0].status_code == 200
 
 
-def loop_of(held: Held) -> None:
+def loop_of(held: BlockingLibrary) -> None:
     """The event is set from another thread: `asyncio.Event` wakes its waiters only on their own loop."""
     waiter = next(iter(held.let._waiters))
     loop = waiter.get_loop()
@@ -104,8 +104,8 @@ def loop_of(held: Held) -> None:
 
 
 async def test_an_asynchronous_search_is_finished_before_the_server_ends() -> None:
-    held = Held([ASPIRIN])
-    async with asking(services(shelf=held)) as client:
+    held = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=held)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
         run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         asyncio.get_running_loop().call_later(0.1, held.let.set)
@@ -113,8 +113,8 @@ async def test_an_asynchronous_search_is_finished_before_the_server_ends() -> No
 
 
 async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    held = Held([ASPIRIN])
-    async with asking(services(shelf=held, shutdown_s=0.05)) as client:
+    held = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=held, shutdown_s=0.05)) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async"})).json()["id"]
         run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         await until(lambda: held.begun > 0)
@@ -123,7 +123,7 @@ async def test_what_does_not_end_in_time_is_stopped_and_said(caplog: pytest.LogC
 
 
 async def test_a_server_that_is_about_to_stop_is_not_ready_and_takes_no_search() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         await ready(client)
         client.application.stop()  # type: ignore[attr-defined]
         after = [(await client.get("/readyz")).status_code, (await client.post("/api/search", json={"query": "x"})).status_code]
@@ -132,7 +132,7 @@ async def test_a_server_that_is_about_to_stop_is_not_ready_and_takes_no_search()
 
 
 async def test_figures_tell_nodes_sources_errors_and_requests_by_our_own_words_only() -> None:
-    async with asking(services(shelf=Shelf([ASPIRIN], error=SourceUnavailable("it is down")))) as client:
+    async with open_client(services(shelf=Shelf([ASPIRIN], error=SourceUnavailable("it is down")))) as client:
         await client.post("/api/search", json={"query": "aspirin"})
         await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
         await client.get("/evil-path-of-somebody")
@@ -149,7 +149,7 @@ async def test_figures_tell_nodes_sources_errors_and_requests_by_our_own_words_o
 
 
 async def test_the_engines_parts_are_told(shelved: Path) -> None:
-    async with asking(Services.for_library(shelved)) as client:
+    async with open_client(Services.for_library(shelved)) as client:
         told = (await client.get("/health")).json()
     assert told["status"] == "ok"
     assert json.dumps(told["parts"]).count('"what"') == 4

@@ -17,7 +17,7 @@ from outrider.sources.web.browser import find_chromium, unavailable_reason
 from support.chat_server import ChatServer
 from support.http_app import running
 from support.http_server import serving
-from support.page_site import Opens, answered, held, said, search, services_over
+from support.page_site import Opens, answer_as_model, answer_as_services, make_records, search, services_over
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -32,12 +32,12 @@ def page_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
 
     async def fill() -> None:
         library = await Library.open(folder / "library", create=True)
-        await library.upsert(held())
+        await library.upsert(make_records())
         await library.optimize(force=True)
         library.close()
 
     asyncio.run(fill())
-    with serving(answered) as server, ChatServer(said) as chat:
+    with serving(answer_as_services) as server, ChatServer(answer_as_model) as chat:
         yield server.base_url, chat, folder
 
 

@@ -18,14 +18,14 @@ from outrider.nodes.fine_scorer import dimensions
 from outrider.services import Services
 from outrider.settings.model import Settings, SystematicSettings
 from support.fakes import paper
-from support.http_app import ASPIRIN, STATINS, asking, services
+from support.http_app import ASPIRIN, STATINS, open_client, services
 from support.systematic_runs import LibraryVersions, make_papers
 
 LATER = {"Prefer": "respond-async"}
 
 
 async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
-    async with asking(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:
+    async with open_client(services(api_keys={"ann": hash_key("key of ann")}), needs_key=True) as client:
         answers = {address: await client.get(address) for address in files.addresses()}
         about = await client.get("/api/about")
         again = await client.get("/", headers={"If-None-Match": answers["/"].headers["etag"]})
@@ -39,7 +39,7 @@ async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
 
 
 async def test_nothing_else_of_the_folder_or_beside_it_is_served() -> None:
-    async with asking(services()) as client:
+    async with open_client(services()) as client:
         for path in ("/page/", "/page/index.html", "/page/../files.py", "/page/%2e%2e/files.py", "/page/files.py", "/page/app.js/"):
             assert (await client.get(path)).status_code in (307, 404), path
 
@@ -90,7 +90,7 @@ async def exported(client: httpx.AsyncClient, query: str, asked: str) -> httpx.R
 
 async def test_hits_are_exported_and_formulas_are_defused() -> None:
     odd = paper("x", "=HYPERLINK(1) aspirin", authors=("+cmd|' /C calc'!A0",))
-    async with asking(services(odd, ASPIRIN, STATINS)) as client:
+    async with open_client(services(odd, ASPIRIN, STATINS)) as client:
         table = await exported(client, "aspirin", "?format=csv")
         ris = await exported(client, "aspirin", "?format=ris&rank=1")
         wrong = await exported(client, "aspirin", "?format=xls")
@@ -105,7 +105,7 @@ async def test_hits_are_exported_and_formulas_are_defused() -> None:
 
 async def test_a_search_of_somebody_else_is_not_exported() -> None:
     keys = {name: hash_key(f"key of {name}") for name in ("ann", "bob")}
-    async with asking(services(api_keys=keys), needs_key=True) as client:
+    async with open_client(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]
         await client.get(f"{place}/events", headers=ann)
@@ -120,7 +120,7 @@ def exact(folder: Path) -> Services:
 
 
 async def test_a_run_has_a_report_a_diagram_and_files(tmp_path: Path) -> None:
-    async with asking(exact(tmp_path)) as client:
+    async with open_client(exact(tmp_path)) as client:
         told = await client.post("/api/systematic/explain", json={"query": "aspirin[Title] OR nothing[Title]"})
         run = (await client.post("/api/systematic", json={"query": "aspirin[Title]"})).text.splitlines()[0].split('"')[3]
         answers: dict[str, Any] = {

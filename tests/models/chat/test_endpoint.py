@@ -25,8 +25,7 @@ from outrider.state.chat import Budget, ChatRequest
 from outrider.state.errors import BadAnswer, BudgetSpent, ChatError, ChatUnavailable, KeyRejected
 from outrider.state.model import Model
 from support.chat_client import KEY, chat_over
-from support.chat_server import Asked as Request
-from support.chat_server import ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.patience import BUSY_S
 
 ASKED = ChatRequest(node="fine_scorer", system="Judge.", user="<data>\n[]\n</data>", max_output_tokens=50)
@@ -197,8 +196,8 @@ def test_the_first_question_finds_the_way_while_the_others_wait() -> None:
 @pytest.mark.parametrize("ends", ["cancelled", "refused"])
 def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends: str) -> None:
     """However it ends, nobody waits for ever, and what the second one finds the third one has."""
-    gate = Event()
-    first = Reply("", refusal="I can't judge that.", gate=gate) if ends == "refused" else Reply(GOOD, gate=gate)
+    release = Event()
+    first = Reply("", refusal="I can't judge that.", release=release) if ends == "refused" else Reply(GOOD, release=release)
     replies = [first]
 
     def answer(asked: Request) -> Reply:
@@ -210,7 +209,7 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
             await asyncio.sleep(0.01)
         if ends == "cancelled":
             tasks[0].cancel()
-        gate.set()
+        release.set()
         async with asyncio.timeout(60):
             return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -226,7 +225,7 @@ def test_where_the_first_question_ends_without_a_way_the_next_looks_for_it(ends:
 def test_nobody_waits_longer_for_a_way_than_a_call_may_take() -> None:
     """Else ten questions to a server that hangs would take ten times as long as one."""
     never, begun = Event(), time.monotonic()
-    with ChatServer(lambda _: Reply(GOOD, gate=never)) as server:
+    with ChatServer(lambda _: Reply(GOOD, release=never)) as server:
         chat = chat_over(server, timeout_s=SHORT_S)
         found = ask(chat, times=6)
         never.set()
@@ -321,7 +320,7 @@ def test_an_answer_that_no_other_way_would_change_is_a_bad_answer_after_one_call
 def test_a_call_takes_no_longer_than_it_may(late: bool) -> None:
     """Also where each byte comes in time."""
     never = Event()
-    reply = Reply(GOOD, gate=never) if late else Reply(GOOD, drip_s=0.05)
+    reply = Reply(GOOD, release=never) if late else Reply(GOOD, drip_s=0.05)
     budget, begun = Budget(), time.monotonic()
     error = refusal(reply, budget, timeout_s=SHORT_S)
     never.set()
@@ -549,8 +548,8 @@ def test_the_limit_on_calls_under_way_holds_for_all_services_together() -> None:
 
 
 def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
-    gate = Event()
-    with ChatServer(lambda _: Reply(GOOD, gate=gate)) as server:
+    release = Event()
+    with ChatServer(lambda _: Reply(GOOD, release=release)) as server:
         chat = chat_over(server, concurrency=1)
 
         async def leave() -> None:
@@ -561,7 +560,7 @@ def test_a_caller_that_has_gone_leaves_its_place_to_another() -> None:
             for task in gone:
                 task.cancel()
             await asyncio.gather(*gone, return_exceptions=True)
-            gate.set()
+            release.set()
             async with asyncio.timeout(60):
                 assert await chat.answer(ASKED, Judged, Budget()) == Judged(id="a", score=0.7)
 

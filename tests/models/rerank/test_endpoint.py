@@ -48,10 +48,10 @@ def test_scores_come_back_in_the_order_of_the_texts_from_either_form(server: Ser
     server.answer = form
     asked = reranker(server, model_name="m", api_key="key")
     assert asked.scores("q", ["a", "aaa", "aa"]) == pytest.approx([0.1, 0.3, 0.2])
-    tries = len(server.asked)
+    tries = len(server.requests)
     assert asked.scores("q", ["aa"]) == pytest.approx([0.2])
-    assert len(server.asked) == tries + 1, "the form is found out once"
-    assert {key for _, _, key in server.asked} == {"Bearer key"}
+    assert len(server.requests) == tries + 1, "the form is found out once"
+    assert {key for _, _, key in server.requests} == {"Bearer key"}
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_scores_come_back_in_the_order_of_the_texts_from_either_form(server: Ser
 def test_the_address_may_name_the_path(server: Server, end: str, form: Callable[[str, dict[str, Any]], Answer], path: str) -> None:
     server.answer = form
     assert EndpointReranker(server.url + end).scores("q", ["aa"]) == pytest.approx([0.2])
-    assert server.asked[-1][0] == path
+    assert server.requests[-1][0] == path
 
 
 def test_many_texts_are_asked_in_batches(server: Server) -> None:
     server.answer = tei
     texts = ["a" * at for at in range(BATCH * 2 + 3)]
     assert reranker(server).scores("q", texts) == pytest.approx([at / 10 for at in range(len(texts))])
-    assert [len(body["texts"]) for _, body, _ in server.asked] == [BATCH, BATCH, 3]
+    assert [len(body["texts"]) for _, body, _ in server.requests] == [BATCH, BATCH, 3]
     assert reranker(server).scores("q", []) == []
 
 

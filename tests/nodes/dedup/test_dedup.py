@@ -10,14 +10,14 @@ from outrider.linkage.merge import FILLED, richness
 from outrider.nodes.dedup.cluster import deduplicate, merge_pairs
 from outrider.state.hits import Candidate
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
-from support.fakes import candidate, doi, found, paper
+from support.fakes import candidate, doi, make_found_by, paper
 
 
 def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
-    one = candidate(paper("a", "Aspirin and the Liver", identifiers=doi("10.1000/x")), found_by=[found(1)], scores={"fused": 0.5})
+    one = candidate(paper("a", "Aspirin and the Liver", identifiers=doi("10.1000/x")), found_by=[make_found_by(1)], scores={"fused": 0.5})
     other = candidate(
         paper("b", "Aspirin and the liver.", identifiers=doi("10.1000/x"), abstract="Long.", year=2020),
-        found_by=[found(2, source="shelf")],
+        found_by=[make_found_by(2, source="shelf")],
         scores={"fused": 0.25},
     )
     (work,) = deduplicate([one, other])
@@ -25,14 +25,14 @@ def test_one_identifier_and_agreeing_titles_are_one_work() -> None:
     assert [(folded.doc_id, folded.why) for folded in work.duplicates] == [
         ("a", "same doi 10.1000/x; title equal, short (+6.0), doi equal, titles too (+3.0)")
     ]
-    assert work.found_by == (found(1), found(2, source="shelf"))
+    assert work.found_by == (make_found_by(1), make_found_by(2, source="shelf"))
     assert work.scores["fused"] == 0.75
 
 
 def test_copies_in_one_list_do_not_add_up() -> None:
     """Otherwise a work that stands in three files would rank above a better one that stands in one."""
     copies = [
-        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[found(rank)], scores={"fused": fused})
+        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[make_found_by(rank)], scores={"fused": fused})
         for name, rank, fused in (("a", 2, 0.6), ("b", 3, 0.5))
     ]
     (work,) = deduplicate(copies)
@@ -43,7 +43,7 @@ def test_a_work_stands_where_its_merged_score_puts_it() -> None:
     """The filter behind cuts in this order: what four sources have at rank 31 would stand at 120."""
     alone = [candidate(paper(f"d{at:03}", f"Work {at}"), scores={"fused": 1 - at / 200}) for at in range(120)]
     shared = [
-        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), scores={"fused": 0.3}, found_by=[found(31, source=name)])
+        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), scores={"fused": 0.3}, found_by=[make_found_by(31, source=name)])
         for name in ("openalex", "crossref", "pubmed")
     ]
     works = deduplicate([*alone, *shared])
@@ -57,14 +57,14 @@ def test_well_confirmed_works_do_not_tie() -> None:
     copies = [
         candidate(
             paper(f"{mark}{source}", "Aspirin", identifiers=doi(f"10.1000/{mark}")),
-            found_by=[found(1, source=source)],
+            found_by=[make_found_by(1, source=source)],
             scores={"fused": fused},
             score=fused,
         )
         for mark, fused in (("b", 1.0), ("a", 0.8))
         for source in ("one", "two")
     ]
-    alone = candidate(paper("z", "Statins"), found_by=[found(5)], scores={"fused": 0.5}, score=0.5)
+    alone = candidate(paper("z", "Statins"), found_by=[make_found_by(5)], scores={"fused": 0.5}, score=0.5)
     assert [(work.record.doc_id, work.scores["fused"], work.score) for work in deduplicate([*copies, alone])] == [
         ("bone", 1.0, 1.0),
         ("aone", 0.8, 0.8),
@@ -81,7 +81,7 @@ def test_candidates_that_were_not_fused_keep_their_order_and_score() -> None:
 
 def test_where_some_were_not_fused_the_order_stays_and_no_score_is_above_one() -> None:
     copies = [
-        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[found(1, source=name)], scores={"fused": 0.9})
+        candidate(paper(name, "Aspirin", identifiers=doi("10.1000/x")), found_by=[make_found_by(1, source=name)], scores={"fused": 0.9})
         for name in "ab"
     ]
     works = deduplicate([candidate(paper("z", "Statins"), score=0.5), *copies])
@@ -252,7 +252,9 @@ fields = st.fixed_dictionaries(
 )
 copies = st.lists(fields, min_size=1, max_size=5).map(
     lambda many: [
-        candidate(Paper.model_validate({"doc_id": f"d{at}", **SAME, **one}), found_by=(found(at + 1),), scores={"fused": 1 / (at + 1)})
+        candidate(
+            Paper.model_validate({"doc_id": f"d{at}", **SAME, **one}), found_by=(make_found_by(at + 1),), scores={"fused": 1 / (at + 1)}
+        )
         for at, one in enumerate(many)
     ]
 )

@@ -31,8 +31,8 @@ from outrider.state.hits import Candidate
 from outrider.state.pipeline import PipelineState, Update
 from outrider.state.records import Identifiers, Paper, Record
 from support.chat_client import chat_over
-from support.chat_server import Asked, ChatServer, Reply
-from support.fakes import NOON, candidate, found, paper
+from support.chat_server import ChatServer, Reply, Request
+from support.fakes import NOON, candidate, make_found_by, paper
 from support.injection_canaries import CANARIES, Canary
 
 PROMPT = prompts.load("dedup", frozenset())
@@ -47,18 +47,20 @@ TRIO = (BARE, FULL, LATER)
 
 
 def works(records: Sequence[Record]) -> tuple[Candidate, ...]:
-    return tuple(candidate(one, found_by=[found(rank)], scores={"fused": 1 / (rank + 1)}) for rank, one in enumerate(records, start=1))
+    return tuple(
+        candidate(one, found_by=[make_found_by(rank)], scores={"fused": 1 / (rank + 1)}) for rank, one in enumerate(records, start=1)
+    )
 
 
-def grouped(*groups: Sequence[str]) -> Callable[[Asked], Reply]:
+def grouped(*groups: Sequence[str]) -> Callable[[Request], Reply]:
     return lambda _: Reply({"groups": groups})
 
 
-def one_giant_group(asked: Asked) -> Reply:
+def one_giant_group(asked: Request) -> Reply:
     return Reply({"groups": [[item["id"] for block in asked.data["blocks"] for item in block]]})
 
 
-async def after(records: Sequence[Record], answer: Callable[[Asked], Reply], **settings: Any) -> tuple[Update, ChatServer]:
+async def after(records: Sequence[Record], answer: Callable[[Request], Reply], **settings: Any) -> tuple[Update, ChatServer]:
     with ChatServer(answer) as server:
         node = Dedup(chat_over(server), PROMPT, LlmSettings(**settings), RunSettings(), lambda: NOON)
         state = PipelineState(query="q", candidates=works(records), started_at=NOON)
@@ -76,7 +78,7 @@ async def test_what_a_model_takes_for_one_is_one_where_evidence_leaves_it_open()
     assert work.record == FULL
     assert work.members == (FULL, BARE)
     assert work.duplicates[0].why == "a model proposed it: title equal (+4.7), year equal (+1.4)"
-    assert work.found_by == (found(1), found(2))
+    assert work.found_by == (make_found_by(1), make_found_by(2))
     assert update["total_candidates"] == 2
     assert update["usage"].by_node["dedup"].calls == len(server.requests) == 1
     assert not update["failures"]

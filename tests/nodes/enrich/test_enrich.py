@@ -31,7 +31,7 @@ from outrider.state.pipeline import PipelineState
 from outrider.state.ports import Capabilities, Detailed, SourceAnswer, SourceQuery
 from outrider.state.records import Identifiers, Page, Paper, Record, Repository
 from outrider.state.response import SourceReport
-from support.fakes import NOON, candidate, doi, found, paper
+from support.fakes import NOON, candidate, doi, make_found_by, paper
 from support.patience import BUSY_S
 
 TITLE = "Lysis of bacteria by phages of the gut"
@@ -135,11 +135,11 @@ NOBODY = Service("openalex", schemes=frozenset())
 
 def page(url: str, title: str = TITLE, **fields: Any) -> Candidate:
     record = Page(doc_id=f"web:{url}", title=title, url=url, source="web", identifiers=find_identifiers(url), **fields)
-    return candidate(record, found_by=(found(source="web", strategy="duckduckgo"),))
+    return candidate(record, found_by=(make_found_by(source="web", strategy="duckduckgo"),))
 
 
 def work(doc_id: str = "crossref:1", title: str = TITLE, by: str = "crossref", **fields: Any) -> Candidate:
-    return candidate(paper(doc_id, title, **{"source": by, **fields}), found_by=(found(source=by, strategy="relevance"),))
+    return candidate(paper(doc_id, title, **{"source": by, **fields}), found_by=(make_found_by(source=by, strategy="relevance"),))
 
 
 def fetched(url: str, kind: Kind = "html", **fields: Any) -> Read:
@@ -531,7 +531,9 @@ async def test_most_of_the_runs_time_is_left_to_scoring() -> None:
 async def test_cancelled_it_leaves_nothing_behind() -> None:
     reader, openalex, describer = Reader(delay_s=30.0), Service("openalex", delay_s=30.0), Describer(delay_s=30.0)
     github = Service("github", schemes=frozenset())
-    repository = candidate(Repository(doc_id="github:a/b", title="b", source="github", stars=99), found_by=(found(source="github"),))
+    repository = candidate(
+        Repository(doc_id="github:a/b", title="b", source="github", stars=99), found_by=(make_found_by(source="github"),)
+    )
     asked = (page("https://pages.example/a"), work(identifiers=doi("10.1000/a")), repository)
     running = asyncio.create_task(enriched(*asked, sources=[openalex, github], reader=reader, detailers=[describer]))
     async with asyncio.timeout(60):
@@ -546,7 +548,7 @@ async def test_cancelled_it_leaves_nothing_behind() -> None:
 
 def repository(number: int, **fields: Any) -> Candidate:
     record = Repository(doc_id=f"github:x/{number}", title=f"x{number}", **{"source": "github", "stars": 100, **fields})
-    return candidate(record, found_by=(found(source="github", strategy="stars"),))
+    return candidate(record, found_by=(make_found_by(source="github", strategy="stars"),))
 
 
 async def test_repositories_that_would_be_scored_are_looked_at() -> None:
@@ -593,9 +595,9 @@ async def test_only_whom_the_request_names_is_asked() -> None:
 
 async def test_abstracts_of_services_are_kept_with_who_found_them() -> None:
     url = "https://pages.example/a"
-    mine = candidate(paper("mine", "My own", abstract="Mine."), found_by=(found(), found(source="openalex")))
-    held = candidate(paper("s2:9", "Kept before", abstract="Old.", source="semantic_scholar"), found_by=(found(),))
-    repo = candidate(Repository(doc_id="github:a/b", text="README", source="github"), found_by=(found(source="github"),))
+    mine = candidate(paper("mine", "My own", abstract="Mine."), found_by=(make_found_by(), make_found_by(source="openalex")))
+    held = candidate(paper("s2:9", "Kept before", abstract="Old.", source="semantic_scholar"), found_by=(make_found_by(),))
+    repo = candidate(Repository(doc_id="github:a/b", text="README", source="github"), found_by=(make_found_by(source="github"),))
     bare = work("crossref:2", "Nobody knows what it says")
     keeper = Shelf()
     those = (page(url), work(abstract=SAID), mine, held, repo, bare)
@@ -694,7 +696,7 @@ def test_every_link_and_identifier_comes_from_somebodys_answer(
     """And no link with a DOI is fetched, no abstract is another title's, no candidate is lost but into another."""
     reader = Reader({url: fetched(url, kind, **fields) for url, (kind, fields) in pages.items()})
     given_ = [
-        candidate(build(doc_id=f"x:{number}", source="x", **fields), found_by=(found(source="x", rank=number + 1),))
+        candidate(build(doc_id=f"x:{number}", source="x", **fields), found_by=(make_found_by(source="x", rank=number + 1),))
         for number, (build, fields) in enumerate(made)
     ]
     update = asyncio.run(enriched(*given_, sources=[Service("openalex", works, frozenset({"doi", "arxiv"}))], reader=reader))

@@ -22,7 +22,7 @@ from outrider.state.errors import KeyRejected
 from outrider.state.pipeline import PipelineState
 from outrider.state.records import Page, Record
 from outrider.state.response import Scoring
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, candidate, paper
 from support.patience import BUSY_S
 from support.scorer_over_server import QUESTION, RUNTIME, by_title, clock, ids, of, result, scored, scorer, works
@@ -60,7 +60,7 @@ async def test_what_is_sent_is_short_fenced_and_names_no_record() -> None:
 
 
 async def test_missing_ones_are_asked_once_more_then_they_are_unscored() -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         """All but the third of what is asked."""
         return Reply(
             {
@@ -99,7 +99,7 @@ async def test_ids_that_were_not_asked_for_are_dropped_and_of_doubles_the_first_
     ],
 )  # fmt: skip
 async def test_scores_are_clamped_and_what_is_no_number_is_missing(said: Any, score: float | None) -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return Reply({"results": [result(one["id"], 0.2 if one["title"].startswith("work 0") else said) for one in asked.data["papers"]]})
 
     made, server = await scored(answer, works(0, 0))
@@ -136,7 +136,7 @@ BAD: dict[str, Reply] = {
 async def test_a_bad_answer_costs_its_own_batch(bad: Reply) -> None:
     """The works of the second of three batches keep their places by the rules; no other score changes."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return bad if "work 10 " in asked.user else by_title(asked)
 
     made, _ = await scored(answer, works(*[0.9] * 10, *[1.0] * 10, *[0.1] * 10), run_s=12.0, timeout_s=0.8)
@@ -149,7 +149,7 @@ async def test_a_bad_answer_costs_its_own_batch(bad: Reply) -> None:
 
 
 async def test_unscored_works_pass_the_threshold_where_they_stand() -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return BAD["server error"] if "work 10 " in asked.user else by_title(asked)
 
     made, _ = await scored(answer, works(*[0.1] * 30))
@@ -201,8 +201,8 @@ async def test_a_rejected_key_is_raised_and_ends_the_other_calls() -> None:
 
 
 async def test_when_the_time_is_over_what_came_counts() -> None:
-    def answer(asked: Asked) -> Reply:
-        return by_title(asked) if "work 0 " in asked.user else Reply(gate=never)
+    def answer(asked: Request) -> Reply:
+        return by_title(asked) if "work 0 " in asked.user else Reply(release=never)
 
     never, started = Event(), time.monotonic()
     made, _ = await scored(answer, works(*[0.5] * 20), run_s=2.0, timeout_s=600.0)
@@ -217,7 +217,7 @@ async def test_the_order_in_which_answers_come_does_not_matter() -> None:
     ordered = works(*(random.Random(3).random() for _ in range(40)))
     delays = iter([0.3, 0.0, 0.2, 0.1])
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return Reply(by_title(asked).content, delay_s=next(delays))
 
     assert (await scored(answer, ordered))[0] == (await scored(by_title, ordered))[0]
@@ -227,7 +227,7 @@ async def test_all_calls_go_out_at_once_within_the_limit() -> None:
     """None is answered before as many are under way as may be."""
     together = threading.Barrier(7, timeout=15)
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         if len(asked.data["papers"]) > 1:
             together.wait()
         return by_title(asked)

@@ -14,7 +14,7 @@ import pytest
 
 from outrider.models.chat.provider import PRICES, PROVIDERS
 from outrider.state.records import Record, Repository
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import candidate, paper
 from support.scorer_over_server import result, scored
 from support.shared_data import DATA
@@ -39,7 +39,7 @@ async def cost_usd(records: Sequence[Record], answer: Any, chars_a_token: tuple[
     """Of all of them read, with the schema in each question and answers without blanks, as strict providers write them."""
     said: list[int] = []
 
-    def counted(asked: Asked) -> Reply:
+    def counted(asked: Request) -> Reply:
         content = answer(asked.data)
         said.append(len(json.dumps(content, separators=(",", ":"))))
         return Reply(content)

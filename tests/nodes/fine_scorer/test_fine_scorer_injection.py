@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.chat_server import Asked, Reply
+from support.chat_server import Reply, Request
 from support.fakes import candidate, paper
 from support.injection_canaries import CANARIES, Canary
 from support.scorer_over_server import by_title, of, result, scored, works
@@ -14,7 +14,7 @@ from support.scorer_over_server import by_title, of, result, scored, works
 async def test_a_text_that_speaks_to_the_model_is_judged_alone(canary: Canary) -> None:
     """Even a model that obeys it has no other work before it, and what it says of ids that were not asked for is dropped."""
 
-    def gullible(asked: Asked) -> Reply:
+    def gullible(asked: Request) -> Reply:
         if any(one["title"] == "work 5 0.25" for one in asked.data["papers"]) and len(asked.data["papers"]) == 1:
             return Reply({"results": [result("p1", 1.0), *(result(f"p{at}", 0.0) for at in range(2, 60)), result("w3", 0.0)]})
         return by_title(asked)

@@ -10,7 +10,7 @@ from outrider.nodes.fine_scorer.fine_scorer import NOT_READ
 from outrider.nodes.fine_scorer.waves import StopWhenSettled
 from outrider.state.chat import Budget
 from outrider.state.response import Scoring
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.scorer_over_server import QUESTION, by_title, scorer, works
 
 
@@ -58,7 +58,7 @@ async def test_what_was_left_unread_stands_behind_all_that_was_read() -> None:
 async def test_works_that_were_lost_make_the_risk_unknown() -> None:
     """Also where the reading stopped by itself."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return Reply("down", status=500) if "work 10 " in asked.user else by_title(asked)
 
     with ChatServer(answer) as server:
@@ -86,7 +86,7 @@ async def test_a_model_that_is_down_is_not_asked_for_ever() -> None:
 async def test_a_wave_with_one_score_is_not_in_vain() -> None:
     """However many of its calls failed, and whichever of them ended last."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         good = any(one["title"].split()[1] in {"0", "30"} for one in asked.data["papers"])
         return by_title(asked) if good else Reply("down", status=500, delay_s=0.05)
 

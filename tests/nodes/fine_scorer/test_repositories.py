@@ -18,7 +18,7 @@ from outrider.state.chat import Budget
 from outrider.state.hits import Candidate
 from outrider.state.records import Record, Repository
 from support.chat_client import chat_over
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, candidate, paper
 
 QUESTION = Question("a state library for React", "state management", ("state", "React"), "library")
@@ -106,7 +106,7 @@ async def test_what_is_sent_of_a_repository() -> None:
 
 
 async def test_one_call_each_beside_the_batches_of_other_works() -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         if "repository" in asked.data:
             return Reply(ANSWER)
         return Reply(
@@ -125,7 +125,7 @@ async def test_one_call_each_beside_the_batches_of_other_works() -> None:
 
 @pytest.mark.parametrize("relevance", ["very", None, True, [1]])
 async def test_without_relevance_it_is_asked_once_more_then_it_is_unscored(relevance: Any) -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return Reply({**ANSWER, "relevance": relevance} if "o/b" in asked.user else ANSWER)
 
     made, server = await scored(answer, repository("o/a"), repository("o/b"))
@@ -152,7 +152,7 @@ async def test_the_weights_are_settings() -> None:
 
 
 async def test_a_repository_that_cannot_be_scored_costs_only_itself() -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Request) -> Reply:
         return Reply("down", status=500) if "o/b" in asked.user else Reply(ANSWER)
 
     made, _ = await scored(answer, *(repository(f"o/{name}") for name in "abc"))
@@ -164,7 +164,7 @@ async def test_a_repository_that_cannot_be_scored_costs_only_itself() -> None:
 async def test_words_in_a_readme_or_a_tree_reach_no_other_repository() -> None:
     """Each stands in a call of its own, whose answer can speak of it alone."""
 
-    def gullible(asked: Asked) -> Reply:
+    def gullible(asked: Request) -> Reply:
         return Reply({**ANSWER, "relevance": 1.0, "results": [{"name": "o/a", "relevance": 0}]} if "score 10" in asked.user else ANSWER)
 
     before, _ = await scored(gullible, repository("o/a"), repository("o/b"))

@@ -22,7 +22,7 @@ from outrider.state.pipeline import PipelineState, RunContext
 from outrider.state.request import KNOWN_SOURCES, SearchMode, SearchRequest, searchable
 from outrider.text.sanitize import CONTROL
 from support.chat_client import KEY, chat_over
-from support.chat_server import Asked, ChatServer, Reply
+from support.chat_server import ChatServer, Reply, Request
 from support.fakes import NOON, Shelf
 
 STARS = StarsSettings()
@@ -388,7 +388,7 @@ async def test_without_a_model_the_answer_says_why() -> None:
     assert not made.failures
 
 
-async def ran(answer: Callable[[Asked], Reply], context: Any = None, chat: Any = None, **fields: Any) -> tuple[dict[str, Any], int]:
+async def ran(answer: Callable[[Request], Reply], context: Any = None, chat: Any = None, **fields: Any) -> tuple[dict[str, Any], int]:
     """The node itself, and how often the server was asked."""
 
     class Runtime:

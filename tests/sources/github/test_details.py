@@ -27,7 +27,7 @@ from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.state.ports import Detailed, Detailer
 from outrider.state.records import Identifiers, Repository
-from support.http_server import FAULTS, MEBIBYTE, NEVER, Answer, Asked, as_bytes, as_json, as_text, refusal, serving
+from support.http_server import FAULTS, MEBIBYTE, NEVER, Answer, Request, as_bytes, as_json, as_text, refusal, serving
 from support.patience import BUSY_S
 
 TOKEN = "ghp_secret0123456789"
@@ -54,17 +54,17 @@ def markdown(text: str) -> Answer:
     return as_text(text, "application/vnd.github.raw+json")
 
 
-def part_of(asked: Asked) -> str:
+def part_of(asked: Request) -> str:
     """Which of `PATHS` is asked for."""
     path = re.sub(r"^/(repos/[^/]+/[^/]+|repositories/\d+)", "", asked.path)
     return "/issues?closed" if path == "/issues" and asked.query["per_page"] == "1" else path
 
 
-def name_of(asked: Asked) -> str:
+def name_of(asked: Request) -> str:
     return "/".join(asked.path.split("/")[2:4])
 
 
-def told(asked: Asked) -> Answer:
+def told(asked: Request) -> Answer:
     """A repository in which much has happened, whatever its name."""
     answers = {
         README: markdown("# Read me"),
@@ -87,7 +87,7 @@ class Hub:
     left: int
     refused: int = 0
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: Request) -> Answer:
         self.left -= 1
         reset = {"X-RateLimit-Reset": str(int(time.time()) + 1_800)}
         if self.left < 0:
@@ -152,7 +152,7 @@ async def test_no_more_go_at_once_than_the_settings_allow() -> None:
 async def test_as_many_go_at_once_as_twenty_five_repositories_need() -> None:
     """The first goes alone."""
 
-    async def full(asked: Asked) -> Answer:
+    async def full(asked: Request) -> Answer:
         """Answers the first, and the others once 25 are there."""
         until = time.monotonic() + 30
         while len(server.requests) > 1 and server.most < 25 and time.monotonic() < until:  # noqa: ASYNC110
@@ -224,7 +224,7 @@ async def test_with_a_token_all_that_is_left_may_be_used_and_no_more(left: int) 
 async def test_what_others_use_meanwhile_is_heeded() -> None:
     hub = Hub(500)
 
-    def shared(asked: Asked) -> Answer:
+    def shared(asked: Request) -> Answer:
         if hub.left == 490:
             hub.left = 12
         return hub(asked)
@@ -277,7 +277,7 @@ async def test_shares_hold_for_searches_at_once_as_for_those_in_turn() -> None:
 async def test_what_came_is_told_though_the_rest_hangs() -> None:
     """The answer is there in time, with what came until then."""
 
-    def hanging(asked: Asked) -> Answer:
+    def hanging(asked: Request) -> Answer:
         return told(asked) if part_of(asked) == README else replace(told(asked), after_s=600.0)
 
     async with serving(hanging) as server:
@@ -382,7 +382,7 @@ async def test_what_is_not_githubs_stays_as_it_is() -> None:
 # What a repository may be
 
 
-def moved(asked: Asked) -> Answer:
+def moved(asked: Request) -> Answer:
     if asked.path.startswith("/repos/"):
         where = asked.target.replace(f"/repos/{name_of(asked)}", "/repositories/17")
         return as_json({"message": "Moved Permanently"}, 301, {"Location": f"http://{asked.headers['host']}{where}"})
@@ -410,7 +410,7 @@ async def test_another_host_is_not_followed() -> None:
 
 
 async def test_one_that_moves_for_ever_is_left() -> None:
-    def round_and_round(asked: Asked) -> Answer:
+    def round_and_round(asked: Request) -> Answer:
         return as_json({}, 301, {"Location": f"http://{asked.headers['host']}/repositories/17"})
 
     async with serving(round_and_round) as server:
@@ -449,7 +449,7 @@ async def test_that_it_has_no_readme_is_not_said_of_what_may_be_gone() -> None:
 async def test_an_empty_repository_and_one_without_issues() -> None:
     empty = {TREE: 409, "/commits": 409, "/contributors": 204, "/issues": 410, "/issues/comments": 410, "/issues?closed": 410}
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         status = empty.get(part_of(asked))
         return Answer(status=204) if status == 204 else refusal(status) if status else told(asked)
 
@@ -510,7 +510,7 @@ async def test_no_time_at_all() -> None:
 async def test_a_secondary_limit_ends_the_asking_and_what_came_is_kept(at_once: int) -> None:
     count = [0]
 
-    def limited(asked: Asked) -> Answer:
+    def limited(asked: Request) -> Answer:
         count[0] += 1
         return told(asked) if count[0] <= 16 else refusal(403, "You have exceeded a secondary rate limit", {"Retry-After": "60"})
 
@@ -575,7 +575,7 @@ class Chance:
     count: int = 0
     said: list[str] = field(default_factory=list)
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: Request) -> Answer:
         self.count += 1
         answer = self.faults.get(self.count % 11) or told(asked)
         self.said.append(answer.body.decode(errors="replace") + json.dumps(dict(answer.headers)))

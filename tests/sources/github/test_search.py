@@ -17,7 +17,7 @@ from outrider.sources.http.client import Caller
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
 from outrider.state.intent import Constraints, NumberRange, RepositoryWishes
 from outrider.state.ports import EXPANDED, Source, SourceQuery
-from support.http_server import FAULTS, Answer, Asked, as_json, refusal, serving
+from support.http_server import FAULTS, Answer, Request, as_json, refusal, serving
 
 TOKEN = "ghp_secret0123456789"
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -41,7 +41,7 @@ def page(*items: Any, **more: Any) -> Answer:
     return as_json({"total_count": len(items), "incomplete_results": False, "items": list(items), **more})
 
 
-def always(answer: Answer) -> Callable[[Asked], Answer]:
+def always(answer: Answer) -> Callable[[Request], Answer]:
     return lambda _: answer
 
 
@@ -152,7 +152,7 @@ async def test_a_failed_second_try_leaves_the_first_answer() -> None:
     assert "403" in answer.message
 
 
-def failing_once(fault: Answer) -> Callable[[Asked], Answer]:
+def failing_once(fault: Answer) -> Callable[[Request], Answer]:
     """What asks for more than the bare words."""
     return lambda asked: fault if "language:" in asked.query["q"] else page(item("a/b"))
 
@@ -295,7 +295,7 @@ async def test_what_is_no_repository_asks_nobody(scheme: str, value: str) -> Non
 
 
 async def test_a_renamed_repository_is_followed() -> None:
-    def moved(asked: Asked) -> Answer:
+    def moved(asked: Request) -> Answer:
         if asked.path == "/repos/old/name":
             return as_json({"message": "Moved Permanently"}, 301, {"Location": f"http://{asked.headers['host']}/repositories/17"})
         return as_json(item("new/name")) if asked.path == "/repositories/17" else refusal(404)
@@ -310,7 +310,7 @@ async def test_a_renamed_repository_is_followed() -> None:
     "location", ["https://evil.example/repositories/17", "http://127.0.0.1:1/repositories/17", "/user", "", "{host}/user"]
 )
 async def test_no_other_host_is_followed(location: str) -> None:
-    def moved(asked: Asked) -> Answer:
+    def moved(asked: Request) -> Answer:
         return as_json({}, 301, {"Location": location.replace("{host}", f"http://{asked.headers['host']}")})
 
     async with serving(moved) as server:
@@ -320,7 +320,7 @@ async def test_no_other_host_is_followed(location: str) -> None:
 
 
 async def test_a_spent_budget_of_one_kind_leaves_the_other() -> None:
-    def spent(asked: Asked) -> Answer:
+    def spent(asked: Request) -> Answer:
         headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time() + 600))}
         return as_json(item("a/b"), headers=headers) if asked.path.startswith("/repos") else page(item("a/b"))
 

@@ -36,7 +36,7 @@ from support.http_server import (
     NEVER,
     RESET,
     Answer,
-    Asked,
+    Request,
     as_bytes,
     as_json,
     as_text,
@@ -66,7 +66,7 @@ def cached(tmp_path: Path) -> Iterator[Caller]:
     answers.close()
 
 
-def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
+def in_turn(*answers: Answer) -> Callable[[Request], Answer]:
     """One after the other; the last one for all that follow."""
     left = list(answers)
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
@@ -359,7 +359,7 @@ async def test_a_service_that_is_there_is_not_left_alone_whatever_it_answers() -
 
 
 async def test_failures_that_are_not_in_a_row_are_let_be() -> None:
-    def answer(_: Asked) -> Answer:
+    def answer(_: Request) -> Answer:
         return refusal(500) if len(server.requests) % 3 else as_json(1)
 
     async with serving(answer) as server:
@@ -617,7 +617,7 @@ async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, cap
     said: list[str] = []
     faults = iter([Answer(), refusal(401), refusal(400), refusal(429), refusal(500), RESET, NEVER, Answer(status=200)])
 
-    def echo(asked: Asked) -> Answer:
+    def echo(asked: Request) -> Answer:
         fault = next(faults, refusal(418))
         return replace(fault, body=f"{asked.target} {asked.headers} {dict(asked.query)} {json.dumps(dict(asked.query))}".encode())
 
@@ -694,7 +694,7 @@ async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are
     await asyncio.to_thread(clients.close_clients)
     let = threading.Event()
 
-    async def answered(asked: Asked) -> Answer:
+    async def answered(asked: Request) -> Answer:
         while asked.path == "/slow" and not let.is_set():  # noqa: ASYNC110 - set in another thread
             await asyncio.sleep(0.01)
         return as_json(1)

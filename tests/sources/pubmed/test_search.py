@@ -22,7 +22,7 @@ from outrider.state.errors import Malformed, RateLimited, SourceError, SourceUna
 from outrider.state.intent import Constraints, NumberRange
 from outrider.state.ports import Source, SourceQuery
 from outrider.state.records import Edge, Identifiers, Paper
-from support.http_server import FAULTS, MEANT, Answer, Asked, as_bytes, as_json, as_text, serving
+from support.http_server import EXPECTED_ERRORS, FAULTS, Answer, Request, as_bytes, as_json, as_text, serving
 from support.shared_data import DATA
 
 ENTREZ = DATA / "recorded/pubmed_biopython/Entrez"
@@ -74,10 +74,10 @@ def found_json(*ids: str, total: int | None = None, **more: Any) -> dict[str, An
     }
 
 
-def eutils(*ids: str, total: int | None = None, **more: Any) -> Callable[[Asked], Answer]:
+def eutils(*ids: str, total: int | None = None, **more: Any) -> Callable[[Request], Answer]:
     """Both tools, over articles that exist under every number."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         if asked.path.endswith("/esearch.fcgi"):
             return as_json(found_json(*ids, total=total, **more))
         return as_text(article_set(*(ARTICLE.format(pmid=pmid) for pmid in sorted(asked.query["id"].split(",")))), "text/xml")
@@ -141,7 +141,7 @@ async def test_years_are_asked_for_as_dates_of_publication(years: NumberRange, a
 
 
 async def test_many_words_are_cut_and_cut_again_where_they_find_nothing() -> None:
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         few = len(asked.query.get("term", "").split()) <= 3
         return eutils("5")(asked) if few else as_json(found_json(warninglist={"outputmessages": ["No items found."]}))
 
@@ -171,7 +171,7 @@ def test_words_are_no_syntax() -> None:
 async def test_the_key_raises_the_limit_and_is_never_shown() -> None:
     """Also where the service quotes it. An e-mail address goes along, another contact does not."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return as_json({"error": "API rate limit exceeded", "api-key": asked.query["api_key"], "count": "11"}, 429, {"Retry-After": "2"})
 
     with serving(answer) as server:
@@ -208,7 +208,7 @@ async def test_what_pubmed_could_not_do_is_said() -> None:
 async def test_numbers_without_an_article_are_counted() -> None:
     """A PMID that was deleted; an article that nobody asked for is nobody's result."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return eutils("1", "2", "3")(asked) if "esearch" in asked.path else as_text(article_set(*map(bare, (3, 9, 1))), "text/xml")
 
     def bare(pmid: int) -> str:
@@ -223,7 +223,7 @@ async def test_numbers_without_an_article_are_counted() -> None:
 async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
     body = article_set(ARTICLE.format(pmid=1), ARTICLE.format(pmid=2), RETRACTED)[:-200]
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return eutils("2", "1", "7")(asked) if "esearch" in asked.path else as_text(body, "text/xml")
 
     with serving(answer) as server:
@@ -240,7 +240,7 @@ async def test_every_fault_is_an_expected_error(tool: str, fault: str) -> None:
     with serving(lambda asked: FAULTS[fault] if tool in asked.path else eutils("1")(asked)) as server, pytest.raises(SourceError) as failed:
         await pubmed_at(server.base_url).search(query(within_s=0.3))
     tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
-    assert failed.value.status in {MEANT[fault].status, *tried_again}
+    assert failed.value.status in {EXPECTED_ERRORS[fault].status, *tried_again}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from outrider.sources.web.result_pages import DUCKDUCKGO
 from outrider.sources.web.search import WebSearch
 from outrider.state.errors import Forbidden, SourceTimeout, SourceUnavailable
 from outrider.state.ports import SourceQuery
-from support.http_server import NEVER, Answer, Asked, as_text, refusal, serving
+from support.http_server import NEVER, Answer, Request, as_text, refusal, serving
 from support.shared_chromium import SharedChromium, chromium_owner
 
 pytestmark = pytest.mark.slow
@@ -140,7 +140,7 @@ async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
     with serving(lambda asked: as_text("secret")) as other:
         elsewhere = other.base_url.replace("127.0.0.1", "localhost")
 
-        def engine_page(asked: Asked) -> Answer:
+        def engine_page(asked: Request) -> Answer:
             return as_text(SCRIPTED.format(elsewhere=elsewhere, socket=elsewhere.replace("http", "ws")), "text/html")
 
         with serving(engine_page) as server:

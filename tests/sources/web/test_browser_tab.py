@@ -12,7 +12,7 @@ from outrider.sources.web.browser import Chromium, unavailable_reason
 from outrider.sources.web.browser_tab import SETTLED_S
 from outrider.sources.web.fetch import PageFetcher
 from outrider.state.errors import Forbidden, SourceUnavailable
-from support.http_server import Answer, Asked, as_text, refusal, serving
+from support.http_server import Answer, Request, as_text, refusal, serving
 from support.shared_chromium import SharedChromium
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "has a browser")]
@@ -55,7 +55,7 @@ class World:
         self.here.__exit__()
         self.there.__exit__()
 
-    def _first(self, asked: Asked) -> Answer:
+    def _first(self, asked: Request) -> Answer:
         if asked.path == "/robots.txt":
             return refusal(404)
         if asked.path == "/again":
@@ -66,7 +66,7 @@ class World:
             return as_text(f"<title>x</title>{AGAIN}", "text/html")
         return as_text("<title>x</title>" + WAYS[asked.path[1:]].format(to=self.other + self.to), "text/html")
 
-    def _second(self, asked: Asked) -> Answer:
+    def _second(self, asked: Request) -> Answer:
         if asked.path == "/robots.txt":
             return as_text(self.robots)
         if asked.path == "/dead":

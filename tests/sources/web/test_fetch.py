@@ -24,7 +24,7 @@ from outrider.sources.web.browser_tab import NavigationCheck
 from outrider.sources.web.fetch import MOST_BYTES, FetchedPage, PageFetcher
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable
 from outrider.state.records import Edge
-from support.http_server import NEVER, RESET, Answer, Asked, as_bytes, as_text, cut, dripping, refusal, serving
+from support.http_server import NEVER, RESET, Answer, Request, as_bytes, as_text, cut, dripping, refusal, serving
 from support.patience import BUSY_S
 from support.shared_data import DATA
 
@@ -36,7 +36,7 @@ HEAD = """<title>Lysis</title><meta name="citation_doi" content="doi:10.1000/ABC
 LINKS = '<p><a href="https://doi.org/10.1000/other">x</a> <a href="https://arxiv.org/abs/2202.00002">y</a> <a href="/10">z</a></p>'
 PAGE = f'<html lang="en"><head>{HEAD}</head><body>{BODY}{LINKS}</body></html>'
 
-Handler = Callable[[Asked], Answer]
+Handler = Callable[[Request], Answer]
 
 
 def html(text: str = PAGE, **headers: str) -> Answer:
@@ -51,7 +51,7 @@ class Site:
         self.server = serving(self._answer)
         self.fields = fields
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, asked: Request) -> Answer:
         answer = self.answers.get(asked.path, refusal(404))
         return answer(asked) if callable(answer) else answer
 
@@ -284,7 +284,7 @@ async def test_hosts_that_hang_hold_up_no_other(monkeypatch: pytest.MonkeyPatch)
     async def here(host: str, port: int) -> tuple[str, ...]:
         return ("127.0.0.1",)
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: Request) -> Answer:
         return refusal(404) if asked.path == "/robots.txt" else NEVER if asked.path == "/hang" else html()
 
     with serving(answer) as server:

@@ -20,13 +20,13 @@ from outrider.state.systematic import Harvest, MatchedPage, RemoteSource, SentQu
 from outrider.systematic_search.services.slice_reader import ServiceClient
 from support import paged_services
 from support.fake_services import SERVICES, settings
-from support.http_server import Answer, Asked, refusal, serving
+from support.http_server import Answer, Request, refusal, serving
 from support.paged_services import Paged
 
 QUERY = "liver[ti]"
 MATCHES = 25_000
 LIMITS = count(5)
-Answers = Callable[[Asked], Answer]
+Answers = Callable[[Request], Answer]
 
 
 def source(name: str, base_url: str, **fields: Any) -> RemoteSource:
