@@ -139,7 +139,7 @@ def test_a_history_keeps_its_lines_and_tells_those_that_nothing_uses() -> None:
         ("liver.zz.", 1, 6, "no field"),
         ('a.ti.\n"b.ti.', 2, 1, "never closed"),
         ("a adj5000 b", 1, 3, "from 1 to 1,000"),
-        ("smith.au. adj3 jones.au.", 1, 1, "no running words"),
+        ("smith.au. adj3 jones.au.", 1, 1, "no running text"),
         ("(a.ti. adj3 b.ab.)", 1, 14, "same fields"),
         ("use ppez (a", 1, 10, "never closed"),
     ],
@@ -153,7 +153,7 @@ def test_what_is_refused(query: str, line: int, column: int, said: str) -> None:
 def test_lines_that_double_each_other_are_refused_before_they_fill_the_memory() -> None:
     """Forty lines may stand for a million million terms."""
     query = "a.ti.\n" + "\n".join(f"{number} or {number}" for number in range(1, 41))
-    with pytest.raises(BooleanSyntaxError, match="stand for"):
+    with pytest.raises(BooleanSyntaxError, match="expand to"):
         parse(query, "ovid")
 
 

@@ -99,12 +99,12 @@ def add_remarks(tree: Node, findings: Findings) -> None:
                     below = "PubMed also finds the headings below this one; a library has no tree, and finds the heading itself only"
                     findings.add("explosion", below, leaf.at)
                 if major:
-                    any_place = "a library does not know which headings are major; it finds the heading wherever it stands"
+                    any_place = "a library does not store which headings are major; it matches the heading, major or not"
                     findings.add("major topic", any_place, leaf.at)
             case Dates(_, _, "entry"):
                 findings.add("not in a library", "a library has no dates of entry; years of publication are compared instead", leaf.at)
             case Dates(start, end) if any(date and len(date) > 4 for date in (start, end)):
-                findings.add("only years", "a library knows years; months and days are left out of account", leaf.at)
+                findings.add("only years", "a library stores only years; months and days are ignored", leaf.at)
 
 
 def iter_leaves(tree: Node) -> Iterator[Leaf]:

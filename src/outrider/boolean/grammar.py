@@ -65,7 +65,7 @@ def parse_tokens(lexemes: Sequence[Lexeme], text: str, end: int) -> Tree[Any]:
         if error.token.type == "$END":
             raise BooleanSyntaxError("the query ends too early", text, end, expected) from None
         lexeme = lexemes[error.token.value]
-        raise BooleanSyntaxError(f"“{text[lexeme.start : lexeme.end]}” cannot stand here", text, lexeme.start, expected) from None
+        raise BooleanSyntaxError(f"“{text[lexeme.start : lexeme.end]}” is not allowed here", text, lexeme.start, expected) from None
     for part in tree.iter_subtrees():
         part.children = [lexemes[child.value] if isinstance(child, Token) else child for child in part.children]
     return tree

@@ -184,7 +184,7 @@ class _LineParser:
                 yield Lexeme("READY", self._look_up(int(reference.group(1)), first.start), first.start, end)
                 continue
             if first.value.lower() in ("exp", "explode"):
-                raise BooleanSyntaxError("exp stands before a subject heading, which a slash ends", self.text, end, ["“/”"])
+                raise BooleanSyntaxError("exp needs a subject heading that ends with a slash", self.text, end, ["“/”"])
             yield Lexeme("TEXT", " ".join(convert_wildcards(word.value) for word in words), first.start, end)
 
     def _scan(self) -> Iterator[Lexeme]:
@@ -220,7 +220,7 @@ class _LineParser:
     def _scan_word(self, at: int) -> Lexeme:
         match, start = _WORD.match(self.line.text, at), self.line.start + at
         if match is None:
-            raise BooleanSyntaxError("this character cannot stand here", self.text, start)
+            raise BooleanSyntaxError("this character is not allowed here", self.text, start)
         word, end = match.group(), self.line.start + match.end()
         if unknown := _UNKNOWN_CODE.search(word):
             raise BooleanSyntaxError(

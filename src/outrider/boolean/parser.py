@@ -112,7 +112,7 @@ def _check_text(query: str) -> None:
     if len(query) > MAX_CHARS:
         raise BooleanSyntaxError(f"the query has {len(query):,} characters; at most {MAX_CHARS:,} are read", query, MAX_CHARS)
     if match := _CONTROL.search(query):
-        raise BooleanSyntaxError(f"the control character U+{ord(match.group()):04X} cannot stand in a query", query, match.start())
+        raise BooleanSyntaxError(f"the control character U+{ord(match.group()):04X} is not allowed in a query", query, match.start())
 
 
 def _check_size(tree: Node, text: str) -> None:
@@ -132,7 +132,7 @@ def _check_size(tree: Node, text: str) -> None:
         stack.pop()
     count, depth = sizes[id(tree)]
     if count > MAX_TERMS:
-        raise BooleanSyntaxError(f"its lines stand for {count:,} terms; at most {MAX_TERMS:,} are searched", text, tree.at.start)
+        raise BooleanSyntaxError(f"its lines expand to {count:,} terms; at most {MAX_TERMS:,} are searched", text, tree.at.start)
     if depth > MAX_TREE_DEPTH:
         raise BooleanSyntaxError(f"its lines are nested {depth} deep; at most {MAX_TREE_DEPTH} are read", text, tree.at.start)
 

@@ -77,7 +77,7 @@ class _Scanner:
     def _scan_word(self, at: int, *, after_term: bool) -> Lexeme:
         match = _WORD.match(self.text, at)
         if match is None:
-            raise BooleanSyntaxError("this character cannot stand here", self.text, at)
+            raise BooleanSyntaxError("this character is not allowed here", self.text, at)
         word = match.group()
         if word == ":" or (after_term and word.startswith(":")):
             return Lexeme("COLON", ":", at, at + 1)

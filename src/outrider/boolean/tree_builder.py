@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lark import Tree
 
 Tags = tuple[Tag, ...]
-SAME_FIELDS = "terms that are near each other stand in the same fields; put the field behind a parenthesis around them"
-MIXED = "OR beside AND or NOT without parentheses; read from left to right, as PubMed does: write the parentheses"
+SAME_FIELDS = "terms joined by proximity search the same fields; put the field after a parenthesis around them"
+MIXED = "OR mixed with AND or NOT without parentheses; evaluated from left to right, as in PubMed: add parentheses"
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Builder:
             first = link.children[0]
             operator: type[And | Or] = Or if isinstance(first, Lexeme) and first.kind == "OR" else And
             if not isinstance(first, Lexeme):
-                self.findings.add("missing operator", "no operator stands before this term; AND is taken", _span(link))
+                self.findings.add("missing operator", "no operator before this term; AND is assumed", _span(link))
             if run not in (None, operator) and not is_mixed:
                 self.findings.add("mixed operators", MIXED, first.start if isinstance(first, Lexeme) else _span(link))
                 is_mixed = True
@@ -114,13 +114,13 @@ class Builder:
             return _join_fields([self._build_leaf(term.value, tag, at) for tag in tags], at)
         words = self._split_words(term.value, at)
         if not self.parts_words:
-            mapped = "a term without a field is looked for in title, abstract, keywords and headings (.mp.)"
+            mapped = "a term without a field is searched in title, abstract, keywords and headings (.mp.)"
         elif term.kind == "QUOTED":
-            mapped = "a quotation without a field is looked for in all fields"
+            mapped = "a quotation without a field is searched in all fields"
         elif len(words) > 1:
-            mapped = "PubMed maps words without a field by itself; here each is looked for in all fields, joined by AND"
+            mapped = "PubMed maps words without a field by itself; here each is searched in all fields, joined by AND"
         else:
-            mapped = "PubMed maps a word without a field by itself; here it is looked for in all fields"
+            mapped = "PubMed maps a word without a field by itself; here it is searched in all fields"
         self.findings.add("mapped by PubMed", mapped, term.start)
         if term.kind == "QUOTED" or not self.parts_words or len(words) == 1:
             return _join_fields([self._build_leaf(term.value, tag, at) for tag in self.untagged], at)
@@ -138,7 +138,7 @@ class Builder:
         if tag.fields == (Field.SUBSET,) and [word.lower() for word in words] == ["all"]:
             return self._count(Everything(at))
         if tag.distance is not None and len(words) < 2:
-            self.findings.add("unsupported", "proximity needs two words; this is one, looked for as it stands", at)
+            self.findings.add("unsupported", "proximity needs two words; this single word is searched as it is", at)
         elif tag.distance is not None:
             if any(WILD.search(word) for word in words):
                 self.findings.add("unsupported", "PubMed does not truncate within a proximity search; a library does", at)
@@ -209,7 +209,7 @@ class Builder:
             field for tag in tags for field in (tag.fields if tag.kind == "text" else (Field.MESH,) if tag.kind == "heading" else ())
         )
         if not fields or any(field not in WORD_FIELDS | LACKING for field in fields):
-            raise BooleanSyntaxError("this field holds no running words; proximity cannot be asked for in it", self.text, at)
+            raise BooleanSyntaxError("this field has no running text and does not support proximity", self.text, at)
         return fields
 
 
