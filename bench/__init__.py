@@ -1,1 +1,4 @@
-"""Measuring: `python -m bench [NAME ...]`. Figures, not pass or fail; notes say what is asked of them, tests hold what must be reached."""
+"""Benchmarks: `python -m bench [NAME ...]`.
+
+They print figures, not pass or fail. Notes compare the figures with their targets; tests check the targets that must be met.
+"""

@@ -1,4 +1,4 @@
-"""`python -m bench [names...]`: run benchmarks, print their tables, keep them as JSON in `bench/results/`."""
+"""`python -m bench [names...]`: runs benchmarks, prints tables, saves JSON."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ SIZED, OF_SERVICES = ("scale", "exact", "identity"), "queries"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Outrider.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"how far {', '.join(SIZED)} go (default: {RECORDS})")
-    parser.add_argument("--live", action="store_true", help=f"let {OF_SERVICES} ask the real services and model of your settings")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run: {', '.join(NAMES)} (default: all)")
+    parser.add_argument(
+        "--records", type=int, default=RECORDS, metavar="N", help=f"most records of {', '.join(SIZED)} (default: {RECORDS})"
+    )
+    parser.add_argument("--live", action="store_true", help=f"query the real services and model of your settings ({OF_SERVICES} only)")
     arguments = parser.parse_args()
     names = arguments.names or NAMES
     for name in names:
         if name not in NAMES:
             parser.error(f"unknown benchmark {name!r}; known: {', '.join(NAMES)}")
     if arguments.records < 1_000:
-        parser.error(f"--records {arguments.records}: at least 1000, so that there is something to search")
-    os.environ.setdefault("LANCEDB_LOG", "error")  # its hybrid search warns of its own call with every query
+        parser.error(f"--records {arguments.records}: at least 1000")
+    os.environ.setdefault("LANCEDB_LOG", "error")  # its hybrid search logs a warning with every query
     os.environ["OUTRIDER_SOURCES__OFFLINE"] = "true"
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()), end="\n\n", flush=True)
     for name in names:

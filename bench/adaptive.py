@@ -1,7 +1,7 @@
-"""Adaptive scoring on recorded judgements: how many calls it makes, what it keeps of score-all's nDCG@10, and whether its risk holds.
+"""Adaptive scoring on recorded judgements: calls, nDCG@10, and calibration of the risk.
 
-A call is a batch of ten. What was not read is not shown, so that only reading earns nDCG. Held out means: each collection is read with a
-prior fitted on the three others; shipped: all are read with the package's, which is fitted on all four.
+A call is a batch of ten. Unread works are not shown, so that only reading earns nDCG. Held out: each collection is read with a prior fitted
+on the three others. Shipped: all are read with the package's prior, which is fitted on all four.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from bench.report import Cell, Report, progress
 from outrider.nodes.fine_scorer.adaptive_stopping import BATCH, PRIOR, Observations, Prior, choose_next_wave, estimate_change, observe
 
 FIXED = 60
-"""What is read of every query where nothing is learned from the reading."""
+"""Works read of every query by the baseline, which does not adapt."""
 RISKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DETAIL_RISK = 0.4
-"""The risk at which each collection, and the mean of all queries, are shown too."""
+"""The risk for which each collection and the mean of all queries have rows of their own."""
 NDCG_SHARE, CALLS = 0.95, 0.6
-"""What is asked of it: so much of score-all's nDCG@10 for at most so many of its calls."""
+"""Target: this share of score-all's nDCG@10 with at most this share of its calls."""
 COLUMNS = (
     "judge", "prior", "collection", "queries", "risk allowed", "calls", "waves", "nDCG@10", "to score-all", "risk stated",
     "top 10 changed", "exact order changed",
@@ -34,15 +34,15 @@ COLUMNS = (
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.01)
 
 FITTED_ON = tuple(JUDGES)[:4]
-"""The slips are of a kind that the prior has not seen."""
+"""A kind of error that the prior was not fitted on."""
 FITTED_AT = (10, 30, 50, 70, 90)
 MAX_FITTED = 113
-"""Queries a collection that a prior is fitted on; only SciFact has more."""
+"""Queries per collection for fitting a prior; only SciFact has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One query, read as far as allowed, beside all of it read."""
+    """One query, read up to the limit, compared with reading all of it."""
 
     calls: float
     """To score-all's."""
@@ -99,7 +99,7 @@ def _rows(judge: str, by_prior: ByPrior) -> Iterable[tuple[Cell, ...]]:
 
 
 def _pooled(by_collection: ByCollection) -> dict[str, list[Outcome]]:
-    """Each query counting alike, so that four of five are SciFact's."""
+    """Each query has the same weight, so that four of five are SciFact's."""
     return {"all": [one for of in by_collection.values() for one in of]}
 
 
@@ -112,8 +112,10 @@ def fits(priors: Mapping[str, Prior], of_all: Prior) -> list[str]:
 
 
 def calibration(observed_points: Mapping[str, Observed], priors: Mapping[str, Prior]) -> list[str]:
-    """Stated chance against frequency, of all points of all judges, by the prior of the other collections."""
-    lines = [f"Chance stated -> how often the top {TOP_K} changed, at {', '.join(map(str, FITTED_AT))} read, by the prior of the others:"]
+    """Estimated chance compared with frequency, over all points of all judges, by the prior of the other collections."""
+    lines = [
+        f"Estimated chance -> how often the top {TOP_K} changed, at {', '.join(map(str, FITTED_AT))} read, by the prior of the others:"
+    ]
     for name, of_judges in observed_points.items():
         points = [(estimate_change(at, priors[name]), changed, n) for of in of_judges.values() for (at, changed), n in of.items()]
         lines.append(f"{name}: " + ", ".join(filter(None, (_bin(points, low, high) for low, high in pairwise(BINS)))))
@@ -121,7 +123,7 @@ def calibration(observed_points: Mapping[str, Observed], priors: Mapping[str, Pr
 
 
 def _bin(points: Sequence[tuple[float, bool, int]], low: float, high: float) -> str:
-    """Empty where nothing falls into it."""
+    """Empty for a bin without points."""
     inside = [(chance * n, changed * n, n) for chance, changed, n in points if low <= chance < high]
     stated, changed, total = (sum(column) for column in zip(*inside, strict=True)) if inside else (0, 0, 0)
     return f"{stated / total:.2f} -> {changed / total:.2f} (of {total:,})" if total else ""
@@ -133,7 +135,7 @@ def checks(results: Mapping[str, ByPrior]) -> list[str]:
 
 
 def _enough(name: str, by_risk: ByRisk) -> str:
-    """At which risks what is asked is reached, by the mean of collections and by that of queries."""
+    """The risks at which the target is reached, by the mean of collections and by that of queries."""
     bound = f"{name}: {NDCG_SHARE} of score-all's nDCG@10 or more for {CALLS} of its calls or fewer"
     by_query = {risk: _pooled(by_collection) for risk, by_collection in by_risk.items()}
     return f"{bound}: by collection {_reached(by_risk)}; by query {_reached(by_query)}"
@@ -141,13 +143,15 @@ def _enough(name: str, by_risk: ByRisk) -> str:
 
 def _reached(by_risk: ByRisk) -> str:
     reached = [risk for risk, of in by_risk.items() if _ndcg_share(of) >= NDCG_SHARE and _average(of, lambda one: one.calls) <= CALLS]
-    return f"at risk {', '.join(map(str, reached))}" if reached else "at none of the risks"
+    return f"at risk {', '.join(map(str, reached))}" if reached else "at no risk"
 
 
 def _holds(name: str, by_risk: ByRisk) -> str:
     cells = [(key, risk, mean(one.changed for one in of)) for risk, by_name in by_risk.items() if risk for key, of in by_name.items()]
     over = [f"{key} {changed:.3f} at {risk}" for key, risk, changed in cells if changed > risk]
-    return f"{name}: the top {TOP_K} change no oftener than allowed on {'each collection' if not over else 'each but ' + ', '.join(over)}"
+    return (
+        f"{name}: the top {TOP_K} change at most as often as allowed on {'each collection' if not over else 'each but ' + ', '.join(over)}"
+    )
 
 
 def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prior) -> list[Outcome]:
@@ -173,7 +177,7 @@ def outcomes(recorded: Recorded, judge: str, max_risk: float | None, prior: Prio
 
 
 def _read(one: Query, judge: str, max_risk: float, prior: Prior) -> tuple[int, int]:
-    """How many are read, in how many waves."""
+    """The number of works read, and of waves."""
     read = waves = 0
     while more := choose_next_wave(one.rules, one.judged[judge][:read], TOP_K, max_risk, prior):
         read, waves = read + more, waves + 1
@@ -188,7 +192,7 @@ def _ndcg(recorded: Recorded, judge: str, reads: Sequence[int]) -> list[float]:
 
 
 Observed = Mapping[str, Counter[tuple[Observations, bool]]]
-"""By judge: what was seen at some point of a query, whether the top k changed after it, and how often just that occurred."""
+"""By judge: the observations at a point of a query, whether the top k changed later, and how often both occurred."""
 
 
 def observed(recorded: Recorded) -> Observed:
@@ -206,7 +210,7 @@ def _points(queries: Iterable[Query], judge: str) -> Iterable[tuple[Observations
 
 
 def fitted(collections: Sequence[Observed]) -> Prior:
-    """Least log loss, each collection and each of the judges counting alike; by a search on ever finer grids, to 2 %."""
+    """Minimum log loss, with equal weight for each collection and judge; by a search on ever finer grids, to 2 %."""
     cells = [observed_points[judge] for observed_points in collections for judge in FITTED_ON if observed_points[judge]]
     best, width = (0.0, -2.0), 2.0
     losses: dict[tuple[float, float], float] = {}
@@ -221,7 +225,7 @@ def fitted(collections: Sequence[Observed]) -> Prior:
 
 
 def log_loss(points: Counter[tuple[Observations, bool]], prior: Prior) -> float:
-    """Of the stated chances, in nats."""
+    """Of the estimated chances, in nats."""
     lost = 0.0
     for (point, changed), times in points.items():
         chance = min(1 - 1e-4, max(1e-4, estimate_change(point, prior)))
@@ -247,5 +251,5 @@ def _ndcg_share(by_collection: ByCollection) -> float:
 
 
 def _average(by_collection: ByCollection, of: Callable[[Outcome], float]) -> float:
-    """Each collection counts alike."""
+    """The mean of the collections' means."""
     return mean(mean(map(of, outcomes)) for outcomes in by_collection.values())

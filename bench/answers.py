@@ -1,4 +1,7 @@
-"""What services answer to a search, each in its own shape, made of plain works. Shapes: the adapters' docstrings name the documentation."""
+"""Search responses in each service's own format, made from plain works.
+
+The adapters' docstrings name the documentation of the formats.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from bench.served import HttpResponse
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A paper; its number is what the services' own ids are made of."""
+    """A paper; the services' own ids derive from its number."""
 
     number: int
     title: str
@@ -24,7 +27,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A repository as GitHub knows it."""
+    """A repository of GitHub."""
 
     full_name: str
     description: str
@@ -39,7 +42,7 @@ class Project:
 
 
 Link = Callable[[Work], str]
-"""Where the page of a work is."""
+"""Address of a work's page."""
 
 
 def as_json(data: Any, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -136,7 +139,7 @@ def crossref(works: Sequence[Work], total: int) -> HttpResponse:
 
 
 def crossref_work(work: Work) -> dict[str, Any]:
-    """Mostly without an abstract, as there."""
+    """Without an abstract, like most of Crossref's works."""
     return {"DOI": work.doi, "title": [work.title], "type": "journal-article", "issued": {"date-parts": [[work.year]]}}
 
 
@@ -170,10 +173,10 @@ LISTS: Mapping[str, Callable[[Sequence[Work], int], HttpResponse]] = {
     "arxiv": arxiv,
     "crossref": crossref,
 }
-"""Services of which one search is one answer."""
+"""Services that answer a search with one response."""
 SINGLE: Mapping[str, Callable[[Work], HttpResponse]] = {
     "openalex": lambda work: as_json(openalex_work(work)),
     "semantic_scholar": lambda work: as_json(semantic_scholar_paper(work)),
     "crossref": lambda work: as_json({"status": "ok", "message-type": "work", "message": crossref_work(work)}),
 }
-"""Services that give a work by its DOI."""
+"""Services that look up a work by its DOI."""

@@ -1,7 +1,7 @@
-"""A chat model that follows simple rules, for benchmarks of everything around a model: it knows the ten requests, and counts words.
+"""A chat model that follows simple rules, for benchmarks of everything around a model.
 
-How well it judges says nothing of a real model. Its tokens are counted from characters, by the rates of o200k_base on such texts
-(tests/nodes/test_fine_scorer_cost.py), the schema among them, as a provider counts it.
+It knows the ten requests and counts words. Its judgement is no evidence of a real model's. Its tokens are estimated from characters at the
+rates of o200k_base on such texts (tests/nodes/test_fine_scorer_cost.py), including the schema, as a provider counts them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ CHARS_A_TOKEN = (4.1, 3.66)
 """Of questions and of answers."""
 OF_OTHER_USE = ("course", "awesome", "demo", "template", "slides", "interview")
 GRADES = {2: 1.0, 1: 0.3, 0: 0.0}
-"""Relevance by how many of the two parts of a request are found."""
+"""Relevance by the number of a request's two parts that match."""
 
 
 def respond(body: bytes) -> HttpResponse:
-    """Of `POST /chat/completions`."""
+    """The response to `POST /chat/completions`."""
     request = json.loads(body)
     data: Any = parse_fence(str(request["messages"][-1]["content"]))
     stage, content = _reply(data)
@@ -42,7 +42,7 @@ def respond(body: bytes) -> HttpResponse:
 
 
 def _reply(data: Mapping[str, Any]) -> tuple[str, Any]:
-    """The stage that asks, and the answer to it."""
+    """The stage that sent the request, and the answer."""
     if isinstance(data.get("request"), str):
         return "translator", plan(request_of(data["request"]), data["search_mode"])
     if "blocks" in data:
@@ -58,7 +58,7 @@ def request_of(text: str) -> Request:
 
 
 def plan(request: Request, mode: str) -> dict[str, Any]:
-    """Three queries: as it is, in other words, and one of those who write about it."""
+    """Three queries: the usual words, other words, and a comparison."""
     one, other = request.first[0], request.second
     texts = (f"{one} {other[0]}", f"{one} {other[1]}", f"comparison of {other[0]} for {one}")
     return {
@@ -83,7 +83,7 @@ def plan(request: Request, mode: str) -> dict[str, Any]:
 
 
 def relevance(request: Request, text: str) -> float:
-    """It knows two of the ways in which each part may be put."""
+    """Uses two of the phrasings of each part."""
     text = text.lower()
     if any(word in text for word in OF_OTHER_USE):
         return 0.1

@@ -1,4 +1,4 @@
-"""The least time that calls of services take: each as long as its service does, as many at once and as often as its limits let."""
+"""Lower bound on the time of service calls, in parallel as far as the limits allow."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LIMITS = {
     PAGES: Limit(10_000, 1, 10_000),
     MODEL: Limit(10_000, 1, 10),
 }
-"""Of who has keys and says who asks; single repositories are counted apart by GitHub."""
+"""For users with keys and a contact address; GitHub counts requests for single repositories separately."""
 CHAINS = {"pubmed": 2, PAGES: 2}
-"""Calls of which the second one needs the first: PMIDs before articles, robots.txt before a page."""
+"""Calls whose second one needs the first: PMIDs before articles, robots.txt before a page."""
 
 
 def floor_s(calls: Sequence[Call]) -> float:
-    """The least that these calls can take at once: as the slowest service does."""
+    """Lower bound for these calls in parallel: the time of the slowest service."""
     by_service: dict[str, list[float]] = {}
     for call in calls:
         by_service.setdefault(service_of(call), []).append(call.after_s)
@@ -51,7 +51,7 @@ def service_of(call: Call) -> str:
 
 
 def _least_s(service: str, took_s: Sequence[float]) -> float:
-    """Of the slowest so many calls the least that the service's limits let them take, for whatever number that is most."""
+    """Lower bound under the service's limits: the maximum, over n, of the time that the n slowest calls need."""
     limit, chained = LIMITS[service], max(took_s) * min(CHAINS.get(service, 1), len(took_s))
     slowest = enumerate(sorted(took_s, reverse=True))
     each = (max(least * (at // limit.at_once + 1), least + at // limit.requests * limit.per_s) for at, least in slowest)

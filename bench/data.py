@@ -1,7 +1,7 @@
-"""The retrieval collections, read from `$OUTRIDER_DATA` or `../shared/data`. They are not part of the repository.
+"""The retrieval collections, read from `$OUTRIDER_DATA` or `../shared/data`.
 
-A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`, in CACM also `linked`), `queries.jsonl.gz` (`id`,
-`text`) and `qrels.tsv` (header `query doc relevance`).
+They are not part of the repository. A collection is a folder under `ir/` with `corpus.jsonl.gz` (`id`, `title`, `text`, in CACM also
+`linked`), `queries.jsonl.gz` (`id`, `text`) and `qrels.tsv` (header `query doc relevance`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLLECTIONS = ("scifact", "cranfield", "cisi", "cacm")
 
 
 class Absent(Exception):
-    """What a benchmark needs is not on this machine."""
+    """Data or a package that a benchmark needs is missing on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def data_folder() -> Path:
 
 
 def corpus_file(name: str) -> Path:
-    """The file of documents; `Absent` where it is not there."""
+    """The file of documents; `Absent` if it is missing."""
     file = data_folder() / "ir" / name / "corpus.jsonl.gz"
     if not file.is_file():
         raise Absent(f"{file} is not there; set OUTRIDER_DATA to a folder that holds ir/{name}")
@@ -58,14 +58,14 @@ def collection(name: str) -> Collection:
 
 
 def thinned(source: Collection, queries: int) -> Collection:
-    """With at most so many queries, evenly spread."""
+    """The collection with at most this many queries, evenly spread."""
     step = -(-len(source.queries) // queries)
     chosen = dict(list(source.queries.items())[::step])
     return replace(source, queries=chosen, qrels={key: source.qrels[key] for key in chosen})
 
 
 def _paper(row: dict[str, Any]) -> Paper:
-    """CACM says which documents are tied by citation, not which cites which: the later is taken to cite the earlier."""
+    """CACM lists documents linked by citation without a direction: the later is assumed to cite the earlier."""
     cited = [other for other in row.get("linked", ()) if int(other) < int(row["id"])]
     edges = tuple(Edge(relation="cites", target=f"doc:{other}") for other in cited)
     return Paper(doc_id=row["id"], title=row.get("title", ""), abstract=row.get("text", ""), edges=edges)

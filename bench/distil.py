@@ -1,7 +1,7 @@
-"""The distiller on SciFact's rationales: which sentences of an abstract answer a claim, as people marked them.
+"""The distiller on SciFact's rationales: sentences that people marked as answers to a claim.
 
-Half of the claims were used to fit engines (`bench.train_distiller`); every figure here is of the other half, but for those of the splits,
-where threshold and test are drawn from all claims: no case is scored by a classifier that was trained on it.
+Half of the claims were used to fit engines (`bench.train_distiller`), and the figures are of the other half. Only for the splits, threshold
+and test are drawn from all claims; still, no case is scored by a classifier that was trained on it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from outrider.distiller.selection import lift_context_scores
 from outrider.training.rerank_evaluation import sign_flip_p
 
 SPLITS, MANY, FOLDS = 20, 1_000, 5
-"""The mean of few splits is itself a draw, by a third of a point and more; that of many is not."""
+"""The mean of few splits varies by a third of a point and more; that of many does not."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 TRAINED = CACHE / "distiller"
 """Where `python -m bench.train_distiller` puts the classifier."""
 TRAINED_ON_OTHERS = CACHE / "distiller-on-others"
-"""The same, trained on the held-out claims: it scores those which the first one knows by heart."""
+"""The same, trained on the held-out claims: it scores the claims that the first one was trained on."""
 BY_WORDS: tuple[EngineName, ...] = ("lexical", "words")
 RANDOM, FIRST = "random", "first sentences"
 COLUMNS = (
     "engine", "rationale sentences kept at half", "p against random", "p against first", "text removed, best threshold at 95 %",
-    "the same with what units refer to", "claims whole at 20 splits, mean", "least", "cases a split", "text removed there",
+    "the same with referenced units", "claims whole at 20 splits, mean", "least", "cases a split", "text removed there",
     f"claims whole at {MANY:,} splits, mean", "share of them below 91 %", "seconds for five", "tokens a second", "to the model alone",
 )  # fmt: skip
 
@@ -71,7 +71,7 @@ def run() -> Report:
 
 
 def engines() -> Iterator[Engine]:
-    """Vectors of units are kept in `build/bench` between runs, and made again where speed is measured."""
+    """Vectors of units are cached in `build/bench` between runs, and computed again where speed is measured."""
     yield Lexical()
     yield Rhetoric()
     yield Embedding(Remembering(model(), CACHE / "scifact-units.npz"))
@@ -121,7 +121,7 @@ def cross_fitted(members: Sequence[str], every: Sequence[Case], of: Mapping[str,
 
 
 def stacked(cases: Sequence[tuple[Sequence[Sequence[float]], frozenset[int]]]) -> EnsembleWeights:
-    """Of each engine's logit, and of how far the last one's is behind the best of its text: the others' hold that already."""
+    """Weights of each engine's logit, and of the distance of the last one's to the best of its text: the others' scores include that."""
     rows = [(one, unit in right) for scores, right in cases for unit, one in enumerate(_features(scores))]
     weights = fit_weights([one for one, _ in rows], [answers for _, answers in rows], ridge=0.1)
     *each, behind = weights.each
@@ -168,7 +168,7 @@ def _row(
 
 
 def _curve(name: str, scores: Scores, some: Sequence[Case]) -> Iterator[tuple[Cell, ...]]:
-    """What each threshold keeps, of the scores alone: without what kept units refer to."""
+    """What each threshold keeps by the scores alone, without referenced units."""
     cuts, answers = [case.its for case in some], sum(len(case.right) for case in some)
     for threshold in THRESHOLDS:
         whole = mean(weakest(case, one) >= threshold for case, one in zip(some, scores, strict=True))
@@ -177,7 +177,7 @@ def _curve(name: str, scores: Scores, some: Sequence[Case]) -> Iterator[tuple[Ce
 
 
 def share_at_half(every: Sequence[Case], values: Mapping[int, list[float]], tested: Sequence[int]) -> float:
-    """Of all rationale sentences, those among the better half of their text's."""
+    """The share of all rationale sentences that are in the better half of their text's units."""
     return sum(len(_better_half(every[at], values[at]) & every[at].right) for at in tested) / sum(len(every[at].right) for at in tested)
 
 
@@ -198,7 +198,7 @@ def weakest(case: Case, scores: Sequence[float]) -> float:
 
 
 def best_threshold(some: Sequence[Case], scores: Scores) -> float:
-    """The highest at which 95 % of just these cases are kept whole: nobody could know it beforehand."""
+    """The highest that keeps 95 % of exactly these cases whole; it is not known in advance."""
     ordered = sorted(weakest(case, one) for case, one in zip(some, scores, strict=True))
     return ordered[int(len(ordered) * (1 - KEEP_RATE) + 1e-9)]
 
@@ -241,14 +241,14 @@ def _notes(every: Sequence[Case], train: Sequence[Case], held_out: Sequence[Case
     documents = [{case.labelled.reading.doc_id for case in some} for some in (train, held_out)]
     both = len(documents[0] & documents[1])
     return (
-        f"{len(every)} cases, {len(train)} to fit engines on, {len(held_out)} held out; {both} abstracts are on both sides.",
+        f"{len(every)} cases, {len(train)} to fit engines on, {len(held_out)} held out; {both} abstracts are in both halves.",
         "Half: the better half of each abstract's units, rounded up. Text removed: share of characters. p: two-sided, paired by case.",
-        f"Best threshold: the highest that keeps {KEEP_RATE:.0%} of the tested cases whole, which nobody knows beforehand.",
+        f"Best threshold: the highest that keeps {KEEP_RATE:.0%} of the tested cases whole, which is not known in advance.",
         f"Splits: threshold by split conformal prediction on a random half of the claims, promise {KEEP_RATE:.0%}.",
         f"classifier+: its weights are fitted on the claims in {FOLDS} parts, each part scored with those of the others.",
         "The splits score each half of the claims with a classifier that was trained on the other.",
         f"The embedding model is {NAME}; the classifier was fine-tuned from it by `python -m bench.train_distiller`.",
-        "LLMLingua-2 has no weights that could be had here: its path is tested with random ones only.",
+        "No LLMLingua-2 weights were available here: its path is tested with random weights only.",
     )
 
 

@@ -1,6 +1,6 @@
-"""How fast the distiller's engines are: by themselves, beside the bare model that they run, and on a text of a megabyte.
+"""Speed of the distiller's engines: alone, relative to their models, and on a megabyte.
 
-What is timed remembers nothing, its model is loaded, and the texts of some cases come together, as a search gives them.
+The megabyte is one text. Nothing is cached and the models are loaded. The texts of several cases are sent together, as in a search.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Of each turn what it took; the same turns for every engine."""
+    """Seconds of each round; the rounds are the same for every engine."""
 
     seconds: tuple[float, ...]
     alone: tuple[float, ...]
-    """Of the model on the same in ready batches and in turns with the engine; 0 where there is none."""
+    """Seconds of the model alone on the same texts in prepared batches, alternating with the engine; 0 without a model."""
     tokens: tuple[int, ...]
     """By the embedding model's tokenizer."""
 
@@ -54,7 +54,7 @@ class Speed:
 
 
 def together(parts: Sequence[Speed]) -> Speed:
-    """Of an ensemble, which asks one after another; what it does beside is not worth counting."""
+    """Speed of an ensemble, which runs its engines one after another; its own work is negligible."""
     return Speed(_sums([one.seconds for one in parts]), _sums([one.alone for one in parts]), parts[0].tokens)
 
 
@@ -75,7 +75,7 @@ def _timed(engine: Engine, some: Sequence[Case]) -> tuple[float, float]:
     cuts, query = [case.its for case in some], some[0].labelled.query
     alone = _alone(engine, query, cuts)
     engine.scores(query, cuts[:1])
-    cuts = [SegmentedText(its.reading, its.units) for its in cuts]  # which remember nothing
+    cuts = [SegmentedText(its.reading, its.units) for its in cuts]  # without caches
     started = time.perf_counter()
     engine.scores(query, cuts)
     between = time.perf_counter()
@@ -86,7 +86,7 @@ def _timed(engine: Engine, some: Sequence[Case]) -> tuple[float, float]:
 
 
 def _alone(engine: Engine, query: str, cuts: Sequence[SegmentedText]) -> Callable[[], object] | None:
-    """What runs the model of an engine and nothing else; None where it has none."""
+    """A function that runs only the model of an engine; None for an engine without one."""
     if isinstance(engine, Classifier):
         ready = engine._load()  # noqa: SLF001 - the very model
         windows = [window for its in cuts for window in ready.form.windows(ready.form.query(query), its)]

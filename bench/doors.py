@@ -1,6 +1,6 @@
-"""What the HTTP doors cost: LangServe against the graph alone, many searches at a time, memory over many, the first works on the wire.
+"""Cost of the HTTP interface: LangServe, concurrency, memory, first streamed works.
 
-The server runs on a real port, in this process; the services that it asks run in another, each with the time that it takes.
+The server runs on a real port in this process. The services that it queries run in another process, each with its own latency.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LINES: dict[str, str] = {"Prefer": "respond-async"}
 
 
 def fake_services(seconds: float) -> FakeServices:
-    """Each work has a topic of its own, so that an answer that was mixed up is seen."""
+    """Each work has a topic of its own, so that mixed-up answers are detected."""
     works = [Work(n, f"Liver injury topic{n}", f"Liver injury by drugs, topic{n}.", doi=f"10.1000/w{n}") for n in range(1, AT_ONCE + 1)]
     projects = [Project(f"lab/topic{n}", f"Liver injury topic{n}", stars=100 + n) for n in range(1, AT_ONCE + 1)]
     return FakeServices(works, projects, dict.fromkeys(SERVICES, seconds) | {"pubmed": seconds / 2})
@@ -101,7 +101,7 @@ def _query(number: int) -> dict[str, str]:
 
 
 async def _is_right(client: Any, number: int) -> bool:
-    """Whether the answer is that of this question: about its topic, found with its words."""
+    """Whether the answer belongs to this question: same query, and works on its topic."""
     answer = (await client.post("/api/search", json=_query(number))).json()
     return answer["query"] == _query(number)["query"] and any(hit["title"].endswith(f"topic{number}") for hit in answer["hits"])
 
@@ -110,7 +110,7 @@ async def _overhead(client: Any, graph: SearchGraph) -> tuple[str, float, str, s
     progress("doors: LangServe and the graph in turn")
     took: dict[str, list[float]] = {"graph": [], "langserve": []}
     for number in range(1, PAIRS + 1):
-        for door in sorted(took, reverse=number % 2 == 0):  # who comes second has warmer caches: each as often
+        for door in sorted(took, reverse=number % 2 == 0):  # the second one has warmer caches: each is second equally often
             began = time.perf_counter()
             if door == "graph":
                 await graph.ainvoke(check_request(_query(number)))
@@ -123,7 +123,7 @@ async def _overhead(client: Any, graph: SearchGraph) -> tuple[str, float, str, s
 
 
 async def _many(client: Any) -> list[tuple[str, float, str, str, str]]:
-    """In turns of some alone and then many at a time, as the machine's own pace changes from one half minute to the next."""
+    """Alternates a few single searches and many at a time, since the machine's speed changes within half a minute."""
     turns = [await _turn(client, number) for number in range(1, TURNS + 1)]
     wrong = sum(one for one, _, _ in turns)
     ratio = max(p95_s / bound_s for _, p95_s, bound_s in turns)
@@ -136,7 +136,7 @@ async def _many(client: Any) -> list[tuple[str, float, str, str, str]]:
 
 
 async def _turn(client: Any, number: int) -> tuple[int, float, float]:
-    """How many answers are wrong, the 95th percentile of what they took, and what it may be: seconds."""
+    """The number of wrong answers, the 95th percentile of their seconds, and its limit."""
     progress(f"doors: {AT_ONCE} searches at a time, {number} of {TURNS}")
     alone_s, spent = [], time.process_time()
     for topic in range(1, ALONE + 1):
@@ -156,7 +156,7 @@ async def _turn(client: Any, number: int) -> tuple[int, float, float]:
 
 
 async def _memory(client: Any) -> tuple[str, float, str, str, str]:
-    """Of this process, with the client in it; from the first fifth on, when everything is loaded and pools are full."""
+    """Growth of this process's memory, including the client, after the first fifth, when everything is loaded and pools are full."""
     progress(f"doors: {RUNS} searches")
     turns, resident_mib = asyncio.Semaphore(8), []
 
@@ -178,7 +178,7 @@ def _resident_mib() -> float:
 
 
 async def _first_s(client: Any, number: int) -> float:
-    """When the first works came, as a ratio to the time of the slowest node before them."""
+    """Time to the first works, as a ratio to that of the slowest node before them."""
     began = time.perf_counter()
     place = (await client.post("/api/search", json=_query(number), headers=LINES)).headers["location"]
     name, slowest_ms, first_s = "", 0.0, 0.0
@@ -196,7 +196,7 @@ async def _first_s(client: Any, number: int) -> float:
 def _first(ratios: list[float]) -> tuple[str, float, str, str, str]:
     ratio = statistics.median(ratios)
     return (
-        "first works on the wire, to the slowest node before them",
+        "first streamed works, relative to the slowest node before them",
         ratio,
         "times",
         f"at most {MOST_FIRST:g}",

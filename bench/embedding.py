@@ -1,7 +1,7 @@
-"""Ingestion with vectors beside the model alone, on the same texts in one process, in turns; a very long document; memory.
+"""Ingestion with vectors compared with the model alone, a very long document, and memory.
 
-The model alone is sentence-transformers' own `encode` with its defaults. Ingestion is that of `outrider ingest`: reading a JSON Lines
-file, embedding, writing records, edges and vectors, all indexes.
+Both embed the same texts in one process, in turns. The model alone is sentence-transformers' own `encode` with its defaults. Ingestion is
+that of `outrider ingest`: reading a JSON Lines file, embedding, writing records, edges and vectors, all indexes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(records: int = RECORDS, rounds: int = ROUNDS) -> Report:
     )
     verdict = "holds" if ratio >= BOUND else "does not hold"
     notes = (
-        f"{NAME}; medians of {rounds} rounds of each, taking turns; memory of a process that does nothing else, which starts with imports.",
+        f"{NAME}; medians of {rounds} rounds of each, taking turns; peak memory of a process of its own, including imports.",
         f"ingestion at {BOUND} of the model's own rate or more {verdict} ({ratio:.2f})",
         f"Of the long document {long.read} tokens were read.",
     )
@@ -97,7 +97,7 @@ def ingested_peak_mib(documents: Sequence[Record]) -> float:
 
 
 def long_document(text: str, chars: int) -> Long:
-    """The text, repeated to this length, in one vector."""
+    """Embeds the text, repeated to this length, into one vector."""
     document = (text * (chars // len(text) + 1))[:chars]
     ours = model()
     ours.embed("warm up")

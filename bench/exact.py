@@ -1,8 +1,8 @@
-"""Exact search over synthetic papers: every hit of nested queries, verified, beside the raw LanceDB query that returns the same rows.
+"""Exact search over synthetic papers, relative to the raw LanceDB query for the same rows.
 
-The raw query is what one would write who trusts the index: the same tree as `BooleanQuery`, with `MUST_NOT` and conditions, all rows, the
-columns that hold a whole record. It takes turns with the exact search, query by query. Truncation is measured beside a plain word, for each
-hit. With more than 100,000 records (`--records`), short ones, all of them are streamed by one query in a process of its own.
+Every hit of nested queries is verified. The raw query trusts the index: the same tree as `BooleanQuery`, with `MUST_NOT` and conditions,
+all rows, the columns that hold a whole record. It alternates with the exact search, query by query. Truncation is compared with a plain
+word, per hit. With more than 100,000 records (`--records`), which are short, one query streams all of them in a process of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 RECORDS = 100_000
 BATCH = 10_000
 SHORT = 30
-"""Words of a record that is only streamed."""
+"""Words of a record for streaming only."""
 ROUNDS = 5
 ALL_ROWS = 2**31 - 1
 OVERHEAD, TRUNCATED = 5.0, 10.0
@@ -89,7 +89,7 @@ def run(records: int = RECORDS) -> Report:
 
 
 def fill(folder: str, records: int, words: int | None) -> None:
-    """A library of so many papers; with `words`, each of so many only. For a process of its own."""
+    """Creates a library of this many papers, with `words` words each unless None. Runs in a process of its own."""
     asyncio.run(_fill(folder, records, words))
 
 
@@ -113,7 +113,7 @@ async def _fill(folder: str, records: int, words: int | None) -> None:
 
 
 def _described(paper: Paper) -> Paper:
-    """With headings, keywords, a journal, a kind and a language, by its number."""
+    """Adds headings, keywords, a journal, a publication type and a language, by its number."""
     number = int(paper.doc_id)
     fields = {
         "mesh": (HEADINGS[number % 7], HEADINGS[number // 7 % 7]),
@@ -126,7 +126,7 @@ def _described(paper: Paper) -> Paper:
 
 
 def ask(folder: str) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
-    """For a process of its own."""
+    """Runs in a process of its own."""
     return asyncio.run(_ask(folder))
 
 
@@ -169,15 +169,15 @@ async def _ids(pinned: PinnedVersion, tree: Node) -> list[str]:
 
 
 async def _raw(pinned: PinnedVersion, tree: Node) -> pa.Table:
-    """The whole records by LanceDB alone."""
+    """The complete records, by LanceDB alone."""
     text, condition = _parted(tree)
-    query = pinned._table.query()  # noqa: SLF001 - the same version, past our code
+    query = pinned._table.query()  # noqa: SLF001 - the same version, without our code
     query = query.nearest_to_text(text).select(["doc_id", *schema.FULL, "_score"]).limit(ALL_ROWS)
     return await (query if condition is None else query.where(condition)).to_arrow()
 
 
 def _parted(tree: Node) -> tuple[FullTextQuery, str | None]:
-    """What is asked of words, and the condition on years beside it."""
+    """The query on words, and the condition on years."""
     parts = tree.parts if isinstance(tree, And) else (tree,)
     years = [part for part in parts if isinstance(part, Dates)]
     words = And(tuple(part for part in parts if not isinstance(part, Dates)))
@@ -196,11 +196,11 @@ def _typed(tree: Node) -> FullTextQuery:
 
 
 async def _truncated(pinned: PinnedVersion, pattern: str, word: str) -> float:
-    """Time for each hit beside that of a plain word's; the dictionary is looked up each time."""
+    """Time per hit, relative to that of a plain word; the dictionary is looked up each time."""
     times: Mapping[str, list[float]] = {pattern: [], word: []}
     for _ in range(ROUNDS):
         for query, seconds in times.items():
-            pinned._patterns._plans.clear()  # noqa: SLF001 - as if asked for the first time
+            pinned._patterns._plans.clear()  # noqa: SLF001 - as for a new query
             started = time.perf_counter()
             hits = len(await _ids(pinned, parse(query).tree))
             seconds.append((time.perf_counter() - started) / max(hits, 1))
@@ -208,7 +208,7 @@ async def _truncated(pinned: PinnedVersion, pattern: str, word: str) -> float:
 
 
 def stream(folder: str) -> Streamed:
-    """All records through one query; for a process of its own."""
+    """Streams all records through one query. Runs in a process of its own."""
     return asyncio.run(_stream(folder))
 
 

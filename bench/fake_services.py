@@ -1,7 +1,7 @@
-"""Every service of the world on one loopback server, each with the time that it takes, and the settings that lead there.
+"""All services on one loopback server, each with its own latency, and their settings.
 
-Addresses begin with a room, of which a run takes one for itself: limits and failures that a process has learnt of a service hold for its
-address, and a new room is a service that nobody has asked yet. The rooms share works and log.
+Addresses begin with a room, and each run takes its own: the limits and failures that a process has recorded for a service belong to its
+address, so that a new room is a service without a history. The rooms share works and log.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SERPAPI = {"google_scholar": "serpapi_scholar", "google": "serpapi_google"}
 
 @dataclass
 class FakeServices:
-    """Answers of every service, the model, a search engine and the pages that they link to."""
+    """Responses of every service, the model, a search engine and the pages that they link to."""
 
     works: Sequence[Work]
     projects: Sequence[Project]
     latency_s: Mapping[str, float]
-    """Of one call, by service; `model`, `engine`, `pages`, and `github/repos` for single repositories."""
+    """Seconds of one call, by service; also `model`, `engine`, `pages`, and `github/repos` for single repositories."""
     hangs: str = ""
     """The service that never answers."""
     shares: bool = False
@@ -54,7 +54,7 @@ class FakeServices:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         _, service, *rest = (*request.parts, "")
-        if service in (PAGES, ""):  # the latter of robots.txt and the like
+        if service in (PAGES, ""):  # the latter for robots.txt and the like
             return self._late(PAGES, self._page(rest[0] if rest else ""))
         if service == MODEL:
             return self._late(MODEL, chat.respond(request.body))
@@ -113,7 +113,7 @@ class FakeServices:
         return next((one for one in self.works if named and one.doi == named[0].lower() and self._holds(name, one)), None)
 
     def search(self, words: str) -> list[Work]:
-        """Those with any of the words, those with more of them first."""
+        """Works with any of the words, those with more of them first."""
         if not self._places:
             for at, work in enumerate(self.works):
                 for word in set(WORD.findall(f"{work.title} {work.text}".lower())):
@@ -132,7 +132,7 @@ class FakeServices:
 
 
 def _links(request: HttpRequest) -> answers.Link:
-    """A page each, of another host each."""
+    """The address of a work's page; the works are spread over several hosts."""
     port = request.host.rpartition(":")[2]
     return lambda work: f"http://{SITES[work.number // 4 % len(SITES)]}:{port}/{request.parts[0]}/{PAGES}/{work.number}"
 
@@ -140,7 +140,7 @@ def _links(request: HttpRequest) -> answers.Link:
 def settings(
     server: Server, room: str, folder: Path, *, keys: bool = True, contact: str = "bench@example.org", gap_s: float = 2.0, **limits: Any
 ) -> Settings:
-    """The services of a room, asked every time, under their real limits unless some are given."""
+    """Settings for the services of a room, without a cache, under their real limits unless `limits` replace them."""
     base_url = f"{server.base_url}/{room}"
     sections = {name: section(name, base_url, keys=keys, **limits) for name in SERVICES}
     hosts = ",".join(f"{host}:{server.port}" for host in ("127.0.0.1", *server.sites))
@@ -150,7 +150,7 @@ def settings(
 
 
 def section(name: str, base_url: str, *, keys: bool = True, **limits: Any) -> ServiceSettings:
-    """SerpApi is one service under two names, with one limit."""
+    """SerpApi has two names here, with one limit."""
     kind: type[ServiceSettings] = type(getattr(SourcesSettings(), name))
     key = {"api_key": SecretStr("a key of nobody")} if keys or name in KEYED else {}
     return kind(base_url=f"{base_url}/{'serpapi' if name in KEYED else name}", **{**limits, **key})
@@ -158,13 +158,13 @@ def section(name: str, base_url: str, *, keys: bool = True, **limits: Any) -> Se
 
 @contextmanager
 def engine_at(server: Server, room: str) -> Iterator[None]:
-    """The search engine of the room in the place of the real one."""
+    """Replaces the real search engine by that of the room."""
     here = replace(DUCKDUCKGO, address=f"{server.base_url}/{room}/{WEB}/?q={{query}}")
     with patch.dict(ENGINES, {DUCKDUCKGO.name: here}):
         yield
 
 
 def quickest(times: Sequence[float], count: int) -> float:
-    """The shortest stretch in which so many of these times lie; infinite where there are fewer."""
+    """The shortest interval that contains `count` of these times; infinite if there are fewer."""
     ordered = sorted(times)
     return min((last - first for first, last in zip(ordered, ordered[count - 1 :], strict=False)), default=math.inf)

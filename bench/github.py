@@ -1,4 +1,4 @@
-"""GitHub on loopback: a search that matches every word as its own does, and what it tells of single repositories."""
+"""GitHub on loopback: search that matches every word, and details of repositories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = HttpResponse(b'{"message":"Not Found"}', status=404)
 
 
 def respond(request: HttpRequest, projects: Sequence[Project]) -> HttpResponse:
-    """Of `/search/repositories` or `/repos/{owner}/{name}/...`."""
+    """The response to `/search/repositories` or `/repos/{owner}/{name}/...`."""
     first, *rest = request.parts[2:]
     if first == "search":
         projects_found = search(request.query["q"], request.query.get("sort", ""), projects)
@@ -28,7 +28,7 @@ def respond(request: HttpRequest, projects: Sequence[Project]) -> HttpResponse:
 
 
 def search(query: str, sort: str, projects: Iterable[Project]) -> list[Project]:
-    """`a b OR c` is read as `(a b) OR c`; where nothing else is said, who has more of the words comes first."""
+    """`a b OR c` is read as `(a b) OR c`; without a sort order, projects with more of the words come first."""
     wishes = dict(QUALIFIER.findall(query))
     alternatives = [
         [(quoted or word).lower() for quoted, word in TERM.findall(part)] for part in QUALIFIER.sub("", query).split(" OR ") if part.strip()
@@ -63,7 +63,7 @@ def _bounds(text: str) -> tuple[float, float]:
 
 
 def single(one: Project, what: str, request: HttpRequest) -> HttpResponse:
-    """`what` is the rest of the address."""
+    """One repository, or a part of it; `what` is the rest of the address."""
     if what == "readme":
         return HttpResponse(one.readme.encode(), "application/vnd.github.raw+json; charset=utf-8") if one.readme else GONE
     if what == "git/trees/HEAD":
@@ -77,12 +77,12 @@ def single(one: Project, what: str, request: HttpRequest) -> HttpResponse:
 
 
 def _page(rows: list[dict[str, Any]], count: int, request: HttpRequest) -> HttpResponse:
-    """One of so many pages."""
+    """One of `count` pages."""
     return as_json(rows, {"link": f'<http://127.0.0.1{request.path}?per_page=1&page={count}>; rel="last"'})
 
 
 def _event(one: Project, number: int) -> dict[str, Any]:
-    """Fits issues, comments and releases alike."""
+    """Usable as an issue, a comment and a release."""
     at = one.pushed_at
     return {
         "number": number,

@@ -1,4 +1,4 @@
-"""Records a second through `outrider ingest`: the SciFact corpus, one JSON Lines file, into a new library, then once more."""
+"""Records per second of `outrider ingest`: SciFact's corpus into a new library, then again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library"
         first, again = _ingest(file, library), _ingest(file, library)
-    note = "A fresh process each: start, reading, writing and all indexes are in the time."
+    note = "A fresh process each time: start, reading, writing and all indexes are included."
     return Report("ingestion", COLUMNS, (("new library", *first), ("again, unchanged", *again)), (note,))
 
 

@@ -1,6 +1,6 @@
-"""Recorded judgements: the candidates of each query in rule order, and what judges of several levels of noise say of them.
+"""Recorded judgements of candidates in rule order, by judges with several levels of noise.
 
-A judge is made of the qrels: 1.0 for a relevant document and 0.0 for any other, then noise that depends on collection, query and document
+A judge is made from the qrels: 1.0 for a relevant document and 0.0 for any other, plus noise that depends on collection, query and document
 alone. The candidates are the first 100 documents of the library's own search by words, in the order of the rules.
 """
 
@@ -28,7 +28,7 @@ TOP_K = 10
 CANDIDATES = 100
 
 Judge = Callable[[float, float], float]
-"""A true grade and chance, uniform in (0, 1), to a score."""
+"""A score from a true grade and a random number, uniform in (0, 1)."""
 
 
 def noisy(deviation: float) -> Judge:
@@ -58,7 +58,7 @@ JUDGES: Mapping[str, Judge] = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query's candidates in rule order, and what each judge says of all of them."""
+    """One query's candidates in rule order, and each judge's scores of all of them."""
 
     key: str
     doc_ids: tuple[str, ...]
@@ -66,13 +66,13 @@ class Query:
     judged: Mapping[str, tuple[float, ...]]
 
     def rank_passing(self, judge: str, read: int) -> list[int]:
-        """Those read that pass the threshold, best first, ties in rule order: places from 0."""
+        """The works read that pass the threshold, best first, ties in rule order, as places from 0."""
         scores = self.judged[judge][:read]
         passed = [at for at, score in enumerate(scores) if score >= OrganizerSettings().relevance_threshold]
         return sorted(passed, key=lambda at: (-scores[at], at))
 
     def best_grades(self, judge: str, read: int) -> list[float]:
-        """The grades of the top k, of those that are relevant: what the stated risk is about."""
+        """The grades of the relevant works among the top k, to which the estimated risk refers."""
         grades = (to_grade(score) for score in self.judged[judge][:read])
         return sorted((one for one in grades if one >= RELEVANT), reverse=True)[:TOP_K]
 
@@ -84,7 +84,7 @@ class Recorded:
 
 
 async def record(source: Collection) -> Recorded:
-    """What the library finds by words, in the order of the rules, and what the judges say of it."""
+    """The library's results by words, in the order of the rules, and the judges' scores."""
     weights = RankingSettings()
     fuse, strategy = build_fusion(weights), RetrieverType.LANCE_FTS
     queries: list[Query] = []
@@ -111,6 +111,6 @@ def query(source: Collection, key: str, rules: Mapping[str, float]) -> Query:
 
 
 def _chance(*of: str) -> float:
-    """Uniform in (0, 1), always the same of the same."""
+    """Uniform in (0, 1), deterministic."""
     drawn = int.from_bytes(hashlib.sha256("/".join(of).encode()).digest()[:6], "big")
     return (drawn + 0.5) / 256**6

@@ -1,7 +1,7 @@
-"""A search through the whole graph against the raw LanceDB calls behind it, on SciFact: by words, by default, by default with vectors.
+"""Latency of a search through the whole graph relative to its raw LanceDB calls.
 
-By words, the raw call is one text query, with the same columns and number of rows. By default it is what the strategies that ran ask
-LanceDB for, taken down and made again without our code around it, the strategies at once.
+Three kinds: by words, by default, by default with vectors. By words, the raw call is one text query with the same columns and number of
+rows. By default, the raw calls are those of the strategies that ran, recorded and repeated without our code around them, all at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from outrider.state.request import RetrieverType
 QUERIES = 100
 WARM_UP = 5
 BOUND = (3, 30)
-"""What is asked of a search by words: so many times the raw call, plus so many ms."""
+"""Limit for a search by words: a multiple of the raw call, plus ms."""
 COLUMNS = ("what", "queries", "median ms", "p95 ms", "ratio to raw", "difference to raw ms")
 RAW = "raw LanceDB call, by words"
 RAW_BY_DEFAULT = "raw LanceDB calls, by default"
@@ -42,7 +42,7 @@ Search = Callable[[str], Awaitable[object]]
 
 @dataclass(slots=True)
 class Way:
-    """One way to ask, the raw calls that it is compared with, and how long it took, in seconds."""
+    """One way to search, the raw calls that it is compared with, and its seconds."""
 
     search: Search
     raw: str
@@ -54,7 +54,7 @@ def run(queries: int = QUERIES) -> Report:
         source = collection("scifact")
     except Absent as absent:
         return Report("latency", COLUMNS, (), (f"skipped: {absent}",))
-    notes = [f"{len(source.documents):,} documents; the calls took turns, query by query. A search with vectors embeds the query as well."]
+    notes = [f"{len(source.documents):,} documents; the calls alternate, query by query. A search with vectors embeds the query as well."]
     texts = list(source.queries.values())[: queries + WARM_UP]
     with tempfile.TemporaryDirectory() as folder:
         searches = asyncio.run(_without_vectors(source, Path(folder) / "words", texts))
@@ -117,13 +117,13 @@ async def _with_vectors(source: Collection, path: Path, texts: list[str]) -> dic
 
 @dataclass(slots=True)
 class RawCalls:
-    """What the strategies of a library ask LanceDB for."""
+    """The LanceDB calls of a library's strategies."""
 
     services: Services
     calls: list[list[Call]] = field(default_factory=list)
 
     async def take_down(self, text: str) -> None:
-        """Of every strategy that the library can run."""
+        """Records the calls of every strategy that the library can run."""
         engine = await self.services.engine()
         self.calls = []
         for kind in RetrieverType:
@@ -148,7 +148,7 @@ async def _timed(searches: dict[str, Way], raw: RawCalls, texts: list[str]) -> d
 
 
 async def _raw_call(path: Path, limit: int) -> Search:
-    """What the library asks LanceDB for one ranked list, without any of our code around it."""
+    """The library's LanceDB call for one ranked list, without our code around it."""
     import lancedb
     from lancedb.query import MatchQuery
 

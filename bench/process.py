@@ -1,4 +1,4 @@
-"""A function in a process of its own, and the most memory that a process held."""
+"""Functions in a process of their own, and the peak memory of a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS = Path("/proc/self/status")
 
 
 def run_isolated(function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-    """What a module's function gives in a fresh process, which ends with it."""
+    """The result of a module-level function, computed in a fresh process."""
     with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments, **named).result()
 

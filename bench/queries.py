@@ -1,4 +1,4 @@
-"""The design's ten requests through the whole graph, over local counterparts of services and model with the times that real ones take.
+"""The design's ten requests through the whole graph, over fake services and a fake model.
 
 Each request has a room of `bench.fake_services` to itself, under the services' real limits for users with keys. Papers and pages are
 CACM's, projects are made up (`bench.ten_requests`), and the model follows rules (`bench.chat`): the figures are of everything around it.
@@ -57,7 +57,7 @@ LATENCY_S = {
     PAGES: 0.5,
     MODEL: 1.0,
 }
-"""Seconds that one call takes: assumed, since no service could be asked where this was written. PubMed's answer takes two calls."""
+"""Seconds of one call: assumed, since no service was reachable when this was written. PubMed needs two calls for an answer."""
 PRICED = "gpt-6-luna"
 BOUND_S, PATH_BOUND, COST_USD = 12.0, 1.2, 0.01
 STAGES = ("translator", "scout", "dedup", "enrich", "fine_scorer")
@@ -71,12 +71,12 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One request answered: what it took, and which calls it made when."""
+    """One answered request: its times and its calls."""
 
     answer: SearchResponse
     wall_s: float
     cpu_s: float
-    """Of this process: what does not wait for services."""
+    """CPU time of this process, without waiting for services."""
     began: Mapping[str, float]
     """Of each stage, in seconds since the epoch."""
     waves: Sequence[float] = ()
@@ -87,7 +87,7 @@ class Run:
         return sum(floor_s(part) for stage in STAGES for part in self._parts(stage))
 
     def _parts(self, stage: str) -> Iterator[list[Call]]:
-        """The calls of a stage, in parts that can only follow one another: all at once, but for waves of scoring."""
+        """The calls of a stage, in sequential parts: waves of scoring, or else all at once."""
         calls = [call for call in self.calls if self._stage(call) == stage]
         cuts = (0.0, *self.waves, math.inf) if stage == "fine_scorer" else (0.0, math.inf)
         for first, last in itertools.pairwise(cuts):
@@ -126,7 +126,7 @@ def _announce(request: Request) -> Request:
 
 
 def _works() -> list[Work]:
-    """CACM's with an abstract."""
+    """CACM's papers with an abstract."""
     papers = [paper for paper in collection("cacm").documents if paper.abstract]
     return [Work(int(one.doc_id), one.title, one.abstract, 1970, f"10.1145/{one.doc_id}") for one in papers]
 
@@ -161,7 +161,7 @@ async def _measured(server: Server, request: Request, at: int, folder: Path) -> 
 
 
 async def _browser_started(services: Services, url: str) -> None:
-    """It takes as long as a search; a program that stays has it running."""
+    """Starting the browser takes as long as a search; a long-running program has it running."""
     for source in services.sources:
         if isinstance(source, WebSearch):
             await source.browser.open_page(url, 60.0)
@@ -202,12 +202,12 @@ def _row(request: Request, runs: Sequence[Run], answering: frozenset[str], by_st
 
 
 def relevant(answer: SearchResponse, answering: frozenset[str]) -> float:
-    """The share of the first ten that answer the request; what is not a project of its own does not."""
+    """The share of the first ten that answer the request; other hits than its projects do not."""
     return sum(hit.title in answering for hit in answer.hits[:TOP]) / TOP
 
 
 def _by_stars(request: Request, every: Sequence[Project]) -> float:
-    """The same of GitHub's own search for the usual words, most stars first."""
+    """The same share for GitHub's own search for the usual words, most stars first."""
     answering = projects(request, time.time())[1]
     matches = search(f"{request.first[0]} {request.second[0]} stars:>=50 archived:false", "stars", every)
     return sum(project.full_name in answering for project in matches[:TOP]) / TOP
@@ -224,14 +224,14 @@ def _notes(runs: Mapping[Request, Sequence[Run]]) -> list[str]:
         f"Medians of {ROUNDS} runs each; USD is the most of them.",
         f"The first run of the process took {first.wall_s:.1f} s, {first.cpu_s:.1f} of CPU.",
     ]
-    notes += [f"not all came: {', '.join(odd)} (rows of {sum(statuses.values())})"] if odd else []
+    notes += [f"incomplete: {', '.join(odd)} (rows of {sum(statuses.values())})"] if odd else []
     notes += [f"failures: {', '.join(f'{node} {error} {count}' for (node, error), count in sorted(failed.items()))}"] if failed else []
     notes += [f"web was left out: {unavailable_reason()}"] if unavailable_reason() else []
     return notes
 
 
 def checks(rows: Sequence[tuple[Cell, ...]]) -> list[str]:
-    """What is asked of a search, and whether it holds."""
+    """The targets of a search, and whether they hold."""
 
     def most(column: str) -> float:
         return max(float(row[COLUMNS.index(column)] or 0) for row in rows)
@@ -244,9 +244,9 @@ def checks(rows: Sequence[tuple[Cell, ...]]) -> list[str]:
     notes = []
     for column, bound, text in bounds:
         verdict = "holds" if most(column) <= bound else "does not hold"
-        notes.append(f"{text.format(bound)} {verdict} ({most(column):.3g} where it is most)")
+        notes.append(f"{text.format(bound)} {verdict} ({most(column):.3g} at worst)")
     shares = [float(row[COLUMNS.index("relevant@10")] or 0) for row in rows]
-    return [*notes, f"relevant@10: {sum(shares) / len(shares):.2f} on average, {min(shares):.1f} where it is least"]
+    return [*notes, f"relevant@10: {sum(shares) / len(shares):.2f} on average, {min(shares):.1f} at worst"]
 
 
 async def _live() -> Report:

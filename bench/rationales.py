@@ -1,6 +1,7 @@
-"""SciFact's rationales as cases for the distiller: a claim with one abstract, and the units of it that people marked as the answer.
+"""SciFact's rationales as cases: a claim, one abstract, and its units that people marked.
 
-Cut is as a user's texts are cut, by our own segmentation: a unit is right where it shares half of itself with a marked sentence.
+Our own segmentation cuts the abstract, as it cuts a user's texts. A unit is right if it overlaps a marked sentence by at
+least half of the shorter of the two.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _case(claim: str, query: str, document: dict[str, Any], marked: set[int]) ->
 
 
 def _placed(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The sentences as one text, since a fifth of the texts differ from theirs in white space, and where each of them stands."""
+    """The sentences joined to one text, since a fifth of the texts differ in white space, and the span of each."""
     text, spans = "", []
     for sentence in sentences:
         text += " " if text else ""

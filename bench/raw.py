@@ -1,4 +1,4 @@
-"""The LanceDB calls that a search makes, taken down while it runs and made again without our code around them."""
+"""The LanceDB calls of a search, recorded and repeated without our code around them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 Step = tuple[str, tuple[Any, ...], Mapping[str, Any]]
-"""A method, and what it was given."""
+"""A method and its arguments."""
 COUNTED = ("version", "count_rows")
 """Calls of a table that are awaited. A query is built first, and awaited with `to_arrow`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that was made: a query from `table.query()` on, a version that was asked for, a count. With its time in seconds."""
+    """One recorded call: a query from `table.query()` on, a lookup of the version, a count. Times in seconds."""
 
     table: Any
     steps: tuple[Step, ...]
@@ -25,7 +25,7 @@ class Call:
     ended: float
 
     async def again(self) -> Any:
-        """As a caller of LanceDB writes it: a query is built, too."""
+        """Repeats the call as a user of LanceDB would write it, including building the query."""
         of = self.table
         for method, arguments, named in self.steps:
             of = getattr(of, method)(*arguments, **named)
@@ -33,7 +33,7 @@ class Call:
 
 
 async def calls_of(search: Callable[[], Awaitable[object]]) -> list[Call]:
-    """What one search asks LanceDB for, in the order of asking. Nothing else may ask meanwhile."""
+    """The LanceDB calls of one search, in order. No other search may run at the same time."""
     calls: list[Call] = []
     with _listening(calls):
         await search()
@@ -41,13 +41,13 @@ async def calls_of(search: Callable[[], Awaitable[object]]) -> list[Call]:
 
 
 async def repeat(calls: Sequence[Call]) -> None:
-    """The same queries, at once where they were asked at once."""
+    """Repeats the same queries, concurrent ones concurrently."""
     for together in in_turn(calls):
         await asyncio.gather(*(call.again() for call in together))
 
 
 def in_turn(calls: Sequence[Call]) -> Iterator[list[Call]]:
-    """Groups, each of calls that began before any of the group had its answer; calls in the order of asking."""
+    """Groups of calls that began before any of the group was answered; calls in order."""
     together: list[Call] = []
     for call in calls:
         if together and call.started >= min(other.ended for other in together):
@@ -74,7 +74,7 @@ def _listening(calls: list[Call]) -> Iterator[None]:
 
 
 class _Built:
-    """A query that takes down how it is built, and writes itself into `calls` when it is asked."""
+    """A query that records how it is built, and adds itself to `calls` when it runs."""
 
     def __init__(self, query: Any, table: Any, steps: tuple[Step, ...], calls: list[Call]) -> None:
         self._query, self._table, self._steps, self._calls = query, table, steps, calls

@@ -1,4 +1,4 @@
-"""What a benchmark found, as a table for people and JSON for programs, with what it depends on."""
+"""Results of a benchmark as a table and as JSON, with versions and machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Report:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
-    """What was skipped, and what a reader must know to compare."""
+    """Skipped parts, and conditions that matter for comparisons."""
     further_tables: tuple[Report, ...] = ()
     """Further tables of the same run."""
 
@@ -63,7 +63,7 @@ def percentiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def progress(line: str) -> None:
-    """For who waits; the tables go to the other stream."""
+    """Progress on standard error; the tables go to standard output."""
     print(line, file=sys.stderr, flush=True)
 
 

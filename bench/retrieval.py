@@ -1,8 +1,8 @@
-"""Every stage of retrieval on the development collections: each alone, fused, reranked, and LanceDB's own hybrid search as peer.
+"""Every stage of retrieval on the development collections, and LanceDB's hybrid search.
 
-All get title and text of each document and the text of each query, and return 100 documents. The stages take turns, query by query;
-where a stage needs the query's vector, embedding it is in its time. A stage is compared with the best single one on the same queries;
-p is that of the paired randomisation test.
+All get title and text of each document and the text of each query, and return 100 documents. The stages alternate, query by query. The time
+of a stage that needs the query's vector includes embedding it. A stage is compared with the best single one on the same queries; p is that
+of the paired randomisation test.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ NDCG, RECALL = 0, 1
 MEASURES = ("nDCG@10", "R@100")
 COLUMNS = ("collection", "queries", "stage", *MEASURES, "queries a second", "nDCG@10 to best single", "p", "R@100 to best single")
 NEVER_WORSE = 0.01
-"""So far a fused list may fall short of the best single one on a collection."""
+"""How far a fused list may fall below the best single one on a collection."""
 BETTER = {(FUSED, NDCG): 0.025, (FUSED, RECALL): 0.025, (RERANKED, NDCG): 0.04}
-"""What a stage must add to it on average."""
+"""Gain that a stage must reach on average."""
 
 Stage = Callable[[str], Awaitable[list[str]]]
 
@@ -65,7 +65,7 @@ class Measured:
     took_s: Mapping[str, Sequence[float]]
 
     def values(self, stage: str, measure: int, like: str = "") -> list[float]:
-        """One a query; of those only that the stage `like` has."""
+        """One value per query, of the queries that the stage `like` has."""
         return [self.scores[stage][key][measure] for key in self.scores[like or stage]]
 
     def best_single(self, measure: int, like: str) -> str:
@@ -73,13 +73,13 @@ class Measured:
         return max(present, key=lambda stage: mean(self.values(stage, measure, like)))
 
     def differences(self, stage: str, measure: int) -> list[float]:
-        """To the best single stage, one a query."""
+        """Differences to the best single stage, one per query."""
         best = self.values(self.best_single(measure, stage), measure, stage)
         return [own - other for own, other in zip(self.values(stage, measure), best, strict=True)]
 
 
 def run(max_queries: int | None = None) -> Report:
-    """On all queries, or on so many of each collection, evenly spread."""
+    """On all queries, or on at most `max_queries` of each collection, evenly spread."""
     results: list[Measured] = []
     try:
         embedder = model()
@@ -116,7 +116,7 @@ def _row(result: Measured, stage: str) -> tuple[Cell, ...]:
 
 
 def mean_rows(results: Sequence[Measured]) -> list[tuple[Cell, ...]]:
-    """Of the stages that every collection has, each collection counting alike."""
+    """Means of the stages that every collection has, with equal weight for each collection."""
     common = [stage for stage in results[0].scores if all(stage in one.scores for one in results)]
     return [_mean_row(results, stage) for stage in common]
 
@@ -129,7 +129,7 @@ def _mean_row(results: Sequence[Measured], stage: str) -> tuple[Cell, ...]:
 
 
 def checks(results: Sequence[Measured], stage: str, measure: int, better: float) -> tuple[str, str]:
-    """What is asked of a stage beside the best single one, and whether it holds."""
+    """The targets of a stage relative to the best single one, and whether they hold."""
     gains = {one.collection: mean(one.differences(stage, measure)) for one in results}
     each, average = ", ".join(f"{name} {gain:+.3f}" for name, gain in gains.items()), mean(gains.values())
     subject = f"{stage}, {MEASURES[measure]} beside the best single stage:"
@@ -202,11 +202,11 @@ def _stages(source: Collection, engine: Engine, embedder: Embedder) -> dict[str,
 
 
 async def works(engine: Engine, text: str, fuse: Fusion) -> Sequence[Candidate]:
-    """What all strategies found, fused, with the scores that a reranker mixes with its own."""
+    """The results of all strategies, fused, with the scores that a reranker mixes with its own."""
 
     async def search(kind: RetrieverType) -> tuple[Sequence[Scored], RankedList]:
         answer = await engine.search(SourceQuery(text, kind, None, DEPTH))
-        return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others are waited for, as the scout does
+        return answer.results, make_ranked_list("library", kind, text, answer.results)  # while others run, as the scout does
 
     answers = await asyncio.gather(*map(search, RetrieverType))
     lists = [places for _, places in answers]

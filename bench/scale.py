@@ -1,9 +1,9 @@
-"""Search at growing size: 10,000 records, 100,000 and, where asked for, 1,000,000 (`--records`), of synthetic text and vectors.
+"""Search over 10,000, 100,000 and, with `--records`, 1,000,000 synthetic records.
 
-Each size is filled in one process and searched in another, through the library and the engine; above 100,000 records the rows are appended
-to its tables, which is faster than asking for each whether it is there. The raw calls are those that the
-engine made, taken down and made again without our code around them; they take turns with it, query by query. The engine's strategies
-run at once in the hybrid search, and so do the raw calls of each. The queries are SciFact's, the text is drawn from its vocabulary.
+Each size is filled in one process and searched in another, through the library and the engine. Above 100,000 records the rows are appended
+to its tables, which is faster than looking up whether each exists. The raw calls are those of the engine, recorded and repeated without our
+code around them; they alternate with it, query by query. The engine's strategies run at once in the hybrid search, and so do the raw calls
+of each. The queries are SciFact's; the text is drawn from its vocabulary.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BATCH = 10_000
 OPTIMIZE_EVERY = 50_000
 """Records; as ingestion does it."""
 BYTES_A_RECORD = 20_000
-"""Room for the library while it is compacted."""
+"""Disk space for the library while it is compacted."""
 OVERHEAD = 1.3
 GROWTH = 3.0
 COLUMNS = ("records", "dimensions", "search", "median ms", "p95 ms", "raw calls", "raw median ms", "ratio to raw")
@@ -126,21 +126,21 @@ def _named(case: Case) -> str:
 def _note(case: Case, filled: Filled, searched: Searched) -> str:
     return (
         f"{_named(case)}: filled in {filled.took_s:,.0f} s ({case.records / filled.took_s:,.0f} a second, vectors drawn, not embedded), "
-        f"{filled.disk_mib:,.0f} MiB on disk, {filled.index}; most memory held: {filled.peak_mib:,.0f} MiB filling, "
+        f"{filled.disk_mib:,.0f} MiB on disk, {filled.index}; peak memory: {filled.peak_mib:,.0f} MiB filling, "
         f"{searched.peak_mib:,.0f} MiB searching"
     )
 
 
 def checks(searched_by_case: Mapping[Case, Searched]) -> list[str]:
-    """What is asked of the engine, and whether it holds."""
+    """The targets of the engine, and whether they hold."""
     notes = []
     for name in (*SEARCHES, HYBRID) if searched_by_case else ():
         worst = max(searched.timed[name].ratio for searched in searched_by_case.values())
         text = f"{name}: at most {OVERHEAD} times the raw calls"
         if name == HYBRID:
             in_turn = max(_in_turn(searched.timed) for searched in searched_by_case.values())
-            text += f" of one strategy after another {_verdict(in_turn, OVERHEAD)} ({in_turn:.2f} where it is most), of all at once"
-        notes.append(f"{text} {_verdict(worst, OVERHEAD)} ({worst:.2f} where it is most)")
+            text += f" of one strategy after another {_verdict(in_turn, OVERHEAD)} ({in_turn:.2f} at worst), of all at once"
+        notes.append(f"{text} {_verdict(worst, OVERHEAD)} ({worst:.2f} at worst)")
     for dimension in dict.fromkeys(case.dimension for case in searched_by_case):
         alike = sorted((case for case in searched_by_case if case.dimension == dimension), key=lambda case: case.records)
         notes += _growth(searched_by_case, alike[0], alike[-1])
@@ -148,7 +148,7 @@ def checks(searched_by_case: Mapping[Case, Searched]) -> list[str]:
 
 
 def _in_turn(timed: Mapping[str, Timed]) -> float:
-    """The hybrid search against its raw calls where no strategy waits beside another: what running them at once gains."""
+    """The hybrid search relative to its raw calls one strategy after another: the gain of running them at once."""
     raw_s = [sum(each) for each in zip(*(timed[name].raw_s for name in SEARCHES), strict=True)]
     return median(ours / raw for ours, raw in zip(timed[HYBRID].engine_s, raw_s, strict=True))
 
@@ -167,7 +167,7 @@ def _verdict(value: float, bound: float) -> str:
 
 
 def fill(folder: str, case: Case) -> Filled:
-    """A library of so many records in this folder; for a process of its own."""
+    """Creates a library of this many records in the folder. Runs in a process of its own."""
     started = time.perf_counter()
     index = asyncio.run(_fill(folder, case))
     took_s = time.perf_counter() - started
@@ -221,7 +221,7 @@ async def _appended(folder: str, papers: Sequence[Paper], cloud: Cloud) -> None:
 
 
 def ask(folder: str, case: Case) -> Searched:
-    """Every kind of search, timed; for a process of its own."""
+    """Times every kind of search. Runs in a process of its own."""
     timed = asyncio.run(_ask(folder, Cloud(case.dimension), thinned(collection("scifact"), QUERIES + WARM_UP)))
     return Searched(timed, peak_mib())
 

@@ -1,7 +1,7 @@
-"""Scoring 100 works by a model that takes half a second, against the same calls made bare through the client under the same limit.
+"""Scoring of 100 works by a slow model, relative to the bare calls through its client.
 
-The model is a server on loopback that answers after a fixed time and knows nothing, so that only our part and the client's are measured.
-The calls that were made are taken down at the server and sent again by `openai.AsyncOpenAI`. Both sides are warm: each scores once before.
+The model is a loopback server that answers after half a second, so that only our part and the client's are measured. The server records the
+calls, and `openai.AsyncOpenAI` repeats them under the same limit. Both sides are warm: each scores once before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Server(ThreadingHTTPServer):
 
 @dataclass
 class Model:
-    """Answers every chat completion with a middling score for each work that it is asked about."""
+    """Answers every chat completion with a medium score for each work of the request."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
     base_url: str = ""
@@ -112,7 +112,7 @@ def run() -> Report:
         rows = [asyncio.run(_measured(model, name, works)) for name, works in (("papers", papers), ("repositories", repositories))]
     worst = max(float(row[-1] or 0) for row in rows)
     verdict = "holds" if worst <= BOUND else "does not hold"
-    note = f"Medians of {ROUNDS}. At most {BOUND} times the bare calls {verdict} ({worst:.3f} where it is most)."
+    note = f"Medians of {ROUNDS}. At most {BOUND} times the bare calls {verdict} ({worst:.3f} at worst)."
     return Report("scoring", COLUMNS, tuple(rows), (note,))
 
 
@@ -136,7 +136,7 @@ async def _measured(model: Model, name: str, works: Sequence[Record]) -> tuple[C
         assert not result.failures
         bodies = list(model.bodies)
         again_s = await _bare(model.base_url, bodies, llm.concurrency)
-        if place:  # the first round loads the client and learns how the server wants to be asked
+        if place:  # the first round loads the client and detects the server's modes
             ours.append(took_s)
             bare.append(again_s)
     ratio = median(one / other for one, other in zip(ours, bare, strict=True))

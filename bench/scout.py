@@ -1,8 +1,9 @@
-"""The scout over every service at once, each of which takes a second: alone, with one that hangs, and fifty searches at the same time.
+"""The scout over slow services: alone, with one that hangs, and fifty searches at once.
 
-The services are one loopback server in a process of its own (`bench.fake_services`). The real adapters query it under the settings that a
-row names; the real browser queries the web, where Chromium is installed. PubMed needs two calls for an answer, of half a second each. What
-arrives is counted at the server. The library is searched at the same time. Enrichment is off: it is another step.
+Each service takes a second. The services are one loopback server in a process of its own (`bench.fake_services`). The real adapters query
+it under the settings that a row names; the real browser queries the web, where Chromium is installed. PubMed needs two calls for an answer,
+of half a second each. What arrives is counted at the server. The library is searched at the same time. Enrichment is off: it is another
+step.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ CUT = frozenset({"rate_limited", "timeout", "unavailable", "partial", "stale"})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Answers of one part, and what the server counted."""
+    """Answers of one part, and the calls that the server counted."""
 
     answers: Sequence[SearchResponse]
     calls: Sequence[Call]
@@ -163,17 +164,17 @@ async def _search(graph: SearchGraph, question: str) -> SearchResponse:
 
 
 def returned(outcome: Outcome) -> Mapping[tuple[str, str], int]:
-    """What a search brings of each source and strategy when nothing is in its way."""
+    """Results of each source and strategy in an undisturbed search."""
     return {(row.source, row.strategy): row.returned for row in outcome.rows()}
 
 
 def lost(outcome: Outcome, usual: Mapping[tuple[str, str], int]) -> int:
-    """Results that did not come though usually they do."""
+    """Number of usual results that are missing."""
     return sum(max(0, usual.get((row.source, row.strategy), 0) - row.returned) for row in outcome.rows())
 
 
 def hidden(outcome: Outcome, usual: Mapping[tuple[str, str], int]) -> int:
-    """Rows with fewer results than usual that do not say so."""
+    """Rows with fewer results than usual that do not report it."""
     return sum(
         row.returned < usual.get((row.source, row.strategy), 0) and not (row.status in CUT and row.message) for row in outcome.rows()
     )
@@ -184,7 +185,7 @@ def cut_short(outcome: Outcome) -> int:
 
 
 def broken(outcome: Outcome, limits: Mapping[str, tuple[float, float, int]]) -> list[str]:
-    """Services that were asked more often, or more at a time, than their limits (requests, in seconds, at once) allow."""
+    """Services with more requests, or more at a time, than their limits (requests, seconds, at once) allow."""
     problems = []
     for name, (requests, per_s, at_once) in limits.items():
         calls = [call for call in outcome.calls if call.parts[1] == name]
@@ -195,7 +196,7 @@ def broken(outcome: Outcome, limits: Mapping[str, tuple[float, float, int]]) -> 
 
 
 def real_limits() -> Mapping[str, tuple[float, float, int]]:
-    """Those of the settings, for who has no keys."""
+    """Limits of the settings for users without keys."""
     from outrider.settings.sections import SourcesSettings
 
     sections = {"serpapi" if name in KEYED else name: getattr(SourcesSettings(), name) for name in SERVICES}
@@ -203,7 +204,7 @@ def real_limits() -> Mapping[str, tuple[float, float, int]]:
 
 
 def checks(parts: Mapping[str, Outcome], usual: Mapping[tuple[str, str], int]) -> list[str]:
-    """What is asked of the scout, and whether it holds."""
+    """The targets of the scout, and whether they hold."""
     *_, raised, real = parts.values()
     notes = []
     for what, outcome in parts.items():
@@ -215,7 +216,7 @@ def checks(parts: Mapping[str, Outcome], usual: Mapping[tuple[str, str], int]) -
     over, missing, unsaid = broken(real, real_limits()), lost(raised, usual), hidden(real, usual)
     return [
         *notes,
-        f"one hangs: at most its time limit + 10 %, {limit_s:.2f} s, {_verdict(worst <= limit_s)} ({worst:.3f} s where it is most)",
+        f"one hangs: at most its time limit + 10 %, {limit_s:.2f} s, {_verdict(worst <= limit_s)} ({worst:.3f} s at worst)",
         f"{AT_ONCE} at once, limits raised: no result lost {_verdict(not missing)} ({missing:,} lost)",
         f"{AT_ONCE} at once, real limits: no limit broken {_verdict(not over)}{': ' if over else ''}{'; '.join(over)}",
         f"{AT_ONCE} at once, real limits: every cut is reported {_verdict(not unsaid)} ({cut_short(real)} reported, {unsaid} rows not)",

@@ -1,4 +1,7 @@
-"""A server on loopback in a process of its own, so that its work is not taken for ours. It keeps a log of what it was asked and when."""
+"""A loopback server in a process of its own, with a log of its requests.
+
+Its work is not counted as ours, since it runs in another process.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from urllib.request import urlopen
 
 LOG = "/log"
 SITES = tuple(f"127.0.1.{number}" for number in range(1, 21))
-"""More addresses of loopback, for pages of different hosts; macOS has none of them unless told."""
+"""More loopback addresses, for pages of different hosts; macOS has none of them unless configured."""
 STARTED_WITHIN_S = 60.0
 
 
@@ -47,14 +50,14 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as the server saw it, times in seconds since the epoch."""
+    """One request at the server, times in seconds since the epoch."""
 
     path: str
     query: Mapping[str, str]
     began: float
     after_s: float
     now: int
-    """How many were under way then, of those whose paths begin alike as far as the second name, this one among them."""
+    """Concurrent requests, including this one, whose paths share the first two parts."""
     log_fields: Mapping[str, Any]
 
     @property
@@ -63,17 +66,17 @@ class Call:
 
 
 Handler = Callable[[HttpRequest], HttpResponse]
-"""What is answered; it goes to another process, and must be a function of a module or hold plain data."""
+"""Computes the responses. It is sent to another process, so it must be a function of a module or hold plain data."""
 
 
 class Server(NamedTuple):
     base_url: str
     port: int
     sites: tuple[str, ...]
-    """Hosts that it answers to beside its own."""
+    """Further hosts that it answers to."""
 
     def log(self, below: str = "") -> list[Call]:
-        """What was asked so far of addresses that begin with `/below/`, in the order of its coming."""
+        """The requests so far to addresses that begin with `/below/`, in order of arrival."""
         with urlopen(f"{self.base_url}{LOG}", timeout=STARTED_WITHIN_S) as answer:
             calls = [Call(**row) for row in json.load(answer)]
         return [call for call in calls if call.path.startswith(f"/{below}/" if below else "/")]
@@ -128,7 +131,7 @@ class App:
         now = self.under_way[group] = self.under_way.get(group, 0) + 1
         self.calls.append(Call(request.path, request.query, began, response.after_s, now, response.log_fields))
         try:
-            gone = asyncio.ensure_future(receive())  # hears when who asked has left
+            gone = asyncio.ensure_future(receive())  # completes when the client disconnects
             await asyncio.wait([gone], timeout=max(0.0, began + response.after_s - time.time()))
             gone.cancel()
         finally:

@@ -1,6 +1,6 @@
-"""What each stage of the search by words adds: the ranking index, the widened index, the whole graph in its modes.
+"""Contribution of each stage of the search by words: index, widening, the whole graph.
 
-These figures chose the weight of added terms (`retrieval.search.OWN_WEIGHT`) and the weights of the rule ranker.
+These figures chose the weight of added terms (`library.text_search.OWN_WEIGHT`) and the weights of the rule ranker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wall time of fresh processes as a ratio to an empty one, and which heavy modules they load."""
+"""Start-up time of fresh processes relative to an empty one, and their heavy modules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run() -> Report:
 
 
 def _median_s(arguments: list[str]) -> float:
-    """After one run that is not counted, which fills the caches."""
+    """The first run fills the caches and is not counted."""
     times_s = []
     for _ in range(RUNS + 1):
         started = time.perf_counter()

@@ -1,12 +1,12 @@
-"""Records and vectors in any number, the same for the same number: made from a fitted vocabulary and a fitted cloud of vectors.
+"""Synthetic records and vectors in any number, deterministic, from a fitted distribution.
 
-**Text.** Words are drawn one by one from the frequencies of a collection's words, lengths from the lengths of its documents. What is
-lost is that words come in company: scores lie closer together than in real text, which makes the search by words harder.
+**Text.** Words are drawn one by one from the frequencies of a collection's words, lengths from the lengths of its documents. Co-occurrence
+of words is lost: scores lie closer together than in real text, which makes the search by words harder.
 
-**Edges.** A record cites `CITED` earlier ones and has `AUTHORS`, each of whom has about ten, whatever the number of records.
+**Edges.** A record cites `CITED` earlier ones and has `AUTHORS`, each of whom has about ten records, however many records there are.
 
-**Vectors.** Points around `CLUSTERS` centres of unequal weight in `LATENT` dimensions, turned into the full space, with noise in all
-of its dimensions. Embeddings of text lie like that: in many dimensions, of which few matter.
+**Vectors.** Points around `CLUSTERS` centres of unequal weight in `LATENT` dimensions, rotated into the full space, with noise in all
+of its dimensions. Embeddings of text have this form: many dimensions, of which few matter.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 CLUSTERS = 1_000
 LATENT = 32
 SPREAD = 0.6
-"""Of the points around their centre; centres are spread by 1."""
+"""Spread of the points around their centre; centres have a spread of 1."""
 NOISE = 0.3
-"""Length of the noise in all dimensions beside a point of length 1."""
+"""Length of the noise in all dimensions, relative to a point of length 1."""
 TITLE_WORDS = 12
 CITED = 3
 AUTHORS = 2
@@ -59,7 +59,7 @@ class Vocabulary:
         return cls(np.array([word for word, _ in ordered], object), np.cumsum(frequencies) / frequencies.sum(), np.array(lengths))
 
     def papers(self, start: int, stop: int, seed: int = 0) -> list[Paper]:
-        """Those of these numbers; the same for the same seed and the same cut."""
+        """The papers with these numbers; the same for the same seed and the same `start` and `stop`."""
         import numpy as np
 
         random = np.random.default_rng((seed, start))
@@ -71,7 +71,7 @@ class Vocabulary:
 
 
 def _paper(number: int, text: Sequence[str], drawn: Sequence[float]) -> Paper:
-    """`drawn` in [0, 1) says which earlier records it cites, then who wrote it."""
+    """`drawn`, in [0, 1), selects the earlier records that it cites, then its authors."""
     cited = dict.fromkeys(f"doc:{int(part * number):08}" for part in drawn[:CITED]) if number else {}
     return Paper(
         doc_id=f"{number:08}",
@@ -84,7 +84,7 @@ def _paper(number: int, text: Sequence[str], drawn: Sequence[float]) -> Paper:
 
 
 class Cloud:
-    """Stands in for a model: a text's vector is drawn by its hash, so that the same text always has the same."""
+    """Replaces a model: the hash of a text seeds its vector, so that the same text always has the same vector."""
 
     def __init__(self, dimension: int, seed: int = 0) -> None:
         import numpy as np

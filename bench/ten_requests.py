@@ -1,7 +1,8 @@
-"""The ten requests of the design that the search of repositories began with, and made-up projects around each, of which some answer it.
+"""The design's ten requests for repositories, and made-up projects around each.
 
-A request has two parts. A project answers it that has both, in one of the words for each; most do not: another framework, another
-subject, or the same words for another use (a course, a list, a demo). Stars, age and upkeep are drawn without a look at that.
+Some of the projects answer it. A request has two parts. A project answers it if it has both, in one of the words for each. Most do not:
+another framework, another subject, or the same words for another use (a course, a list, a demo). Stars, age and maintenance are drawn
+independently of that.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def projects(request: Request, now: float) -> tuple[tuple[Project, ...], frozens
 
 
 def _descriptions(request: Request, draw: random.Random) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What each says of itself, and the words of both parts in it: those that answer first."""
+    """Each project's description, and the words of both parts in it; those that answer come first."""
     parts = (
         (ANSWERING, DESCRIPTIONS, request.first, request.second),
         (ELSEWHERE, DESCRIPTIONS, request.not_first, request.second),

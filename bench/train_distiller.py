@@ -1,7 +1,7 @@
-"""`python -m bench.train_distiller`: fit what the distiller ships, and fine-tune a classifier from MiniLM, on half of SciFact's claims.
+"""Training of the distiller's shipped weights on half of SciFact's claims.
 
-Prints the weights of the engines as they stand in their modules; writes the calibrations that are shipped to
-`src/outrider/distiller/defaults`, and the classifier, with a calibration of its own, to `build/bench/distiller`. Thresholds are fitted on
+It prints the weights of the engines in the form of their modules. It writes the shipped calibrations to `src/outrider/distiller/defaults`,
+and with `--classifier` a classifier fine-tuned from MiniLM, with its calibration, to `build/bench/distiller`. Thresholds are fitted on
 claims that no engine was fitted on.
 """
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def train_both(training: Sequence[Case], held_out: Sequence[Case], recipe: Recipe) -> None:
-    """The classifier, and beside it in another process the one for the claims that the first was trained on."""
+    """Trains the classifier and, in another process, the one for the claims that the first was trained on."""
     base, parts = model_folder(), {distil.TRAINED: training, distil.TRAINED_ON_OTHERS: held_out}
     with ProcessPoolExecutor(len(parts), multiprocessing.get_context("spawn")) as pool:
         running = [pool.submit(_train, base, [case.labelled for case in part], out, recipe) for out, part in parts.items()]
@@ -102,7 +102,7 @@ def _lexical(case: Case) -> list[float]:
 
 
 def _logits(engines: Sequence[Engine], case: Case) -> list[tuple[float, ...]]:
-    """Of each unit one of each engine."""
+    """One logit per engine for each unit."""
     of_each = [engine.scores(case.labelled.query, [case.its])[0] for engine in engines]
     return [tuple(map(logit, unit)) for unit in zip(*of_each, strict=True)]
 

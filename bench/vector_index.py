@@ -1,9 +1,9 @@
-"""Every vector index that LanceDB offers beside comparing all: build time, recall@10, median of a search; and from where on ours pays.
+"""LanceDB's vector indexes relative to exact search: time, recall@10, break-even size.
 
 100,000 synthetic vectors of 384 dimensions (see `synthetic`), queries of the same cloud. "Ours" is the index that a library builds, with
-the partitions and the number of them opened that its build chose. The other indexes of the IVF family get the same partitions and
-open as many. The graph indexes (HNSW) get one partition and `EF`. What coded vectors found is compared again by the whole ones, of the
-coarse codes (PQ, RQ) `REFINED` times as many as are wanted.
+its partitions and the number that its build chose to open. The other indexes of the IVF family get the same partitions and open as many.
+The graph indexes (HNSW) get one partition and `EF`. Results of coded vectors are compared again by the whole ones; for the coarse codes
+(PQ, RQ), `REFINED` times as many as requested.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CROSSOVER = (1_000, 2_500, 5_000, 10_000, 20_000, 50_000)
 COLUMNS = ("vectors", "index", "build s", "recall@10", "median ms", "p95 ms", "to exact")
 
 Prepared = Callable[[Any], Any]
-"""Sets what a query looks at."""
+"""Sets the search options of a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The first ids of each query, and the seconds that each took."""
+    """The first ids of each query, and its seconds."""
 
     ids: Sequence[Sequence[str]]
     took_s: Sequence[float]
@@ -78,7 +78,7 @@ async def _ours_only(vectors: int) -> list[tuple[Cell, ...]]:
 
 
 async def _exact_and_ours(table: AsyncTable, queries: np.ndarray, vectors: int) -> tuple[list[tuple[Cell, ...]], Searched, int]:
-    """Two rows, what comparing all found, and how many partitions ours opens."""
+    """Two rows, the results of exact search, and the number of partitions that ours opens."""
     exact = await _search_all(table, queries, lambda search: search.bypass_vector_index())
     started = time.perf_counter()
     built = await index.build(table)
@@ -115,7 +115,7 @@ def _partitions(vectors: int) -> int:
 
 
 async def _filled(folder: str, vectors: int) -> tuple[AsyncTable, np.ndarray]:
-    """A table of so many vectors, and queries that are not among them, shape (n, d)."""
+    """A table of this many vectors, and queries that are not among them, shape (n, d)."""
     import lancedb
     import numpy as np
     import pyarrow as pa
@@ -149,5 +149,5 @@ def _row(vectors: int, name: str, build_s: float | None, result: Searched, exact
 
 
 def recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]]) -> float:
-    """The share of the true first ids that were found, averaged over the queries."""
+    """Recall of the true first ids, averaged over the queries."""
     return mean(len({*one} & {*other}) / len(one) for one, other in zip(truth, results, strict=True))

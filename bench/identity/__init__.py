@@ -1,4 +1,4 @@
-"""`python -m bench identity`; the weights are fitted anew by `python -m bench.identity.fitting`."""
+"""`python -m bench identity`; `python -m bench.identity.fitting` fits the weights again."""
 
 from __future__ import annotations
 

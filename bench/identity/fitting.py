@@ -1,9 +1,9 @@
-"""`python -m bench.identity.fitting`: fits the weights of identity's evidence and writes them to `linkage/evidence_weights.py`.
+"""`python -m bench.identity.fitting`: fits the weights of evidence on the labelled sets.
 
-A logistic model, fitted on the labelled sets by Newton's method with a ridge, over the levels of `linkage/evidence.py`: each pair of
-candidates is an example, and every set counts alike. Each pair is also shown with fields taken away, as the answers of services lack them,
-so that no weight leans on company that may be missing. Tafenoquine is left out: it only says which records have a duplicate, and so tests
-what was fitted elsewhere.
+It writes `linkage/evidence_weights.py`: a logistic model over the levels of `linkage/evidence.py`, fitted on the labelled sets by Newton's
+method with a ridge. Each pair of candidates is an example, and every set has equal weight. Each pair also occurs with fields removed, as in
+responses of services that lack them, so that no weight relies on fields that may be missing. Tafenoquine is left out: it only marks records
+with a duplicate, and so serves as a test.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from outrider.linkage.normalized_record import Keys, make_keys
 FITTED_ON = ("asysd", "dblp_acm", "cora")
 WEIGHTS = Path(__file__).parents[2] / "src" / "outrider" / "linkage" / "evidence_weights.py"
 RIDGE = 0.5
-"""Strength of the pull to 0, in examples."""
+"""Ridge: strength of the shrinkage to 0, in examples."""
 STEPS = 30
 SETS_WEIGHT = 4_000
 """Examples that each set counts as."""
 TAKEN_AWAY = (("abstract",), ("doi", "pages", "volume", "issue"), ("authors",), ("year", "venue"), ("doi", "abstract"))
 TAKEN_WEIGHT = 0.2
 PRIOR = -4.0
-"""Log-odds of a pair of which nothing is known. Given, not fitted: nobody counted the pairs that were never candidates."""
+"""Log-odds of a pair without evidence. Set by hand, not fitted: pairs that were never candidates are not counted anywhere."""
 PRECISE = 1e-4
 AGREES = frozenset({"equal", "first equal", "nearly equal", "same words", "all", "both", "the only one"})
 DIFFERS = frozenset({"differ", "other", "none", "some", "1 apart", "2 apart", "far apart"})
 LIMIT = 8.0
-"""No level weighs more, whatever few examples say."""
+"""Maximum absolute weight of a level, since few examples can suggest more."""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,11 +49,11 @@ class Example:
     weight: float
     works: tuple[int, int]
     whole: bool = True
-    """Whether nothing was taken away."""
+    """Whether no field was removed."""
 
 
 def examples(source: LabelledSet) -> list[Example]:
-    """The candidates among its distinct records, each counted so that the set has `SETS_WEIGHT`."""
+    """The candidate pairs among its distinct records, weighted so that the set has `SETS_WEIGHT`."""
     assert source.works is not None
     places: dict[Keys, int] = {}
     for at, record in enumerate(source.records):
@@ -78,14 +78,14 @@ def _variants(example: Example) -> Iterator[Example]:
 
 
 def without(every: Sequence[Example], works: Collection[int]) -> list[Example]:
-    """Those that say nothing of these works."""
+    """The examples without a record of these works."""
     return [example for example in every if not (example.works[0] in works or example.works[1] in works)]
 
 
 def fitted(every: Sequence[Example]) -> Weights:
     """Field -> level -> log-odds; under "" the prior, the log-odds of a pair of which nothing is known.
 
-    What is set by hand (`MANUAL_WEIGHTS`) counts as it is. What agrees may not speak against, what differs not for: a level that would is
+    What is set by hand (`MANUAL_WEIGHTS`) counts as it is. Agreement must not count against, nor difference for: a level that would is
     held at 0, and the others are fitted again.
     """
     at_zero = set[FieldLevel]()
@@ -98,7 +98,7 @@ def fitted(every: Sequence[Example]) -> Weights:
 
 
 def _sign(field: str, level: str) -> int:
-    """1 for what may only speak for one work, -1 for what may only speak against, 0 for what the examples decide."""
+    """1 for a level that may only count for one work, -1 for one that may only count against, 0 if the examples decide."""
     bare = level.partition(",")[0]
     return 0 if not field else 1 if bare in AGREES else -1 if bare in DIFFERS else 0
 

@@ -1,10 +1,10 @@
-"""Records in any number with the noise of catalogues, made of real ones: how the time of identity grows, and what it finds there.
+"""Synthetic records in any number, with the noise of catalogues, made from real ones.
 
-A work takes a third each of three real titles and a made-up word, halves of two real abstracts, authors of two, and a year and place in
-print near those of real ones. The made-up words, as names of substances and genes are, keep titles as various in many records as in few:
-the words of titles grow with the titles (Heaps' law), which a few thousand real ones alone would not show. A third of the works have one
-to three copies, each with some of: fields dropped, initials for given names, pages in short, another case, a typing error, the journal in
-short, a cut abstract, a DOI as an address.
+They show how the time of deduplication grows, and how well it works at size. A work takes a third each of three real titles and a made-up
+word, halves of two real abstracts, authors of two, a year near a real one, and a random volume and pages. The made-up words, like names of
+substances and genes, keep titles as varied in many records as in few: vocabulary grows with the number of titles (Heaps' law), which a few
+thousand real titles alone would not show. A third of the works have one to three copies, each with some of: fields dropped, initials for
+given names, abbreviated pages, another case, a typing error, an abbreviated journal, a cut abstract, a DOI as an address.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""One work, one record: how well works are told apart on the labelled sets, beside simpler rules and bib-dedupe, and how the time grows.
+"""Deduplication on the labelled sets, compared with simpler rules and bib-dedupe.
 
-**Sensitivity** is the share of superfluous records that are gone, **specificity** the share of works that are kept: a group keeps one
-record, and its work is the one that most of its records are of. A work of which no group keeps a record is **lost**. Precision, recall and
-F1 are of pairs. On Tafenoquine, whose sets are only marked, sensitivity is the share of marked records in a group with another, and lost is
-the number of unmarked ones in a group.
+It also measures how the time grows with the number of records.
 
-"cross-validated": works are dealt into folds, and each fold's are judged by weights fitted without them (and on the other sets). "other
-sets only": by weights that were shown no record of this set. All else about the rules was made with every set in sight.
+**Sensitivity** is the share of superfluous records that are removed, **specificity** the share of works that remain: a group keeps one
+record, and its work is that of most of its records. A work without a kept record is **lost**. Precision, recall and F1 are of pairs. In
+Tafenoquine records are only marked: sensitivity is the share of marked records in a group with another record, and lost is the number of
+unmarked records in a group.
+
+"cross-validated": works are divided into folds, and each fold is judged by weights fitted without it (and on the other sets). "other sets
+only": by weights fitted without any record of this set. Everything else about the rules was developed with all sets known.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from outrider.state.records import Paper
 FOLDS = 5
 SIZES = (1_000, 10_000, 100_000)
 IN_MEMORY = 100_000
-"""Records that are resolved in memory, too; of more only with keys on disk."""
+"""Up to this many records are also resolved in memory; more only with keys on disk."""
 COLUMNS = ("set", "rule", "records", "groups", "sensitivity", "specificity", "lost", "precision", "recall", "F1", "CPU s", "reaches")
 TARGETS: dict[str, Callable[[Counts], bool]] = {
     "asysd": lambda counts: counts.sensitivity >= 0.999 and counts.specificity >= 0.999,
@@ -40,12 +42,12 @@ TARGETS: dict[str, Callable[[Counts], bool]] = {
 ON_DISK = "Outrider, keys on disk"
 GROWING = {"Outrider": outrider, ON_DISK: outrider_on_disk}
 TIMES_FASTER = 10
-"""Than bib-dedupe, on ASySD."""
+"""Target: speed relative to bib-dedupe, on ASySD."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Sums, so that folds add up."""
+    """Sums, so that folds can be added."""
 
     superfluous: int = 0
     gone: int = 0
@@ -110,7 +112,7 @@ def _sets() -> tuple[list[tuple[Cell, ...]], list[str]]:
             rows.append(row(name, source, "other sets only", None, left_out(name, source, examples_by_set), None))
         if name == "asysd" and "bib-dedupe" in took:
             times = took["bib-dedupe"] / took["Outrider"]
-            notes.append(f"{source.name}: {times:.1f} times as fast as bib-dedupe (to reach: {TIMES_FASTER})")
+            notes.append(f"{source.name}: {times:.1f} times as fast as bib-dedupe (target: {TIMES_FASTER})")
     return rows, list(dict.fromkeys(notes))
 
 
@@ -122,14 +124,14 @@ def row(name: str, source: LabelledSet, rule: str, groups: int | None, counts: C
 
 
 def timed(work: Callable[[], Sequence[Sequence[int]]]) -> tuple[Sequence[Sequence[int]], float]:
-    """What it finds, and the processor time in seconds: other processes do not count."""
+    """The groups, and the processor time in seconds, which excludes other processes."""
     started = time.process_time()
     groups = work()
     return groups, time.process_time() - started
 
 
 def counted(source: LabelledSet, groups: Sequence[Sequence[int]], of: Collection[int] | None = None) -> Counts:
-    """Of all works, or of these: a group's loss is that of the works it swallows, a wrong pair that of its first record's work."""
+    """Counts of all works, or of these. A group loses works whose records it drops; a pair belongs to its first record's work."""
     if source.works is None:
         return _marked(source, groups)
     works = source.works
@@ -156,7 +158,7 @@ def counted(source: LabelledSet, groups: Sequence[Sequence[int]], of: Collection
 
 
 def _majority_work(source: LabelledSet, members: Sequence[int]) -> int:
-    """The work that most are of, of equals the first."""
+    """The work of most of these records; of equals the first."""
     assert source.works is not None
     counts = Counter(source.works[at] for at in members)
     return min(counts, key=lambda work: (-counts[work], work))
@@ -173,7 +175,7 @@ def _marked(source: LabelledSet, groups: Sequence[Sequence[int]]) -> Counts:
 
 
 def cross_validated(name: str, source: LabelledSet, examples_by_set: dict[str, list[Example]]) -> Counts:
-    """All records are resolved together each time; of what is found only the fold's works count."""
+    """All records are resolved together for each fold; only the fold's works are counted."""
     assert source.works is not None
     keys = [make_keys(record) for record in source.records]
     works = sorted(set(source.works))
@@ -197,7 +199,7 @@ def sizes(records: int) -> tuple[int, ...]:
 
 
 def growth(of: Sequence[int]) -> list[tuple[Cell, ...]]:
-    """Outrider alone, on so many records made of real ones, in memory and on disk."""
+    """Outrider alone, on this many records made from real ones, in memory and on disk."""
     real, titles = material()
     rows: list[tuple[Cell, ...]] = []
     for size in of:
@@ -212,7 +214,7 @@ def growth(of: Sequence[int]) -> list[tuple[Cell, ...]]:
 
 
 def material() -> tuple[Sequence[Paper], Sequence[str]]:
-    """Real records with all that print gives them, and real titles of every collection at hand."""
+    """Real records with year, volume and pages, and real titles of every available collection."""
     sets = [labelled(name).records for name in ("asysd", "tafenoquine")]
     texts = [labelled("dblp_acm").records, *(collection(name).documents for name in COLLECTIONS)]
     real = [record for records in sets for record in records if record.pages]

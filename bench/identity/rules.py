@@ -1,4 +1,4 @@
-"""The rules that identity is measured beside: DOI only, DOI and equal or alike titles, and bib-dedupe."""
+"""Baselines for deduplication: DOI only, DOI and equal or similar titles, and bib-dedupe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def outrider(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
 
 
 def outrider_on_disk(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
-    """As `outrider dedup` and `outrider library dedup` do it."""
+    """The deduplication of `outrider dedup` and `outrider library dedup`."""
     with TemporaryDirectory() as folder, closing(OutOfCoreResolver(Path(folder))) as many:
         for record in records:
             many.add(record.doc_id, make_keys(record))
@@ -59,7 +59,7 @@ def by_doi_and_like_title(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
 
 
 def bib_dedupe(records: Sequence[Paper]) -> Sequence[Sequence[int]]:
-    """On one process, as the others. `Absent` where it is not installed."""
+    """In one process, like the others. `Absent` if it is not installed."""
     try:
         import bib_dedupe.bib_dedupe as bib  # type: ignore[import-not-found]
         import pandas as pd  # type: ignore[import-untyped]

@@ -1,10 +1,12 @@
-"""The labelled sets of duplicates, read from `dedup/` in `$OUTRIDER_DATA` or `../shared/data`. They are not part of the repository.
+"""Labelled sets of duplicates, read from `dedup/` in `$OUTRIDER_DATA`.
 
-ASySD's Diabetes set (Hair et al. 2023): the column `source` has one `unique` row for each work; which `duplicate` rows are its copies is
-not said. Each is given to the unique row that it resembles most in all fields (all but five of 1,261 by far), and the four rows that
-resemble none are a work of their own, whose unique row the set forgot.
-Cora: noisy references with clusters. DBLP-ACM: two bibliographies, only pairs across are judged. Tafenoquine: an EndNote export in which
-members of sets are marked, but not of which set.
+They are not part of the repository; without the variable, `../shared/data` is read.
+
+ASySD's Diabetes set (Hair et al. 2023): the column `source` has one `unique` row for each work, but does not say which `duplicate` rows are
+its copies. Each is assigned to the unique row that it resembles most in all fields (clearly so for all but five of 1,261). The four rows
+that resemble none form a work of their own, for which the set lacks the unique row.
+Cora: noisy references with clusters. DBLP-ACM: two bibliographies, only pairs across are judged. Tafenoquine: an EndNote export that marks
+members of sets, but not which set.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ class LabelledSet:
     name: str
     records: tuple[Paper, ...]
     works: tuple[int, ...] | None
-    """For each record a number that its work has alone; None where only marks are known."""
+    """For each record the number of its work; None if only marks are known."""
     sides: tuple[int, ...] | None = None
     """For each record its bibliography, where only pairs across them are judged."""
     marked: frozenset[int] = frozenset()
-    """Records that have a duplicate, where no more is known; all others have none."""
+    """Records that have a duplicate, in a set without works; all others have none."""
 
     def true_pairs(self) -> Iterator[tuple[int, int]]:
         if self.works is None:
@@ -58,7 +60,7 @@ class LabelledSet:
 
 
 def labelled(name: str) -> LabelledSet:
-    """`Absent` where its files are not there."""
+    """`Absent` if its files are missing."""
     folder = data_folder() / "dedup"
     if not folder.is_dir():
         raise Absent(f"{folder} is not there; set OUTRIDER_DATA to a folder that holds dedup/")
@@ -89,7 +91,7 @@ def asysd(folder: Path) -> LabelledSet:
 
 
 def _closest_unique(records: Sequence[Paper], unique: Sequence[int]) -> Iterator[int]:
-    """For each record the place of the unique row it is most like, or of the first that is like no unique row as it is."""
+    """For each record the position of its closest unique row, or of the first record with its title if no unique row is similar enough."""
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import cdist
 
@@ -180,7 +182,7 @@ def _entry(name: str, row: Mapping[str, str]) -> Paper:
 
 
 def tafenoquine(folder: Path) -> LabelledSet:
-    """Read as ingestion reads it."""
+    """The set, read by the readers of ingestion."""
     options = ReadOptions()
     parsed = endnote.read(folder / "tafenoquine.endnote.xml", options)
     papers = [entry.record for entry in parsed if isinstance(entry, Entry)]

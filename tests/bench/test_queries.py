@@ -66,7 +66,7 @@ def test_bounds_that_do_not_hold_are_said() -> None:
     bad = tuple({**good, "wall s": 13.0, "ratio": 1.3, "USD": 0.02}.values())
     notes = queries.checks([tuple(good.values()), bad])
     assert [" does not hold" in note for note in notes] == [True, True, True, False]
-    assert notes[-1] == "relevant@10: 0.90 on average, 0.9 where it is least"
+    assert notes[-1] == "relevant@10: 0.90 on average, 0.9 at worst"
 
 
 async def test_a_request_goes_through_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ def test_the_worst_size_and_the_growth_decide() -> None:
     small = Searched({name: Timed([1.2, 1.2], [1.0, 1.0], [1, 1]) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
     large = Searched({name: Timed([2.4, 6.0, 6.0], [2.0, 4.0, 4.0], [1] * 3) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
     notes = checks({Case(10, 4): small, Case(100, 4): large, Case(100, 8): large})
-    assert notes[0] == "sparse: at most 1.3 times the raw calls does not hold (1.50 where it is most)"
-    assert "of one strategy after another holds (0.50 where it is most), of all at once does not hold (1.50" in notes[3]
+    assert notes[0] == "sparse: at most 1.3 times the raw calls does not hold (1.50 at worst)"
+    assert "of one strategy after another holds (0.50 at worst), of all at once does not hold (1.50" in notes[3]
     assert notes[4] == "sparse: the median grows at most 3 times does not hold (5.00 from 10 to 100 records, 4 dimensions)"
     assert len(notes) == 8
     assert checks({}) == []

@@ -47,7 +47,7 @@ def test_bounds_that_do_not_hold_are_said() -> None:
     ok, late = seen((3, "ok", "")), seen((3, "ok", ""), scout_s=4.0)
     notes = scout.checks({"all answer": ok, "arxiv hangs": late, "raised": seen((2, "ok", "")), "real": ok}, USUAL)
     assert [" does not hold" in note for note in notes] == [False, True, True, False, False]
-    assert "4.000 s where it is most" in notes[1]
+    assert "4.000 s at worst" in notes[1]
 
 
 async def test_services_are_asked_at_once(tmp_path: Path) -> None:
