@@ -9,10 +9,10 @@ from support.fakes import paper
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0.2, "0 s"), (59, "59 s"), (60, "1 min"), (7_300, "2 h"), (86_400, "1 day"), (200_000, "2 days")]
+    ("seconds", "text"), [(0.2, "0 s"), (59, "59 s"), (60, "1 min"), (7_300, "2 h"), (86_400, "1 day"), (200_000, "2 days")]
 )
-def test_an_age_in_its_largest_unit(seconds: float, shown: str) -> None:
-    assert format_age(seconds) == shown
+def test_an_age_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert format_age(seconds) == text
 
 
 def test_a_record_that_comes_twice_keeps_its_first_place() -> None:

@@ -76,8 +76,8 @@ def reply(body: str | bytes, status: int = 200) -> Reply:
 
 
 def read(body: str | bytes, status: int = 200, limit: int = 100) -> SourceAnswer:
-    answered = reply(body, status)
-    return build_search_answer(parse_page(answered), answered, limit)
+    page_reply = reply(body, status)
+    return build_search_answer(parse_page(page_reply), page_reply, limit)
 
 
 def source(base_url: str, caller: Caller | None = None) -> Arxiv:
@@ -92,8 +92,8 @@ def query(*keywords: str, limit: int = 100, text: str = "", **fields: Any) -> So
 
 
 def test_an_entry_becomes_a_record_of_what_was_said():
-    (found,) = read(feed(ENTRY)).results
-    assert found.record == Paper(
+    (scored,) = read(feed(ENTRY)).results
+    assert scored.record == Paper(
         doc_id="arxiv:2101.00001",
         source=NAME,
         title="Ice that floats: $a<b$ and \u00c5ngstr\u00f6m",
@@ -116,7 +116,7 @@ def test_an_entry_becomes_a_record_of_what_was_said():
 
 
 @pytest.mark.parametrize(
-    ("said", "identifier", "version"),
+    ("address", "identifier", "version"),
     [
         ("http://arxiv.org/abs/1707.08567v12", "1707.08567", 12),
         ("https://arxiv.org/abs/1707.08567", "1707.08567", None),
@@ -124,11 +124,11 @@ def test_an_entry_becomes_a_record_of_what_was_said():
         ("http://arxiv.org/abs/math.GT/0309136", "math.gt/0309136", None),
     ],
 )
-def test_identifiers_of_both_forms_with_and_without_version(said: str, identifier: str, version: int | None):
-    (found,) = read(feed(f"<entry><id>{said}</id></entry>")).results
-    assert (found.record.doc_id, found.record.identifiers.arxiv) == (f"arxiv:{identifier}", identifier)
-    assert found.record.metadata.get("version") == version
-    assert found.record.url == said
+def test_identifiers_of_both_forms_with_and_without_version(address: str, identifier: str, version: int | None):
+    (scored,) = read(feed(f"<entry><id>{address}</id></entry>")).results
+    assert (scored.record.doc_id, scored.record.identifiers.arxiv) == (f"arxiv:{identifier}", identifier)
+    assert scored.record.metadata.get("version") == version
+    assert scored.record.url == address
 
 
 def test_an_entry_without_an_identifier_is_counted_and_left_out():
@@ -285,18 +285,18 @@ async def test_a_recorded_wrong_identifier_is_nothing():
 
 @recorded
 @pytest.mark.parametrize(
-    ("name", "asked", "sent"),
+    ("name", "value", "identifier"),
     [
         ("id_1605.08386_s0_m100", "https://arxiv.org/abs/1605.08386v1", "1605.08386"),
         ("id_quant-ph_0201082v1_s0_m100", "quant-ph/0201082", "quant-ph/0201082"),
         ("id_0000.0000_s0_m100", "arXiv:0000.0000", "0000.0000"),
     ],
 )
-async def test_a_recorded_paper_is_got_by_its_identifier(name: str, asked: str, sent: str):
+async def test_a_recorded_paper_is_got_by_its_identifier(name: str, value: str, identifier: str):
     async with serving(lambda _: as_text(fixtures()[name][1], "application/atom+xml")) as server:
-        found = await source(server.base_url).get("arxiv", asked, 5.0)
-    assert server.requests[0].query == {"id_list": sent, "max_results": "1"}
-    assert (found.doc_id if found else None) == (None if sent == "0000.0000" else f"arxiv:{sent}")
+        paper = await source(server.base_url).get("arxiv", value, 5.0)
+    assert server.requests[0].query == {"id_list": identifier, "max_results": "1"}
+    assert (paper.doc_id if paper else None) == (None if identifier == "0000.0000" else f"arxiv:{identifier}")
 
 
 # what it is asked
@@ -304,11 +304,11 @@ async def test_a_recorded_paper_is_got_by_its_identifier(name: str, asked: str, 
 
 async def test_a_search_is_one_request_in_the_order_of_relevance():
     async with serving(lambda _: as_feed(ENTRY, numbered(1))) as server:
-        asked = query("Large Language Models", "imaging", limit=20, constraints=Constraints(years=NumberRange(min=2022, max=2024)))
-        answer = await source(server.base_url).search(asked)
-    (sent,) = server.requests
-    assert (sent.method, sent.path) == ("GET", "/api/query")
-    assert sent.query == {
+        search_query = query("Large Language Models", "imaging", limit=20, constraints=Constraints(years=NumberRange(min=2022, max=2024)))
+        answer = await source(server.base_url).search(search_query)
+    (request,) = server.requests
+    assert (request.method, request.path) == ("GET", "/api/query")
+    assert request.query == {
         "search_query": '(all:"large language models" AND all:imaging) AND submittedDate:[202201010000 TO 202412312359]',
         "sortBy": "relevance",
         "sortOrder": "descending",
@@ -327,12 +327,12 @@ async def test_however_many_are_wanted_it_is_one_request():
 
 async def test_without_a_word_or_from_before_its_time_nobody_is_asked():
     async with serving(lambda _: as_feed(ENTRY)) as server:
-        asked = source(server.base_url)
+        arxiv = source(server.base_url)
         for empty in (query(), query("", "?!"), query(text="   ")):
-            assert (await asked.search(empty)).results == ()
-        old = await asked.search(query("ice", constraints=Constraints(years=NumberRange(max=1980))))
-        assert await asked.get("doi", "10.1000/x", 5.0) is None
-        assert await asked.get("arxiv", "../../etc", 5.0) is None
+            assert (await arxiv.search(empty)).results == ()
+        old = await arxiv.search(query("ice", constraints=Constraints(years=NumberRange(max=1980))))
+        assert await arxiv.get("doi", "10.1000/x", 5.0) is None
+        assert await arxiv.get("arxiv", "../../etc", 5.0) is None
     assert (old.results, old.message) == ((), "it holds nothing from before 1991")
     assert server.requests == []
 
@@ -361,7 +361,7 @@ def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tup
 
 
 @pytest.mark.parametrize(
-    ("terms", "asked"),
+    ("terms", "text"),
     [
         ((), ""),
         (("a1",), "all:a1"),
@@ -372,12 +372,12 @@ def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tup
         ),
     ],
 )
-def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], asked: str):
-    assert build_query(terms) == asked
+def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], text: str):
+    assert build_query(terms) == text
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "asked"),
+    ("low", "high", "text"),
     [
         (None, None, ""),
         (2020, 2020, "submittedDate:[202001010000 TO 202012312359]"),
@@ -388,8 +388,8 @@ def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], ask
         (2021, 2020, None),
     ],
 )
-def test_years_are_those_of_the_first_version(low: int | None, high: int | None, asked: str | None):
-    assert format_date_range(NumberRange(min=low, max=high)) == asked
+def test_years_are_those_of_the_first_version(low: int | None, high: int | None, text: str | None):
+    assert format_date_range(NumberRange(min=low, max=high)) == text
 
 
 async def test_an_old_identifier_is_asked_for_without_its_subject_class():
@@ -410,11 +410,11 @@ async def test_the_default_limits_leave_three_seconds_between_requests():
 async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
     started = time.monotonic()
     async with serving(lambda _: FAULTS[fault]) as server:
-        asked = source(server.base_url)
+        arxiv = source(server.base_url)
         with pytest.raises(SourceError) as error:
-            await asked.search(query("ice", within_s=0.4))
+            await arxiv.search(query("ice", within_s=0.4))
         with pytest.raises(SearchError):
-            await asked.get("arxiv", "2101.00001", 0.3)
+            await arxiv.get("arxiv", "2101.00001", 0.3)
     assert time.monotonic() - started < 0.7 + BUSY_S
     assert str(error.value)
 
@@ -447,12 +447,12 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
         return as_feed(ENTRY) if up[0] else refusal(503, headers={"Retry-After": "60"})
 
     async with serving(handler) as server:
-        asked = source(server.base_url, Caller(DiskCache(tmp_path, clock=lambda: now[0])))
-        assert (await asked.search(query("ice"))).status == ""
+        arxiv = source(server.base_url, Caller(DiskCache(tmp_path, clock=lambda: now[0])))
+        assert (await arxiv.search(query("ice"))).status == ""
         now[0] += 600
-        cached = await asked.search(query("ice"))
+        cached = await arxiv.search(query("ice"))
         up[0], now[0] = False, now[0] + 7_200
-        stale = await asked.search(query("ice", within_s=0.3))
+        stale = await arxiv.search(query("ice", within_s=0.3))
     assert (cached.status, len(cached.results)) == ("cached", 1)
     assert "10 min" in cached.message
     assert (stale.status, len(stale.results)) == ("stale", 1)
@@ -460,6 +460,6 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
 
 
 def test_it_is_a_source():
-    asked: Source = source("http://127.0.0.1:1")
-    assert (asked.name, asked.strategies) == (NAME, ("relevance",))
-    assert (asked.capabilities.identifiers, asked.capabilities.queries) == ({"arxiv"}, 1)
+    arxiv: Source = source("http://127.0.0.1:1")
+    assert (arxiv.name, arxiv.strategies) == (NAME, ("relevance",))
+    assert (arxiv.capabilities.identifiers, arxiv.capabilities.queries) == ({"arxiv"}, 1)

@@ -74,8 +74,8 @@ def listed(*works: Any, total: int | None = None) -> dict[str, Any]:
     return {"status": "ok", "message-type": "work-list", "message": message}
 
 
-def one(said: Any) -> dict[str, Any]:
-    return {"status": "ok", "message-type": "work", "message": said}
+def one(message: Any) -> dict[str, Any]:
+    return {"status": "ok", "message-type": "work", "message": message}
 
 
 def crossref(base_url: str, key: str = "", caller: Caller | None = None) -> Crossref:
@@ -83,8 +83,8 @@ def crossref(base_url: str, key: str = "", caller: Caller | None = None) -> Cros
     return Crossref.of(config, caller or Caller())
 
 
-def query(text: str = "ecology of otters", **said: Any) -> SourceQuery:
-    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **said})
+def query(text: str = "ecology of otters", **fields: Any) -> SourceQuery:
+    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **fields})
 
 
 # What it says, as a record
@@ -112,13 +112,13 @@ def test_what_is_missing_is_missing() -> None:
     assert parse_paper({"DOI": "10.1000/x"}) == Paper(doc_id="crossref:10.1000/x", source="crossref", identifiers={"doi": "10.1000/x"})
 
 
-@pytest.mark.parametrize("said", [None, [], "10.1000/x", {}, {"DOI": None}, {"DOI": "x"}, {"DOI": ["10.1000/x"]}])
-def test_what_has_no_doi_is_no_paper(said: Any) -> None:
-    assert parse_paper(said) is None
+@pytest.mark.parametrize("response", [None, [], "10.1000/x", {}, {"DOI": None}, {"DOI": "x"}, {"DOI": ["10.1000/x"]}])
+def test_what_has_no_doi_is_no_paper(response: Any) -> None:
+    assert parse_paper(response) is None
 
 
 @pytest.mark.parametrize(
-    ("said", "date"),
+    ("parts", "date"),
     [
         ({"date-parts": [[2020, 1, 31]]}, (2020, 1, 31)),
         ({"date-parts": [[2020]]}, (2020,)),
@@ -137,14 +137,14 @@ def test_what_has_no_doi_is_no_paper(said: Any) -> None:
         (None, ()),
     ],
 )
-def test_dates_in_odd_forms(said: Any, date: tuple[int, ...]) -> None:
-    assert parse_date(said) == date
+def test_dates_in_odd_forms(parts: Any, date: tuple[int, ...]) -> None:
+    assert parse_date(parts) == date
 
 
 def test_the_year_is_of_publication_not_of_registration() -> None:
     work = {"DOI": "10.1000/x", "issued": {"date-parts": [[None]]}, "created": {"date-parts": [[2019]]}}
     posted = {**work, "posted": {"date-parts": [[2018, 2]]}}
-    assert [paper.year for said in (work, posted) if (paper := parse_paper(said))] == [None, 2018]
+    assert [paper.year for response in (work, posted) if (paper := parse_paper(response))] == [None, 2018]
 
 
 def test_an_isbn_names_a_book_and_not_its_chapters() -> None:
@@ -163,7 +163,7 @@ def test_a_preprint_stands_on_its_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "title"),
+    ("response", "title"),
     [
         (["A", "B"], "A"),
         (["", "B"], "B"),
@@ -177,20 +177,20 @@ def test_a_preprint_stands_on_its_server() -> None:
         (None, ""),
     ],
 )
-def test_titles_in_odd_forms(said: Any, title: str) -> None:
-    paper = parse_paper({"DOI": "10.1000/x", "title": said})
+def test_titles_in_odd_forms(response: Any, title: str) -> None:
+    paper = parse_paper({"DOI": "10.1000/x", "title": response})
     assert paper is not None
     assert paper.title == title
 
 
 @pytest.mark.parametrize(
-    "said", [[], None, "x", {}, {"message": []}, {"message": {"items": {}}}, {"status": "failed", "message": [{"message": "no"}]}]
+    "response", [[], None, "x", {}, {"message": []}, {"message": {"items": {}}}, {"status": "failed", "message": [{"message": "no"}]}]
 )
-def test_another_shape_is_malformed(said: Any) -> None:
+def test_another_shape_is_malformed(response: Any) -> None:
     with pytest.raises(Malformed):
-        list_works(said)
+        list_works(response)
     with pytest.raises(Malformed):
-        parse_work(said)
+        parse_work(response)
 
 
 def test_only_fields_that_the_route_accepts_are_selected() -> None:
@@ -221,8 +221,8 @@ def recordings() -> tuple[Exchange, ...]:
     every: list[Exchange] = []
     for path in sorted(RECORDED.rglob("*.yaml")):
         for exchange in yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["interactions"]:
-            said = exchange["response"]["body"]["string"]
-            raw = said if isinstance(said, bytes) else said.encode()
+            content = exchange["response"]["body"]["string"]
+            raw = content if isinstance(content, bytes) else content.encode()
             body = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
             every.append(Exchange(str(path), exchange["request"]["uri"], exchange["response"]["status"]["code"], body))
     return tuple(every)
@@ -235,9 +235,9 @@ def read(body: bytes) -> Any:
         return None
 
 
-def works_in(said: Any) -> list[Any]:
-    kind = said.get("message-type") if isinstance(said, dict) else None
-    return [said["message"]] if kind == "work" else said["message"]["items"] if kind == "work-list" else []
+def works_in(response: Any) -> list[Any]:
+    kind = response.get("message-type") if isinstance(response, dict) else None
+    return [response["message"]] if kind == "work" else response["message"]["items"] if kind == "work-list" else []
 
 
 @recorded_only
@@ -245,18 +245,18 @@ def test_every_recorded_answer_is_read() -> None:
     assert len(recordings()) >= 120
     lists = 0
     for exchange in recordings():
-        said = read(exchange.body)
-        kind = said.get("message-type") if isinstance(said, dict) else None
+        response = read(exchange.body)
+        kind = response.get("message-type") if isinstance(response, dict) else None
         if kind == "work-list":
-            works, total = list_works(said)
+            works, total = list_works(response)
             lists += 1
-            assert total == said["message"]["total-results"]
-            assert len(works) == len(said["message"]["items"])
+            assert total == response["message"]["total-results"]
+            assert len(works) == len(response["message"]["items"])
         elif kind == "work":
-            assert parse_work(said).identifiers.doi == said["message"]["DOI"].lower()
+            assert parse_work(response).identifiers.doi == response["message"]["DOI"].lower()
         else:  # members, journals, refusals, redirects, BibTeX, HTML
             with pytest.raises(Malformed):
-                parse_work(said)
+                parse_work(response)
     assert lists > 20
 
 
@@ -264,24 +264,27 @@ def test_every_recorded_answer_is_read() -> None:
 def test_every_recorded_work_is_read() -> None:
     works = [one for exchange in recordings() for one in works_in(read(exchange.body))]
     assert len(works) > 450
-    for said in works:
-        paper = parse_paper(said)
+    for recorded_work in works:
+        paper = parse_paper(recorded_work)
         assert paper is not None
-        assert bool(paper.title) == bool(said.get("title"))
-        assert bool(paper.abstract) == bool(said.get("abstract"))
+        assert bool(paper.title) == bool(recorded_work.get("title"))
+        assert bool(paper.abstract) == bool(recorded_work.get("abstract"))
         assert "jats:" not in paper.title + paper.abstract
         assert "mml:" not in paper.title + paper.abstract
-        assert paper.citations == said.get("is-referenced-by-count")
-        assert paper.year == (said.get("issued") or said.get("published") or {"date-parts": [[None]]})["date-parts"][0][0]
+        assert paper.citations == recorded_work.get("is-referenced-by-count")
+        assert paper.year == (recorded_work.get("issued") or recorded_work.get("published") or {"date-parts": [[None]]})["date-parts"][0][0]
         assert "reference" not in paper.metadata
-        assert_only_said(paper, said)
+        assert_values_occur(paper, recorded_work)
         assert RECORD.validate_json(RECORD.dump_json(paper)) == paper
 
 
 @recorded_only
 def test_recorded_values() -> None:
     papers = {
-        paper.identifiers.doi: paper for exchange in recordings() for said in works_in(read(exchange.body)) if (paper := parse_paper(said))
+        paper.identifiers.doi: paper
+        for exchange in recordings()
+        for recorded_work in works_in(read(exchange.body))
+        if (paper := parse_paper(recorded_work))
     }
     assert papers["10.1371/journal.pone.0033693"].metadata["updated_by"] == [
         {
@@ -300,20 +303,20 @@ def test_recorded_values() -> None:
     assert "Are giant clams (Tridacna maxima) distractible? A multi-modal study" in titles
 
 
-def strings(said: Any) -> Iterator[str]:
-    if isinstance(said, dict):
-        for value in said.values():
+def strings(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for value in node.values():
             yield from strings(value)
-    elif isinstance(said, list):
-        for value in said:
+    elif isinstance(node, list):
+        for value in node:
             yield from strings(value)
-    elif isinstance(said, str):
-        yield said
+    elif isinstance(node, str):
+        yield node
 
 
-def assert_only_said(paper: Paper, said: Any) -> None:
+def assert_values_occur(paper: Paper, response: Any) -> None:
     """Every link and identifier stands in the answer, in whatever dress."""
-    every = list(strings(said))
+    every = list(strings(response))
     dois = {normal_doi(one) for one in every}
     assert paper.identifiers.doi in dois
     assert paper.identifiers.isbn in {None, *map(normal_isbn, every)}
@@ -328,12 +331,12 @@ def assert_only_said(paper: Paper, said: Any) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_property_no_damage_crashes_and_nothing_is_made_up(data: st.DataObject) -> None:
-    said = damaged({**WORK, "type": data.draw(st.sampled_from(["book", "journal-article"]))}, data.draw, data.draw(st.integers(0, 12)))
-    if (paper := parse_paper(said)) is not None:
-        assert_only_said(paper, said)
+    response = damaged({**WORK, "type": data.draw(st.sampled_from(["book", "journal-article"]))}, data.draw, data.draw(st.integers(0, 12)))
+    if (paper := parse_paper(response)) is not None:
+        assert_values_occur(paper, response)
         assert RECORD.validate_json(RECORD.dump_json(paper)).doc_id == paper.doc_id
         assert paper.content_hash()
-    crossref_records.parse_score(said)
+    crossref_records.parse_score(response)
 
 
 # What it is asked
@@ -343,10 +346,10 @@ async def test_a_search_asks_for_what_is_read_in_order_of_relevance() -> None:
     with serving(lambda _: as_json(listed(work(1), work(2)))) as server:
         source = crossref(server.base_url)
         answer = await source.search(query("ecology  of\notters", constraints=Constraints(years=NumberRange(min=2020, max=2022)), limit=20))
-        asked = server.requests[0]
+        request = server.requests[0]
     _: Source = source
-    assert (asked.method, asked.path) == ("GET", "/works")
-    assert asked.query == {
+    assert (request.method, request.path) == ("GET", "/works")
+    assert request.query == {
         "query.bibliographic": "ecology of otters",
         "sort": "relevance",
         "order": "desc",
@@ -362,10 +365,10 @@ async def test_a_search_asks_for_what_is_read_in_order_of_relevance() -> None:
 async def test_no_constraint_is_no_filter_and_no_key_is_no_header() -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
         await crossref(server.base_url, caller=Caller(contact="mailto:me@example.org")).search(query())
-    asked = server.requests[0]
-    assert not {"filter", "mailto"} & set(asked.query)
-    assert "crossref-plus-api-token" not in asked.headers
-    assert "mailto:me@example.org" in asked.headers["user-agent"]
+    request = server.requests[0]
+    assert not {"filter", "mailto"} & set(request.query)
+    assert "crossref-plus-api-token" not in request.headers
+    assert "mailto:me@example.org" in request.headers["user-agent"]
 
 
 async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
@@ -377,19 +380,19 @@ async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
     assert "k3y-of-mine" not in server.requests[0].target + str(caught.value) + repr(source)
 
 
-@pytest.mark.parametrize("said", [{"text": " \n"}, {"limit": 0}])
-async def test_nothing_to_ask_is_not_asked(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"text": " \n"}, {"limit": 0}])
+async def test_nothing_to_ask_is_not_asked(fields: dict[str, Any]) -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
-        answer = await crossref(server.base_url).search(query(**said))
+        answer = await crossref(server.base_url).search(query(**fields))
     assert answer.results == ()
     assert server.requests == []
 
 
 @pytest.mark.parametrize(("limit", "rows"), [(1, "1"), (100, "100"), (5_000, "1000")])
 async def test_one_request_brings_all_rows(limit: int, rows: str) -> None:
-    with serving(lambda asked: as_json(listed(*(work(number) for number in range(int(asked.query["rows"]))), total=70_000))) as server:
+    with serving(lambda request: as_json(listed(*(work(number) for number in range(int(request.query["rows"]))), total=70_000))) as server:
         answer = await crossref(server.base_url).search(query(limit=limit))
-    assert [asked.query["rows"] for asked in server.requests] == [rows]
+    assert [request.query["rows"] for request in server.requests] == [rows]
     assert (len(answer.results), answer.total, answer.status) == (int(rows), 70_000, "")
 
 
@@ -399,12 +402,12 @@ async def test_a_long_query_is_cut() -> None:
     assert len(server.requests[0].query["query.bibliographic"]) == 500
 
 
-@pytest.mark.parametrize(("total", "held", "status"), [(500, 6, "partial"), (500, 0, "partial"), (3, 6, ""), (3, 30, "")])
-async def test_a_total_that_disagrees_with_the_rows_is_said(total: int, held: int, status: str) -> None:
-    with serving(lambda _: as_json(listed(*(work(number) for number in range(held)), total=total))) as server:
+@pytest.mark.parametrize(("total", "count", "status"), [(500, 6, "partial"), (500, 0, "partial"), (3, 6, ""), (3, 30, "")])
+async def test_a_total_that_disagrees_with_the_rows_is_said(total: int, count: int, status: str) -> None:
+    with serving(lambda _: as_json(listed(*(work(number) for number in range(count)), total=total))) as server:
         answer = await crossref(server.base_url).search(query())
-    assert (len(answer.results), answer.total, answer.status) == (min(held, 10), total, status)
-    assert f"reports {total} works and returned {held}" in answer.message
+    assert (len(answer.results), answer.total, answer.status) == (min(count, 10), total, status)
+    assert f"reports {total} works and returned {count}" in answer.message
 
 
 async def test_an_empty_answer_is_empty() -> None:
@@ -452,19 +455,19 @@ async def test_a_work_it_does_not_have_is_none() -> None:
 
 
 async def test_another_name_of_a_work_is_followed_to_its_doi_and_nowhere_else() -> None:
-    def handler(asked: Request) -> Answer:
+    def handler(request: Request) -> Answer:
         moved = Answer(status=301, headers={"Location": "http://127.0.0.1:9/elsewhere/10.1000%2Fabc"})
-        return moved if asked.path == "/works/10.1000/alias" else as_json(one(WORK))
+        return moved if request.path == "/works/10.1000/alias" else as_json(one(WORK))
 
     with serving(handler) as server:
         record = await crossref(server.base_url).get("doi", "10.1000/alias", 5.0)
     assert record is not None
-    assert [asked.path for asked in server.requests] == ["/works/10.1000/alias", "/works/10.1000/abc"]
+    assert [request.path for request in server.requests] == ["/works/10.1000/alias", "/works/10.1000/abc"]
 
 
 async def test_sent_round_in_circles_is_malformed() -> None:
-    def handler(asked: Request) -> Answer:
-        return Answer(status=301, headers={"Location": f"https://api.crossref.org{asked.target}"})
+    def handler(request: Request) -> Answer:
+        return Answer(status=301, headers={"Location": f"https://api.crossref.org{request.target}"})
 
     with serving(handler) as server, pytest.raises(Malformed):
         await crossref(server.base_url).get("doi", "10.1000/abc", 5.0)
@@ -494,10 +497,10 @@ async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
 
 
 async def test_a_refusal_says_why() -> None:
-    said = {
+    response = {
         "status": "failed",
         "message-type": "validation-failure",
         "message": [{"type": "parameter-not-allowed", "message": "no sort here"}],
     }
-    with serving(lambda _: as_json(said)) as server, pytest.raises(Malformed, match="no sort here"):
+    with serving(lambda _: as_json(response)) as server, pytest.raises(Malformed, match="no sort here"):
         await crossref(server.base_url).search(query())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.sources import json_fields as said
+from outrider.sources import json_fields
 from outrider.sources.json_fields import first, items, link, mapping, number, plain, text, title, whole, year
 
 
@@ -59,22 +59,22 @@ def test_another_type_is_not_said(junk: Any) -> None:
 
 @given(st.text() | st.text(st.sampled_from("a &<>;]#p/\n\t\x00\x1b\x85\xa0\u2028\ud800")))
 def test_shorter_ways_for_what_needs_no_mending_change_nothing(value: str) -> None:
-    mended = " ".join(said.UNSTORABLE.sub(" ", value).split())
+    mended = " ".join(json_fields.UNSTORABLE.sub(" ", value).split())
     assert text(value) == mended
-    assert plain(value) == "\n".join(filter(None, map(text, said._strip_markup(value).split("\n"))))
+    assert plain(value) == "\n".join(filter(None, map(text, json_fields._strip_markup(value).split("\n"))))
 
 
 def test_numbers_within_bounds() -> None:
     assert [whole(0), whole(-1), whole(3.0), whole(2**53 + 1), year(0), year(2020), number(7)] == [0, None, 3, None, None, 2020, 7.0]
 
 
-@pytest.mark.parametrize("said", ["http://a.org/x?y=(1)&z", "https://ä.org/", "HTTPS://A.ORG"])
-def test_a_web_address_is_kept_as_it_was_said(said: str) -> None:
-    assert link(said) == said
+@pytest.mark.parametrize("address", ["http://a.org/x?y=(1)&z", "https://ä.org/", "HTTPS://A.ORG"])
+def test_a_web_address_is_kept_as_it_was_said(address: str) -> None:
+    assert link(address) == address
 
 
 @pytest.mark.parametrize(
-    "said", ["javascript:alert(1)", "ftp://a.org", "//a.org", "https://", "https://a.org/x y", "https://a.org/\x00", "https://a/<b>"]
+    "address", ["javascript:alert(1)", "ftp://a.org", "//a.org", "https://", "https://a.org/x y", "https://a.org/\x00", "https://a/<b>"]
 )
-def test_what_is_no_web_address_is_not_kept(said: str) -> None:
-    assert link(said) is None
+def test_what_is_no_web_address_is_not_kept(address: str) -> None:
+    assert link(address) is None

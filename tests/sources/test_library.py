@@ -63,6 +63,6 @@ async def test_a_missing_library_gives_nothing_but_its_search_says_so() -> None:
 
 async def test_a_broken_library_is_never_silent() -> None:
     library, _ = source(LibraryCorrupt("torn"))
-    for asked in (library.search(QUERY), library.snapshot(), library.related_terms("x", 2), library.whole([paper("a")])):
+    for call in (library.search(QUERY), library.snapshot(), library.related_terms("x", 2), library.whole([paper("a")])):
         with pytest.raises(LibraryCorrupt):
-            await asked
+            await call

@@ -74,13 +74,13 @@ def listed(*works: Any, count: int | None = None) -> dict[str, Any]:
     return {"meta": {"count": len(works) if count is None else count}, "results": list(works)}
 
 
-def openalex(base_url: str, key: str = "", caller: Caller | None = None, **said: Any) -> Openalex:
-    config = OpenalexSettings(base_url=base_url, api_key=SecretStr(key), requests=1000, timeout_s=said.pop("timeout_s", 5.0), **said)
+def openalex(base_url: str, key: str = "", caller: Caller | None = None, **fields: Any) -> Openalex:
+    config = OpenalexSettings(base_url=base_url, api_key=SecretStr(key), requests=1000, timeout_s=fields.pop("timeout_s", 5.0), **fields)
     return Openalex.of(config, caller or Caller())
 
 
-def query(text: str = "otter ecology", **said: Any) -> SourceQuery:
-    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **said})
+def query(text: str = "otter ecology", **fields: Any) -> SourceQuery:
+    return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **fields})
 
 
 # What it says, as a record
@@ -108,9 +108,9 @@ def test_what_is_missing_is_missing() -> None:
     assert paper == Paper(doc_id="openalex:W1", source="openalex", url="https://openalex.org/W1", identifiers={"openalex": "W1"})
 
 
-@pytest.mark.parametrize("said", [None, [], "W1", {}, {"id": None}, {"id": "https://openalex.org/A5"}, {"id": 7}])
-def test_what_is_no_work_is_no_paper(said: Any) -> None:
-    assert parse_paper(said) is None
+@pytest.mark.parametrize("response", [None, [], "W1", {}, {"id": None}, {"id": "https://openalex.org/A5"}, {"id": 7}])
+def test_what_is_no_work_is_no_paper(response: Any) -> None:
+    assert parse_paper(response) is None
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_an_arxiv_doi_is_an_arxiv_number() -> None:
     assert paper.identifiers.arxiv == "2108.04680"
 
 
-@pytest.mark.parametrize("said", [[], None, "x", {"results": {}}, {"meta": {"count": 0}}, {"error": "Invalid", "message": "no"}])
-def test_another_shape_is_malformed(said: Any) -> None:
+@pytest.mark.parametrize("response", [[], None, "x", {"results": {}}, {"meta": {"count": 0}}, {"error": "Invalid", "message": "no"}])
+def test_another_shape_is_malformed(response: Any) -> None:
     with pytest.raises(Malformed):
-        list_works(said)
+        list_works(response)
 
 
 # The recorded answers
@@ -151,15 +151,15 @@ def recordings() -> tuple[tuple[str, Any], ...]:
     return tuple((str(path), json.loads(path.read_text())) for folder in folders for path in sorted(folder.rglob("*.json")))
 
 
-def works_in(said: Any) -> Iterator[Any]:
-    if isinstance(said, dict):
-        works = said["results"] if isinstance(said.get("results"), list) else [said]
+def works_in(response: Any) -> Iterator[Any]:
+    if isinstance(response, dict):
+        works = response["results"] if isinstance(response.get("results"), list) else [response]
         yield from (one for one in works if isinstance(one, dict) and "/W" in str(one.get("id")) and "authorships" in one)
 
 
 @recorded_only
 def test_every_recorded_answer_is_read() -> None:
-    works = [one for _, said in recordings() for one in works_in(said)]
+    works = [one for _, response in recordings() for one in works_in(response)]
     papers = [parse_paper(one) for one in works]
     assert len(works) > 100
     assert all(papers)
@@ -175,17 +175,19 @@ def test_every_recorded_answer_is_read() -> None:
 
 @recorded_only
 def test_every_other_recorded_answer_gives_no_paper_and_no_crash() -> None:
-    others = [(path, said) for path, said in recordings() if not list(works_in(said))]
+    others = [(path, response) for path, response in recordings() if not list(works_in(response))]
     assert len(others) > 20
-    for path, said in others:
-        works = said.get("results") if isinstance(said.get("results"), list) else [said]
+    for path, response in others:
+        works = response.get("results") if isinstance(response.get("results"), list) else [response]
         papers = [parse_paper(one) for one in works or []]
         assert all(paper is None or "autocomplete" in path for paper in papers), path
 
 
 @recorded_only
 def test_recorded_values() -> None:
-    papers = {paper.identifiers.openalex: paper for _, said in recordings() for one in works_in(said) if (paper := parse_paper(one))}
+    papers = {
+        paper.identifiers.openalex: paper for _, response in recordings() for one in works_in(response) if (paper := parse_paper(one))
+    }
     lowry, vgg, peerj = papers["W1775749144"], papers["W1686810756"], papers["W2741809807"]
     assert (lowry.title, lowry.year, lowry.pages) == ("PROTEIN MEASUREMENT WITH THE FOLIN PHENOL REAGENT", 1951, "265-275")
     assert (lowry.identifiers.doi, lowry.identifiers.pmid) == ("10.1016/s0021-9258(19)52451-6", "14907713")
@@ -197,21 +199,21 @@ def test_recorded_values() -> None:
     assert "<" not in "".join(paper.title for paper in papers.values())
 
 
-def strings(said: Any) -> Iterator[str]:
-    if isinstance(said, dict):
-        for name, value in said.items():
+def strings(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
             yield name
             yield from strings(value)
-    elif isinstance(said, list):
-        for value in said:
+    elif isinstance(node, list):
+        for value in node:
             yield from strings(value)
-    elif isinstance(said, str):
-        yield said
+    elif isinstance(node, str):
+        yield node
 
 
-def assert_only_said(paper: Paper, said: Any) -> None:
+def assert_values_occur(paper: Paper, response: Any) -> None:
     """Every link and identifier stands in the answer, in whatever dress."""
-    every = [one for one in strings(said) if len(one) <= 2_000]
+    every = [one for one in strings(response) if len(one) <= 2_000]
     ids = paper.identifiers
     normal = {
         "doi": {normal_doi(one) for one in every},
@@ -229,21 +231,21 @@ def assert_only_said(paper: Paper, said: Any) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_property_no_damage_crashes_and_nothing_is_made_up(data: st.DataObject) -> None:
-    said = damaged(WORK, data.draw, data.draw(st.integers(0, 12)))
-    if (paper := parse_paper(said)) is not None:
-        assert_only_said(paper, said)
+    response = damaged(WORK, data.draw, data.draw(st.integers(0, 12)))
+    if (paper := parse_paper(response)) is not None:
+        assert_values_occur(paper, response)
         assert RECORD.validate_json(RECORD.dump_json(paper)).doc_id == paper.doc_id
         assert paper.content_hash()
-    openalex_records.parse_score(said)
+    openalex_records.parse_score(response)
 
 
 @recorded_only
 def test_property_recorded_works_say_their_links_and_identifiers() -> None:
-    for _, said in recordings():
-        for one in works_in(said):
+    for _, response in recordings():
+        for one in works_in(response):
             paper = parse_paper(one)
             assert paper is not None
-            assert_only_said(paper, one)
+            assert_values_occur(paper, one)
 
 
 # What it is asked
@@ -255,10 +257,10 @@ async def test_a_search_asks_for_what_is_read_in_order_of_relevance() -> None:
         answer = await source.search(
             query(keywords=("otters", "in", "Rivers"), constraints=Constraints(years=NumberRange(min=2020, max=2022)))
         )
-        asked = server.requests[0]
+        request = server.requests[0]
     _: Source = source
-    assert (asked.method, asked.path) == ("GET", "/works")
-    assert asked.query == {
+    assert (request.method, request.path) == ("GET", "/works")
+    assert request.query == {
         "search": "otters rivers",
         "sort": "relevance_score:desc",
         "filter": "from_publication_date:2020-01-01,to_publication_date:2022-12-31",
@@ -287,7 +289,7 @@ async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("fields", "words"),
     [
         ({"keywords": ("graph neural networks", "drug discovery")}, ["graph", "neural", "networks", "drug", "discovery"]),
         ({"keywords": ("COVID-19", "NOT", "state-of-the-art?")}, ["covid-19", "state-of-the-art"]),
@@ -297,8 +299,8 @@ async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
         ({"text": "?!", "keywords": ("~", "*")}, []),
     ],
 )
-def test_words_that_mean_nothing_but_themselves(said: dict[str, Any], words: list[str]) -> None:
-    assert search_words(query(**said)) == words
+def test_words_that_mean_nothing_but_themselves(fields: dict[str, Any], words: list[str]) -> None:
+    assert search_words(query(**fields)) == words
 
 
 async def test_of_many_words_the_first_are_asked_for_and_that_is_said() -> None:
@@ -308,33 +310,33 @@ async def test_of_many_words_the_first_are_asked_for_and_that_is_said() -> None:
     assert "first 6 of 8 words" in answer.message
 
 
-@pytest.mark.parametrize("said", [{"text": " "}, {"text": "?"}, {"limit": 0}])
-async def test_nothing_to_ask_is_not_asked(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"text": " "}, {"text": "?"}, {"limit": 0}])
+async def test_nothing_to_ask_is_not_asked(fields: dict[str, Any]) -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
-        answer = await openalex(server.base_url).search(query(**said))
+        answer = await openalex(server.base_url).search(query(**fields))
     assert answer.results == ()
     assert server.requests == []
 
 
-def paged(total: int, held: int | None = None) -> Any:
+def paged(total: int, count: int | None = None) -> Any:
     """A service that says it has `total` works and gives `held` of them."""
-    works = [work(number) for number in range(1, (total if held is None else held) + 1)]
+    works = [work(number) for number in range(1, (total if count is None else count) + 1)]
 
-    def handler(asked: Request) -> Answer:
-        page, size = int(asked.query["page"]), int(asked.query["per_page"])
+    def handler(request: Request) -> Answer:
+        page, size = int(request.query["page"]), int(request.query["per_page"])
         return as_json(listed(*works[(page - 1) * size : page * size], count=total))
 
     return handler
 
 
 @pytest.mark.parametrize(
-    ("limit", "total", "pages", "given"), [(100, 500, 1, 100), (150, 500, 2, 150), (200, 120, 2, 120), (200, 80, 1, 80), (50, 0, 1, 0)]
+    ("limit", "total", "pages", "count"), [(100, 500, 1, 100), (150, 500, 2, 150), (200, 120, 2, 120), (200, 80, 1, 80), (50, 0, 1, 0)]
 )
-async def test_as_many_pages_as_needed(limit: int, total: int, pages: int, given: int) -> None:
+async def test_as_many_pages_as_needed(limit: int, total: int, pages: int, count: int) -> None:
     with serving(paged(total)) as server:
         answer = await openalex(server.base_url).search(query(limit=limit))
     assert len(server.requests) == pages
-    assert [scored.record.doc_id for scored in answer.results] == [f"openalex:W{number}" for number in range(1, given + 1)]
+    assert [scored.record.doc_id for scored in answer.results] == [f"openalex:W{number}" for number in range(1, count + 1)]
     assert (answer.total, answer.status) == (total, "")
 
 
@@ -350,11 +352,11 @@ async def test_a_page_that_fails_costs_itself_only() -> None:
     first = threading.Event()
     limited = replace(FAULTS["429, Retry-After"], release=first)  # who is told so earlier asks for no other page
 
-    def answer_page(asked: Request) -> Answer:
-        if asked.query["page"] != "1":
+    def answer_page(request: Request) -> Answer:
+        if request.query["page"] != "1":
             return limited
         first.set()
-        return whole(asked)
+        return whole(request)
 
     with serving(answer_page) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
@@ -366,19 +368,19 @@ async def test_a_page_that_fails_costs_itself_only() -> None:
 async def test_a_page_that_hangs_does_not_lose_those_that_came() -> None:
     whole = paged(500)
     began = time.monotonic()
-    with serving(lambda asked: whole(asked) if asked.query["page"] == "1" else FAULTS["timeout"]) as server:
+    with serving(lambda request: whole(request) if request.query["page"] == "1" else FAULTS["timeout"]) as server:
         answer = await openalex(server.base_url).search(query(limit=200, within_s=1.5))
     assert (len(answer.results), answer.status) == (100, "partial")
     assert time.monotonic() - began < 1.5 + BUSY_S
 
 
-@pytest.mark.parametrize(("total", "held", "status"), [(500, 130, "partial"), (500, 0, "partial"), (3, 100, "")])
-async def test_a_total_that_disagrees_with_the_pages_is_said(total: int, held: int, status: str) -> None:
-    works = paged(500, held)
-    with serving(lambda asked: as_json({**json.loads(works(asked).body), "meta": {"count": total}})) as server:
+@pytest.mark.parametrize(("total", "count", "status"), [(500, 130, "partial"), (500, 0, "partial"), (3, 100, "")])
+async def test_a_total_that_disagrees_with_the_pages_is_said(total: int, count: int, status: str) -> None:
+    works = paged(500, count)
+    with serving(lambda request: as_json({**json.loads(works(request).body), "meta": {"count": total}})) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
-    assert (len(answer.results), answer.total, answer.status) == (held, total, status)
-    assert f"reports {total} works and returned {held}" in answer.message
+    assert (len(answer.results), answer.total, answer.status) == (count, total, status)
+    assert f"reports {total} works and returned {count}" in answer.message
 
 
 async def test_a_work_without_a_title_is_left_out_and_counted() -> None:
@@ -462,21 +464,21 @@ async def test_many_works_by_their_identifiers_with_one_call() -> None:
         by_doi = await source.get_many("doi", ["https://doi.org/10.1000/A", "10.1000/b,c", "no doi", "10.1000/d"], 5.0)
         by_number = await source.get_many("arxiv", ["2108.04680v2"], 5.0)
         assert await source.get_many("doi", ["10.1000/a|b"], 5.0) == {}
-    assert {asked: paper.doc_id for asked, paper in by_doi.items()} == {"https://doi.org/10.1000/A": "openalex:W7"}
-    assert {asked: paper.doc_id for asked, paper in by_number.items()} == {"2108.04680v2": "openalex:W9"}
-    assert [asked.query["filter"] for asked in server.requests] == ["doi:10.1000/a|10.1000/d", "doi:10.48550/arxiv.2108.04680"]
+    assert {value: paper.doc_id for value, paper in by_doi.items()} == {"https://doi.org/10.1000/A": "openalex:W7"}
+    assert {value: paper.doc_id for value, paper in by_number.items()} == {"2108.04680v2": "openalex:W9"}
+    assert [request.query["filter"] for request in server.requests] == ["doi:10.1000/a|10.1000/d", "doi:10.48550/arxiv.2108.04680"]
 
 
 async def test_a_merged_work_is_followed_to_its_id_and_nowhere_else() -> None:
-    def handler(asked: Request) -> Answer:
+    def handler(request: Request) -> Answer:
         moved = Answer(status=301, headers={"Location": "http://127.0.0.1:9/elsewhere/W9?x=1"})
-        return moved if asked.path == "/works/W7" else as_json(work(9))
+        return moved if request.path == "/works/W7" else as_json(work(9))
 
     with serving(handler) as server:
         record = await openalex(server.base_url).get("openalex", "W7", 5.0)
     assert record is not None
     assert record.doc_id == "openalex:W9"
-    assert [asked.path for asked in server.requests] == ["/works/W7", "/works/W9"]
+    assert [request.path for request in server.requests] == ["/works/W7", "/works/W9"]
 
 
 async def test_sent_round_in_circles_is_malformed() -> None:
@@ -485,9 +487,9 @@ async def test_sent_round_in_circles_is_malformed() -> None:
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("said", [{}, [], {"error": "x"}, {"id": "https://openalex.org/A1"}])
-async def test_one_work_of_another_shape_is_malformed(said: Any) -> None:
-    with serving(lambda _: as_json(said)) as server, pytest.raises(Malformed):
+@pytest.mark.parametrize("response", [{}, [], {"error": "x"}, {"id": "https://openalex.org/A1"}])
+async def test_one_work_of_another_shape_is_malformed(response: Any) -> None:
+    with serving(lambda _: as_json(response)) as server, pytest.raises(Malformed):
         await openalex(server.base_url).get("openalex", "W7", 5.0)
 
 

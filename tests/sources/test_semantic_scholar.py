@@ -61,8 +61,8 @@ PAPER: dict[str, Any] = {
 
 
 def source(base_url: str, key: str = "", caller: Caller | None = None, **limits: Any) -> SemanticScholar:
-    asked = {"requests": 1_000.0, "timeout_s": 5.0, **limits}
-    return SemanticScholar.of(SemanticScholarSettings(base_url=base_url, api_key=SecretStr(key), **asked), caller or Caller())
+    defaults = {"requests": 1_000.0, "timeout_s": 5.0, **limits}
+    return SemanticScholar.of(SemanticScholarSettings(base_url=base_url, api_key=SecretStr(key), **defaults), caller or Caller())
 
 
 def query(text: str = "floating ice", limit: int = 100, **fields: Any) -> SourceQuery:
@@ -73,12 +73,12 @@ def papers(start: int, count: int) -> list[dict[str, Any]]:
     return [{"paperId": f"{number:040x}", "title": f"Paper {number}"} for number in range(start, start + count)]
 
 
-def shelf(held: int, asked: Request) -> Answer:
+def answer_page(count: int, request: Request) -> Answer:
     """As the service pages through so many papers."""
-    offset, limit = int(asked.query["offset"]), int(asked.query["limit"])
-    data = papers(offset, min(limit, held - offset))
-    following = {"next": offset + limit} if offset + limit < held else {}
-    return as_json({"total": held, "offset": offset, "data": data, **following})
+    offset, limit = int(request.query["offset"]), int(request.query["limit"])
+    data = papers(offset, min(limit, count - offset))
+    following = {"next": offset + limit} if offset + limit < count else {}
+    return as_json({"total": count, "offset": offset, "data": data, **following})
 
 
 # what it says of a paper
@@ -213,10 +213,10 @@ def links_and_identifiers(paper: Paper) -> set[str]:
 @given(damaged())
 def test_every_link_and_identifier_stands_in_the_answer_it_came_from(answer: Any):
     try:
-        found = parse_page(answer).papers
+        parsed_papers = parse_page(answer).papers
     except Malformed:
         return
-    for paper in found:
+    for paper in parsed_papers:
         assert links_and_identifiers(paper) <= named_in(answer)
         paper.content_hash()  # can be written down
 
@@ -230,10 +230,10 @@ def cassettes() -> dict[str, list[tuple[str, str, int, Any]]]:
     read: dict[str, list[tuple[str, str, int, Any]]] = {}
     for path in sorted(RECORDED.glob("*.yaml")):
         for one in yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["interactions"]:
-            asked, gave = one["request"], one["response"]
-            status = gave["status"]["code"] if "status" in gave else gave["status_code"]
-            body = json.loads(gave["body"]["string"] if "body" in gave else gave["content"])
-            read.setdefault(path.stem, []).append((asked["method"], asked["uri"], status, body))
+            request, response = one["request"], one["response"]
+            status = response["status"]["code"] if "status" in response else response["status_code"]
+            body = json.loads(response["body"]["string"] if "body" in response else response["content"])
+            read.setdefault(path.stem, []).append((request["method"], request["uri"], status, body))
     for path in sorted(RECORDED.glob("*.json")):
         read[path.stem] = [("", "", 200, json.loads(path.read_text(encoding="utf-8")))]
     return read
@@ -250,7 +250,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 def test_every_recorded_answer_can_be_read():
     exchanges = [exchange for one in cassettes().values() for exchange in one]
     assert len(exchanges) >= 90
-    made = 0
+    count = 0
     for method, address, status, answer in exchanges:
         path = urlsplit(address).path
         if status == 200 and method == "GET" and path.endswith(("/search", "/bulk", "/references", "/citations")) and "/paper/" in path:
@@ -261,9 +261,9 @@ def test_every_recorded_answer_can_be_read():
         for one in objects(answer):  # also authors, errors and snippets: no shape is too odd
             paper = parse_paper(one)
             if paper:
-                made += 1
+                count += 1
                 assert links_and_identifiers(paper) <= named_in(one)
-    assert made > 20_000
+    assert count > 20_000
 
 
 @recorded
@@ -295,15 +295,17 @@ def replay(name: str) -> serving:
     """Answers as recorded: by path, offset or token, and status."""
     exchanges = [(urlsplit(address), status, answer) for _, address, status, answer in cassettes()[name]]
 
-    def handler(asked: Request) -> Answer:
+    def handler(request: Request) -> Answer:
         for address, status, answer in exchanges:
-            said = dict(parse_qsl(address.query))
-            here = said.get("token", "") == asked.query.get("token", "") and (
-                "token" in said or asked.query.get("offset", "0") == said.get("offset", "0") or address.path.endswith("/bulk")
+            recorded_query = dict(parse_qsl(address.query))
+            here = recorded_query.get("token", "") == request.query.get("token", "") and (
+                "token" in recorded_query
+                or request.query.get("offset", "0") == recorded_query.get("offset", "0")
+                or address.path.endswith("/bulk")
             )
-            if address.path == asked.path.replace("DOI:", "") and here:  # recorded without, which is allowed too
+            if address.path == request.path.replace("DOI:", "") and here:  # recorded without, which is allowed too
                 return as_json(answer, status)
-        return as_json({"error": f"not recorded: {asked.target}"}, 500)
+        return as_json({"error": f"not recorded: {request.target}"}, 500)
 
     return serving(handler)
 
@@ -313,7 +315,7 @@ async def test_a_recorded_search_is_read_page_by_page():
     async with replay("test_search_paper_next_page") as server:
         answer = await source(server.base_url).search(query("turing", 200))
     assert (len(answer.results), answer.total, answer.status) == (200, 70_498, "")
-    assert [asked.query["offset"] for asked in server.requests] == ["0", "100"]
+    assert [request.query["offset"] for request in server.requests] == ["0", "100"]
     assert [one.score for one in answer.results] == [1 / rank for rank in range(1, 201)]
     assert {one.record.source for one in answer.results} == {NAME}
 
@@ -355,18 +357,18 @@ async def test_a_recorded_bulk_search_is_led_on_by_its_tokens():
 @recorded
 async def test_recorded_papers_by_id_come_in_the_order_they_were_asked_for():
     async with replay("test_get_papers_not_found_warning") as server:
-        asked = [
+        ids = [
             ("s2", "CorpusId:211530585"),
             ("s2", "CorpusId:470667"),
             ("doi", "10.2139/SSRN.2250500"),
             ("s2", "0f40b1f08821e22e859c6050916cec3667778613"),
         ]
-        found = await source(server.base_url).batch([("isbn", "1"), *asked], 5.0)
+        batch = await source(server.base_url).batch([("isbn", "1"), *ids], 5.0)
     assert server.requests[0].json == {
         "ids": ["CorpusId:211530585", "CorpusId:470667", "DOI:10.2139/ssrn.2250500", "0f40b1f08821e22e859c6050916cec3667778613"]
     }
-    assert [one and one.title for one in found[:3]] == [None, None, "How Much Should We Trust Differences-in-Differences Estimates?"]
-    trust = found[2]
+    assert [one and one.title for one in batch[:3]] == [None, None, "How Much Should We Trust Differences-in-Differences Estimates?"]
+    trust = batch[2]
     assert trust is not None
     assert trust.metadata["pdf_url"] == "http://papers.nber.org/papers/w8841.pdf"
 
@@ -387,40 +389,40 @@ async def test_a_recorded_404_is_nothing_and_a_recorded_403_a_wrong_key():
 
 
 async def test_a_search_asks_for_what_is_read_and_for_the_years():
-    async with serving(lambda asked: shelf(3, asked)) as server:
-        asked = query(
+    async with serving(lambda request: answer_page(3, request)) as server:
+        search_query = query(
             "the state-of-the-art in \u201cgraph neural\u2011networks\u201d?", 20, constraints=Constraints(years=NumberRange(min=2022))
         )
-        answer = await source(server.base_url).search(asked)
-    (sent,) = server.requests
-    assert (sent.method, sent.path) == ("GET", "/graph/v1/paper/search")
-    assert sent.query["query"] == "state art graph neural networks"
-    assert (sent.query["year"], sent.query["limit"], sent.query["offset"]) == ("2022-", "20", "0")
-    assert {"title", "abstract", "externalIds", "tldr"} <= set(sent.query["fields"].split(","))
-    assert "x-api-key" not in sent.headers
+        answer = await source(server.base_url).search(search_query)
+    (request,) = server.requests
+    assert (request.method, request.path) == ("GET", "/graph/v1/paper/search")
+    assert request.query["query"] == "state art graph neural networks"
+    assert (request.query["year"], request.query["limit"], request.query["offset"]) == ("2022-", "20", "0")
+    assert {"title", "abstract", "externalIds", "tldr"} <= set(request.query["fields"].split(","))
+    assert "x-api-key" not in request.headers
     assert (len(answer.results), answer.total, answer.status, answer.message) == (3, 3, "", "")
 
 
 @pytest.mark.parametrize(("key", "queries"), [("", 1), ("secret-key", 2)])
 async def test_the_key_goes_into_its_header_and_nowhere_else(key: str, queries: int):
     async with serving(lambda _: refusal(500)) as server:
-        asked = source(server.base_url, key)
+        scholar = source(server.base_url, key)
         with pytest.raises(SourceUnavailable) as error:
-            await asked.search(query(within_s=0.2))
-    assert asked.capabilities.queries == queries
+            await scholar.search(query(within_s=0.2))
+    assert scholar.capabilities.queries == queries
     assert all(one.headers.get("x-api-key", "") == key and not (key and key in one.target) for one in server.requests)
-    assert "secret" not in f"{error.value}{asked!r}"
+    assert "secret" not in f"{error.value}{scholar!r}"
 
 
 async def test_without_a_word_nobody_is_asked():
-    async with serving(lambda asked: shelf(3, asked)) as server:
+    async with serving(lambda request: answer_page(3, request)) as server:
         for text in ("", "   ", "?!", "--"):
             assert (await source(server.base_url).search(query(text))).results == ()
     assert server.requests == []
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "words"),
     [
         ("a library for C++ that is fast", "library C++ fast"),
         ("to be or not to be", "to be or not"),
@@ -429,20 +431,20 @@ async def test_without_a_word_nobody_is_asked():
         ("one two three four five six seven eight nine ten eleven", "two three four five six seven eight nine"),
     ],
 )
-def test_few_content_words_are_searched_without_hyphens(text: str, asked: str):
-    assert search_words(query(text)) == asked
+def test_few_content_words_are_searched_without_hyphens(text: str, words: str):
+    assert search_words(query(text)) == words
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "asked"),
+    ("low", "high", "years"),
     [(None, None, None), (2019, 2019, "2019"), (2016, 2020, "2016-2020"), (2010, None, "2010-"), (None, 2015, "-2015")],
 )
-def test_years_are_asked_for_as_documented(low: int | None, high: int | None, asked: str | None):
-    assert year_range(NumberRange(min=low, max=high)).get("year") == asked
+def test_years_are_asked_for_as_documented(low: int | None, high: int | None, years: str | None):
+    assert year_range(NumberRange(min=low, max=high)).get("year") == years
 
 
 @pytest.mark.parametrize(
-    ("scheme", "value", "asked"),
+    ("scheme", "value", "text"),
     [
         ("doi", "https://doi.org/10.1000/ABC", "DOI:10.1000/abc"),
         ("arxiv", "arXiv:2101.00001v3", "ARXIV:2101.00001"),
@@ -455,33 +457,33 @@ def test_years_are_asked_for_as_documented(low: int | None, high: int | None, as
         ("isbn", "9780306406157", None),
     ],
 )
-def test_identifiers_are_written_as_the_service_does(scheme: str, value: str, asked: str | None):
-    assert paper_id(scheme, value) == asked
+def test_identifiers_are_written_as_the_service_does(scheme: str, value: str, text: str | None):
+    assert paper_id(scheme, value) == text
 
 
 async def test_a_paper_is_got_by_an_identifier_that_cannot_leave_its_place_in_the_path():
     async with serving(lambda _: as_json(PAPER)) as server:
-        asked = source(server.base_url)
-        found = await asked.get("doi", "10.1000/a/../../b?c=d#e", 5.0)
-        assert await asked.get("isbn", "9780306406157", 5.0) is None
-    assert found == parse_paper(PAPER)
+        scholar = source(server.base_url)
+        paper = await scholar.get("doi", "10.1000/a/../../b?c=d#e", 5.0)
+        assert await scholar.get("isbn", "9780306406157", 5.0) is None
+    assert paper == parse_paper(PAPER)
     assert [one.target.split("?")[0] for one in server.requests] == ["/graph/v1/paper/DOI%3A10.1000%2Fa%2F..%2F..%2Fb%3Fc%3Dd%23e"]
 
 
 async def test_a_batch_is_cut_to_what_the_service_takes():
-    async with serving(lambda asked: as_json([{"paperId": f"{int(one[5:]):040x}"} for one in asked.json["ids"]])) as server:
-        found = await source(server.base_url).batch([("pmid", str(number)) for number in range(1, 1_002)], 5.0)
+    async with serving(lambda request: as_json([{"paperId": f"{int(one[5:]):040x}"} for one in request.json["ids"]])) as server:
+        batch = await source(server.base_url).batch([("pmid", str(number)) for number in range(1, 1_002)], 5.0)
     assert [len(one.json["ids"]) for one in server.requests] == [500, 500, 1]
     assert {one.headers["content-type"] for one in server.requests} == {"application/json"}
-    assert [one.identifiers.s2 for one in found if one] == [f"{number:040x}" for number in range(1, 1_002)]
+    assert [one.identifiers.s2 for one in batch if one] == [f"{number:040x}" for number in range(1, 1_002)]
 
 
 async def test_many_by_identifier():
     async with serving(
-        lambda asked: as_json([None if one == "PMID:2" else {"paperId": f"{7:040x}"} for one in asked.json["ids"]])
+        lambda request: as_json([None if one == "PMID:2" else {"paperId": f"{7:040x}"} for one in request.json["ids"]])
     ) as server:
-        found = await source(server.base_url).get_many("pmid", ["1", "2", "no number"], 5.0)
-    assert {asked: paper.identifiers.s2 for asked, paper in found.items()} == {"1": f"{7:040x}"}
+        batch = await source(server.base_url).get_many("pmid", ["1", "2", "no number"], 5.0)
+    assert {value: paper.identifiers.s2 for value, paper in batch.items()} == {"1": f"{7:040x}"}
 
 
 async def test_a_batch_that_does_not_answer_each_id_is_malformed():
@@ -491,7 +493,7 @@ async def test_a_batch_that_does_not_answer_each_id_is_malformed():
 
 
 async def test_no_more_is_asked_for_than_is_wanted_or_given():
-    async with serving(lambda asked: shelf(100_000, asked)) as server:
+    async with serving(lambda request: answer_page(100_000, request)) as server:
         answer = await source(server.base_url).search(query(limit=150))
         assert [(one.query["offset"], one.query["limit"]) for one in server.requests] == [("0", "100"), ("100", "50")]
         assert len(answer.results) == 150
@@ -503,8 +505,8 @@ async def test_no_more_is_asked_for_than_is_wanted_or_given():
 
 
 async def test_pages_that_came_are_kept_when_a_later_one_fails():
-    def handler(asked: Request) -> Answer:
-        return shelf(500, asked) if asked.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
+    def handler(request: Request) -> Answer:
+        return answer_page(500, request) if request.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
 
     async with serving(handler) as server:
         answer = await source(server.base_url).search(query(limit=300, within_s=20.0))
@@ -515,10 +517,10 @@ async def test_pages_that_came_are_kept_when_a_later_one_fails():
 
 
 async def test_pages_that_came_are_handed_over_before_the_time_is_up():
-    async def handler(asked: Request) -> Answer:
-        if asked.query["offset"] != "0":
+    async def handler(request: Request) -> Answer:
+        if request.query["offset"] != "0":
             await asyncio.sleep(3_600)
-        return shelf(500, asked)
+        return answer_page(500, request)
 
     async with serving(handler) as server:
         async with asyncio.timeout(1.5 + BUSY_S):
@@ -538,11 +540,11 @@ async def test_a_total_that_disagrees_with_the_pages_is_said():
 
 async def test_pages_that_lead_nowhere_or_repeat_themselves_end():
     async with serving(
-        lambda asked: as_json({"total": 999, "offset": 0, "next": int(asked.query["offset"]), "data": papers(0, 3)})
+        lambda request: as_json({"total": 999, "offset": 0, "next": int(request.query["offset"]), "data": papers(0, 3)})
     ) as server:
         await source(server.base_url).search(query())
     assert len(server.requests) == 1
-    async with serving(lambda asked: as_json({"total": 6, "next": int(asked.query["offset"]) + 3, "data": papers(0, 3)})) as server:
+    async with serving(lambda request: as_json({"total": 6, "next": int(request.query["offset"]) + 3, "data": papers(0, 3)})) as server:
         again = await source(server.base_url).search(query(limit=6))
     assert (len(again.results), len(server.requests)) == (3, 2)
 
@@ -557,11 +559,11 @@ async def test_what_nobody_could_judge_is_counted():
 async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
     started = time.monotonic()
     async with serving(lambda _: FAULTS[fault]) as server:
-        asked = source(server.base_url)
+        scholar = source(server.base_url)
         with pytest.raises(SourceError) as error:
-            await asked.search(query(within_s=0.4))
+            await scholar.search(query(within_s=0.4))
         with pytest.raises(SearchError):
-            await asked.get("doi", "10.1000/x", 0.3)
+            await scholar.get("doi", "10.1000/x", 0.3)
     assert time.monotonic() - started < 0.7 + BUSY_S
     assert str(error.value)
 
@@ -576,13 +578,13 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
     now = [1_000_000.0]
     caller = Caller(DiskCache(tmp_path, clock=lambda: now[0]))
     up = [True]
-    async with serving(lambda asked: shelf(2, asked) if up[0] else refusal(429)) as server:
-        asked = source(server.base_url, caller=caller)
-        assert (await asked.search(query())).status == ""
+    async with serving(lambda request: answer_page(2, request) if up[0] else refusal(429)) as server:
+        scholar = source(server.base_url, caller=caller)
+        assert (await scholar.search(query())).status == ""
         now[0] += 600
-        cached = await asked.search(query())
+        cached = await scholar.search(query())
         up[0], now[0] = False, now[0] + 7_200
-        stale = await asked.search(query(within_s=0.3))
+        stale = await scholar.search(query(within_s=0.3))
     assert (cached.status, len(cached.results)) == ("cached", 2)
     assert "10 min" in cached.message
     assert (stale.status, len(stale.results)) == ("stale", 2)
@@ -590,7 +592,7 @@ async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
 
 
 def test_it_is_a_source():
-    asked: Source = source("http://127.0.0.1:1")
-    assert (asked.name, asked.strategies) == (NAME, ("relevance",))
-    assert asked.capabilities.identifiers == {"doi", "arxiv", "pmid", "pmcid", "s2"}
-    assert asked.capabilities.most == MOST
+    scholar: Source = source("http://127.0.0.1:1")
+    assert (scholar.name, scholar.strategies) == (NAME, ("relevance",))
+    assert scholar.capabilities.identifiers == {"doi", "arxiv", "pmid", "pmcid", "s2"}
+    assert scholar.capabilities.most == MOST

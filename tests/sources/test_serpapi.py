@@ -54,17 +54,17 @@ PAGE = {"position": 1, "title": "Phages", "link": "https://example.org/phages", 
 numbers = count(1)
 
 
-def replied(said: Any) -> Reply:
-    return Reply("https://serpapi/x", 200, {}, said if isinstance(said, bytes) else json.dumps(said).encode())
+def make_reply(body: Any) -> Reply:
+    return Reply("https://serpapi/x", 200, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
-def results(*found: Any, total: int | None = 1000) -> dict[str, Any]:
-    return {"search_metadata": {"status": "Success"}, "search_information": {"total_results": total}, "organic_results": list(found)}
+def results(*items: Any, total: int | None = 1000) -> dict[str, Any]:
+    return {"search_metadata": {"status": "Success"}, "search_information": {"total_results": total}, "organic_results": list(items)}
 
 
-def works(asked: Request) -> Answer:
-    start = int(asked.query["start"])
-    return as_json(results(*({**WORK, "result_id": f"id{start + at}"} for at in range(int(asked.query["num"])))))
+def works(request: Request) -> Answer:
+    start = int(request.query["start"])
+    return as_json(results(*({**WORK, "result_id": f"id{start + at}"} for at in range(int(request.query["num"])))))
 
 
 def at(base_url: str, kind: Any = SerpapiScholar, **fields: Any) -> Any:
@@ -80,9 +80,9 @@ async def test_a_search_of_google_scholar() -> None:
     with serving(works) as server:
         source: Source = at(server.base_url)
         answer = await source.search(query(limit=3, constraints=Constraints(years=NumberRange(min=2000, max=2010))))
-    (asked,) = server.requests
-    assert asked.path == "/search.json"
-    assert asked.query == {
+    (request,) = server.requests
+    assert request.path == "/search.json"
+    assert request.query == {
         "engine": "google_scholar", "q": "phage lysis", "num": "3", "start": "0", "as_ylo": "2000", "as_yhi": "2010", "api_key": KEY,
     }  # fmt: skip
     assert [(one.record.doc_id, one.score) for one in answer.results] == [
@@ -94,10 +94,10 @@ async def test_a_search_of_google_scholar() -> None:
 
 async def test_a_search_of_google() -> None:
     """It takes no number of results, and no years."""
-    with serving(lambda asked: as_json(results({**PAGE, "link": f"https://example.org/{asked.query['start']}"}, total=None))) as server:
+    with serving(lambda request: as_json(results({**PAGE, "link": f"https://example.org/{request.query['start']}"}, total=None))) as server:
         answer = await at(server.base_url, SerpapiGoogle).search(query(constraints=Constraints(years=NumberRange(min=2000))))
-    asked = sorted((one.query for one in server.requests), key=lambda said: said["start"])
-    assert asked == [{"engine": "google", "q": "phage lysis", "start": start, "api_key": KEY} for start in ("0", "10")]
+    queries = sorted((one.query for one in server.requests), key=lambda parameters: parameters["start"])
+    assert queries == [{"engine": "google", "q": "phage lysis", "start": start, "api_key": KEY} for start in ("0", "10")]
     assert [one.record.doc_id for one in answer.results] == [
         "serpapi_google:https://example.org/0",
         "serpapi_google:https://example.org/10",
@@ -109,24 +109,24 @@ async def test_a_search_of_google() -> None:
 async def test_no_more_pages_than_asked_for_or_allowed(limit: int, starts: list[str]) -> None:
     with serving(works) as server:
         answer = await at(server.base_url).search(query(limit=limit))
-    assert sorted(asked.query["start"] for asked in server.requests) == starts
+    assert sorted(request.query["start"] for request in server.requests) == starts
     assert [one.record.doc_id for one in answer.results] == [f"serpapi_scholar:id{place}" for place in range(min(limit, 40))]
 
 
 async def test_what_stands_on_two_pages_counts_once() -> None:
-    def answer(asked: Request) -> Answer:
-        return as_json(results(*({**WORK, "result_id": name} for name in ("ab" if asked.query["start"] == "0" else "bc"))))
+    def answer(request: Request) -> Answer:
+        return as_json(results(*({**WORK, "result_id": name} for name in ("ab" if request.query["start"] == "0" else "bc"))))
 
     with serving(answer) as server:
-        found = await at(server.base_url).search(query(limit=40))
-    assert [one.record.doc_id for one in found.results] == [f"serpapi_scholar:{name}" for name in "abc"]
+        result = await at(server.base_url).search(query(limit=40))
+    assert [one.record.doc_id for one in result.results] == [f"serpapi_scholar:{name}" for name in "abc"]
 
 
 @pytest.mark.parametrize("start", ["0", "20"])
 async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
     # Late, since who is told so does not ask for the other page any more.
     limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"}, after_s=1.0)
-    with serving(lambda asked: limited if asked.query["start"] == start else works(asked)) as server:
+    with serving(lambda request: limited if request.query["start"] == start else works(request)) as server:
         answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=5))
     assert (answer.status, len(answer.results)) == ("partial", 20)
     assert answer.message.startswith("1 of 2 pages failed: serpapi answered 429")
@@ -146,7 +146,7 @@ async def test_every_fault_is_an_expected_error(kind: Any, fault: str) -> None:
 
 async def test_the_key_is_never_shown() -> None:
     """Also where the service quotes it."""
-    with serving(lambda asked: as_json({"error": f"Invalid API key {asked.query['api_key']}."}, 401)) as server:
+    with serving(lambda request: as_json({"error": f"Invalid API key {request.query['api_key']}."}, 401)) as server:
         source = at(server.base_url)
         with pytest.raises(Unauthorized) as refused:
             await source.search(query())
@@ -177,7 +177,7 @@ async def test_nothing_found_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("body", "error"),
     [
         ({"error": "Invalid API key. Your API key should be here: https://serpapi.com/manage-api-key"}, Unauthorized),
         ({"error": "Your account has run out of searches."}, RateLimited),
@@ -190,21 +190,21 @@ async def test_nothing_found_is_empty() -> None:
         (b"<html>", Malformed),
     ],
 )
-def test_failures_that_come_with_status_200(said: Any, error: type[SourceError]) -> None:
+def test_failures_that_come_with_status_200(body: Any, error: type[SourceError]) -> None:
     with pytest.raises(error):
-        parse_page(replied(said), parse_paper)
-    assert not at("http://x").service.keeps(replied(said))
-    assert at("http://x").service.keeps(replied(NOTHING))
+        parse_page(make_reply(body), parse_paper)
+    assert not at("http://x").service.keeps(make_reply(body))
+    assert at("http://x").service.keeps(make_reply(NOTHING))
 
 
-@pytest.mark.parametrize("said", [{"search_information": {"organic_results_state": "Fully empty"}}, results(total=0), NOTHING])
-def test_answers_without_results(said: Any) -> None:
-    assert parse_page(replied(said), parse_web_page)[:2] == ((), 0)
+@pytest.mark.parametrize("body", [{"search_information": {"organic_results_state": "Fully empty"}}, results(total=0), NOTHING])
+def test_answers_without_results(body: Any) -> None:
+    assert parse_page(make_reply(body), parse_web_page)[:2] == ((), 0)
 
 
 async def test_results_without_a_title_are_counted() -> None:
-    found = results(WORK, {**WORK, "title": None}, None, "x", {**WORK, "result_id": 3, "link": "javascript:alert(1)"})
-    with serving(lambda _: as_json(found)) as server:
+    response = results(WORK, {**WORK, "title": None}, None, "x", {**WORK, "result_id": 3, "link": "javascript:alert(1)"})
+    with serving(lambda _: as_json(response)) as server:
         answer = await at(server.base_url).search(query())
     assert len(answer.results) == 1
     assert "4 without a title" in answer.message
@@ -212,8 +212,8 @@ async def test_results_without_a_title_are_counted() -> None:
 
 def test_a_work() -> None:
     """Its snippet is no abstract, and a venue that Google has cut is no venue."""
-    found = parse_paper(WORK)
-    assert found == Paper(
+    paper = parse_paper(WORK)
+    assert paper == Paper(
         doc_id="serpapi_scholar:aBc_-1AJ",
         source="serpapi_scholar",
         title="Phage lysis",
@@ -232,9 +232,9 @@ def test_a_work() -> None:
 
 
 def test_a_work_that_is_only_cited_has_no_address() -> None:
-    found = parse_paper({"title": "Old book", "result_id": "zAJ", "type": "Citation"})
-    assert found is not None
-    assert (found.url, found.year, found.authors, found.citations, found.metadata) == (None, None, (), None, {"type": "Citation"})
+    paper = parse_paper({"title": "Old book", "result_id": "zAJ", "type": "Citation"})
+    assert paper is not None
+    assert (paper.url, paper.year, paper.authors, paper.citations, paper.metadata) == (None, None, (), None, {"type": "Citation"})
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_a_year_counts_where_it_stands_in_its_own_place(summary: str, year: int 
     ],
 )
 def test_authors_are_told_where_profiles_confirm_them(profiled: list[Any], summary: str, authors: tuple[str, ...]) -> None:
-    said = {"authors": [{"name": one} if isinstance(one, str) else one for one in profiled]}
-    assert parse_authors(said, summary) == authors
+    publication = {"authors": [{"name": one} if isinstance(one, str) else one for one in profiled]}
+    assert parse_authors(publication, summary) == authors
 
 
 def test_a_page_of_the_web() -> None:
@@ -280,21 +280,21 @@ def test_a_page_of_the_web() -> None:
 
 
 def read(name: str, record_of: Callable[..., Any]) -> ResultsPage:
-    return parse_page(replied((SAVED / name).read_bytes()), record_of)
+    return parse_page(make_reply((SAVED / name).read_bytes()), record_of)
 
 
 @recorded
 def test_recorded_works() -> None:
     asthma = read("serpapi_scholar/asthma_children_num5.transcribed.json", parse_paper)
     assert (asthma.seen, len(asthma.records), asthma.total) == (5, 5, 1820000)
-    found = {record.doc_id.partition(":")[2]: record for record in asthma.records}
+    by_id = {record.doc_id.partition(":")[2]: record for record in asthma.records}
     assert [record.identifiers.doi for record in asthma.records] == [
         None, None, "10.1056/nejm199206043262306", "10.1111/j.1398-9995.2010.02406.x", None,
     ]  # fmt: skip
-    assert found["e4LgUSjn-cAJ"].authors == ("GJ Rodrigo", "JA Castro-Rodriguez")
+    assert by_id["e4LgUSjn-cAJ"].authors == ("GJ Rodrigo", "JA Castro-Rodriguez")
     assert [record.year for record in asthma.records] == [2005, 2018, 1992, 2010, 2015]
     assert [record.citations for record in asthma.records] == [418, 47, 160, 114, 171]
-    assert found["MPCuZ4FR_iAJ"].metadata["pdf_url"] == "https://erj.ersjournals.com/content/erj/45/4/906.full.pdf"
+    assert by_id["MPCuZ4FR_iAJ"].metadata["pdf_url"] == "https://erj.ersjournals.com/content/erj/45/4/906.full.pdf"
     bananas = read("serpapi_scholar/mock_1.json", parse_paper)
     assert [(record.title, record.year, record.authors) for record in bananas.records] == [
         ("Bananas and plantains", 2010, ()), ("The evolution of the bananas.", 1962, ()),
@@ -311,9 +311,9 @@ def test_recorded_pages() -> None:
         "javascript_google_search_v2/data.json": (9, 130000000),
         "keywordRanking/results.json": (10, None),
     }
-    for name, (seen, total) in counts.items():
+    for name, (records_on_page, total) in counts.items():
         page = read(f"serpapi_google/{name}", parse_web_page)
-        assert (page.seen, len(page.records), page.total) == (seen, seen, total)
+        assert (page.seen, len(page.records), page.total) == (records_on_page, records_on_page, total)
         assert all(record.url and record.title for record in page.records)
     first = read("serpapi_google/javascript_google_search_v2/data.json", parse_web_page).records[0]
     assert (first.title, first.url, first.metadata["source"]) == ("Matcha", "https://en.wikipedia.org/wiki/Matcha", "Wikipedia")
@@ -324,15 +324,15 @@ def test_recorded_pages() -> None:
     assert others
     for path in sorted(others):
         with pytest.raises(Malformed):
-            parse_page(replied(path.read_bytes()), parse_web_page)
+            parse_page(make_reply(path.read_bytes()), parse_web_page)
 
 
 @recorded
 def test_what_is_asked_is_documented() -> None:
     """By the recorded schema of each engine's parameters."""
-    for engine, sent in (("google_scholar", {"q", "num", "start", "as_ylo", "as_yhi"}), ("google", {"q", "start"})):
+    for engine, parameters in (("google_scholar", {"q", "num", "start", "as_ylo", "as_yhi"}), ("google", {"q", "start"})):
         schema = json.loads((SAVED / f"serpapi_schemas/{engine}.json").read_text())
-        assert sent <= schema["params"].keys()
+        assert parameters <= schema["params"].keys()
         assert {"engine", "api_key"} <= schema["common_params"].keys()
 
 
@@ -347,18 +347,18 @@ ANSWERS = list(answers())
 ODD = st.sampled_from([None, True, -1, 2**70, 0.5, "", "10.1/x", "\ud800\x00", [], ["x"], {}, {"name": "x"}, float("nan")])
 
 
-def places(said: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Of everything within lists and objects."""
-    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for name, value in inner:
         yield (*path, name)
         yield from places(value, (*path, name))
 
 
-def texts(said: Any) -> Iterator[str]:
-    if isinstance(said, str):
-        yield said
-    for value in said.values() if isinstance(said, dict) else said if isinstance(said, list) else ():
+def texts(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from texts(value)
 
 
@@ -366,12 +366,12 @@ def texts(said: Any) -> Iterator[str]:
 @given(st.sampled_from(ANSWERS), st.sampled_from([parse_paper, parse_web_page]), st.data())
 def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, data: st.DataObject) -> None:
     """Also where fields are missing or hold something else; what is kept can be stored."""
-    said = copy.deepcopy(whole)
+    response = copy.deepcopy(whole)
     for _ in range(data.draw(st.integers(0, 8))):
-        path = data.draw(st.sampled_from([(), *places(said)]))
+        path = data.draw(st.sampled_from([(), *places(response)]))
         if not path:
             continue
-        parent = said
+        parent = response
         for name in path[:-1]:
             parent = parent[name]
         if data.draw(st.booleans()):
@@ -379,10 +379,10 @@ def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, d
         else:
             parent[path[-1]] = copy.deepcopy(data.draw(ODD))
     try:
-        page = parse_page(replied(said), record_of)
+        page = parse_page(make_reply(response), record_of)
     except SourceError:
         return
-    links = {*texts(said)}
+    links = {*texts(response)}
     for record in page.records:
         record.model_dump_json().encode()
         assert record.title

@@ -27,7 +27,7 @@ def test_keywords_go_before_the_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "kept"),
+    ("terms", "rest"),
     [
         (["the", "C++", "parser"], ["C++", "parser"]),
         (["state of the art", "of the", "don't"], ["state of the art"]),
@@ -36,37 +36,37 @@ def test_keywords_go_before_the_text() -> None:
         ([], []),
     ],
 )
-def test_stop_words_tell_only_where_nothing_else_is_left(terms: list[str], kept: list[str]) -> None:
-    assert drop_stop_words(terms) == kept
+def test_stop_words_tell_only_where_nothing_else_is_left(terms: list[str], rest: list[str]) -> None:
+    assert drop_stop_words(terms) == rest
 
 
 @pytest.mark.parametrize("word", ["C++", "C#", "F#"])
 def test_where_a_service_takes_signs_a_name_keeps_them(word: str) -> None:
-    said = query(f"a {word} parser", word, "parser")
-    assert semantic_scholar.search_words(said) == f"{word} parser"
-    assert build_query(said).startswith(f"{word} parser ")
+    search_query = query(f"a {word} parser", word, "parser")
+    assert semantic_scholar.search_words(search_query) == f"{word} parser"
+    assert build_query(search_query).startswith(f"{word} parser ")
 
 
 @given(st.lists(st.text(max_size=30), max_size=5), st.sampled_from([WORD, re.compile(r"\S+"), re.compile(r"[^-\s]+")]), st.booleans())
 def test_every_word_stands_in_the_text_once_and_holds_a_letter_or_digit(texts: list[str], part: re.Pattern[str], lower: bool) -> None:
-    made = split_words(texts, part, ".,", lower=lower)
-    folded = [word.casefold() for word in made]
+    words = split_words(texts, part, ".,", lower=lower)
+    folded = [word.casefold() for word in words]
     assert len(folded) == len(set(folded))
-    assert all(WORD.search(word) for word in made)
-    assert all(any(word.casefold() in text.casefold() for text in texts) for word in made)
-    told = content_words(texts, part, ".,", lower=lower)
-    assert set(told) <= set(made)
-    assert bool(told) == bool(made)
+    assert all(WORD.search(word) for word in words)
+    assert all(any(word.casefold() in text.casefold() for text in texts) for word in words)
+    content = content_words(texts, part, ".,", lower=lower)
+    assert set(content) <= set(words)
+    assert bool(content) == bool(words)
 
 
 @given(st.text(max_size=60))
 def test_no_adapter_asks_for_stop_words_beside_a_telling_word(text: str) -> None:
-    said = query(f"the liver of {text}")
+    search_query = query(f"the liver of {text}")
     for words in (
-        openalex.search_words(said),
-        pubmed.search_words(said),
-        semantic_scholar.search_words(said).split(),
-        select_terms(said.text.split()),
+        openalex.search_words(search_query),
+        pubmed.search_words(search_query),
+        semantic_scholar.search_words(search_query).split(),
+        select_terms(search_query.text.split()),
     ):
         assert "liver" in [word.lower() for word in words]
         assert not STOP_WORDS & {word.lower() for word in words}

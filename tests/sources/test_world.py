@@ -26,13 +26,13 @@ PATIENT_S = 15.0
 FAILED = {"timeout", "rate_limited", "forbidden", "unauthorized", "unavailable", "malformed", "empty", "partial"}
 
 
-def made(base_url: str, folder: Path, **common: Any) -> Settings:
+def make_settings(base_url: str, folder: Path, **common: Any) -> Settings:
     own = {"library": LibrarySettings(uri=str(folder / "none")), "run": RunSettings(run_timeout_s=20)}
     return settings(base_url, folder / "answers", **common).model_copy(update=own)
 
 
-async def answered(asked: Settings, **request: Any) -> SearchResponse:
-    services = Services(asked)
+async def run_search(own_settings: Settings, **request: Any) -> SearchResponse:
+    services = Services(own_settings)
     try:
         return SearchResponse.model_validate(await build(services).ainvoke({"query": QUERY, "top_k": 50, **request}))
     finally:
@@ -41,21 +41,21 @@ async def answered(asked: Settings, **request: Any) -> SearchResponse:
 
 async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) -> None:
     async with serving(make_handler()) as server:
-        answer = await answered(made(server.base_url, tmp_path))
+        answer = await run_search(make_settings(server.base_url, tmp_path))
     rows = {(row.source, row.strategy): row for row in answer.sources if row.source != "library"}
     assert {source for source, _ in rows} == set(SERVICES)
     assert {strategy for source, strategy in rows if source == "github"} == {"stars", "updated"}
     assert {(row.status, row.returned) for row in rows.values()} == {("ok", 3)}, [row.message for row in rows.values()]
-    found = {place.source for hit in answer.hits for place in hit.found_by}
-    assert found == set(SERVICES)
+    sources = {place.source for hit in answer.hits for place in hit.found_by}
+    assert sources == set(SERVICES)
     assert answer.failures == ()
 
 
 async def test_the_caller_picks_who_is_asked(tmp_path: Path) -> None:
     async with serving(make_handler()) as server:
-        answer = await answered(made(server.base_url, tmp_path), sources=["pubmed", "arxiv"])
+        answer = await run_search(make_settings(server.base_url, tmp_path), sources=["pubmed", "arxiv"])
     assert {row.source for row in answer.sources} == {"pubmed", "arxiv"}
-    assert {asked.path.split("/")[1] for asked in server.requests} == {"pubmed", "arxiv"}
+    assert {request.path.split("/")[1] for request in server.requests} == {"pubmed", "arxiv"}
 
 
 ENDLESS = {"timeout", "slow drip"}
@@ -71,7 +71,7 @@ async def test_a_service_that_fails_costs_only_its_own_results(
     own = {service: {"timeout_s": 0.5}} if fault in ENDLESS else {}
     async with serving(make_handler({service: FAULTS[fault]})) as server:
         began = time.monotonic()
-        answer = await answered(made(server.base_url, tmp_path, own=own, timeout_s=PATIENT_S), distill_enabled=False)
+        answer = await run_search(make_settings(server.base_url, tmp_path, own=own, timeout_s=PATIENT_S), distill_enabled=False)
         took_s = time.monotonic() - began
     rows = [row for row in answer.sources if row.source == service]
     assert {row.status for row in rows} <= {
@@ -85,15 +85,15 @@ async def test_a_service_that_fails_costs_only_its_own_results(
         "partial",
     }
     assert all(row.message for row in rows if row.status != "empty")
-    found = {place.source for hit in answer.hits for place in hit.found_by}
-    assert found == set(SERVICES) - {service}
+    sources = {place.source for hit in answer.hits for place in hit.found_by}
+    assert sources == set(SERVICES) - {service}
     assert {row.status for row in answer.sources if row.source not in (service, "library")} == {"ok"}
     assert took_s < 20  # the run's limit
 
 
 async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> None:
     async with serving(make_handler(dict.fromkeys(SERVICES, refusal(503)))) as server:
-        answer = await answered(made(server.base_url, tmp_path, timeout_s=1.0))
+        answer = await run_search(make_settings(server.base_url, tmp_path, timeout_s=1.0))
     assert [failure.error for failure in answer.failures] == ["NothingSearchable"]
     assert answer.hits == ()
     assert {row.source for row in answer.sources} == {"library", *SERVICES}
@@ -102,21 +102,21 @@ async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> N
 async def test_nobody_waits_for_another(tmp_path: Path) -> None:
     """Nobody is answered before all eight are asked."""
 
-    async def together(asked: Request) -> Answer:
+    async def together(request: Request) -> Answer:
         while server.most < 8:  # noqa: ASYNC110 - counted by the server
             await asyncio.sleep(0.01)
-        return make_handler()(asked)
+        return make_handler()(request)
 
     async with serving(together) as server:
-        answer = await answered(made(server.base_url, tmp_path, timeout_s=PATIENT_S))
+        answer = await run_search(make_settings(server.base_url, tmp_path, timeout_s=PATIENT_S))
     assert all(row.status == "ok" for row in answer.sources if row.source != "library")
 
 
 async def test_searches_share_the_limits_of_services(tmp_path: Path) -> None:
     """Ten at once, of a service that allows three requests in ten minutes: three were asked, the others say that they were not."""
     async with serving(make_handler()) as server:
-        asked = made(server.base_url, tmp_path, requests=3.0, per_s=600.0, timeout_s=PATIENT_S)
-        services = Services(asked)
+        own_settings = make_settings(server.base_url, tmp_path, requests=3.0, per_s=600.0, timeout_s=PATIENT_S)
+        services = Services(own_settings)
         graph = build(services)
         one = {"query": QUERY, "sources": ["crossref"]}
         answers = await asyncio.gather(*(graph.ainvoke({**one, "query": f"{QUERY} {number}"}) for number in range(10)))

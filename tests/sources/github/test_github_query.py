@@ -25,26 +25,26 @@ def stars(low: int | None = None, high: int | None = None) -> Constraints:
 
 
 def test_words_and_wishes() -> None:
-    asked = build_query(query(*WORDS, repositories=WISHES, constraints=stars(50)))
-    assert asked == "React animation library language:C++ topic:react stars:>=50 created:>=2024-01-31 archived:false"
+    text = build_query(query(*WORDS, repositories=WISHES, constraints=stars(50)))
+    assert text == "React animation library language:C++ topic:react stars:>=50 created:>=2024-01-31 archived:false"
 
 
 def test_asking_for_less_drops_wishes_and_words_but_no_rule() -> None:
-    asked = build_query(query(*WORDS, "springs", repositories=WISHES, constraints=stars(50)), plain=True)
-    assert asked == "React animation library stars:>=50 created:>=2024-01-31 archived:false"
+    text = build_query(query(*WORDS, "springs", repositories=WISHES, constraints=stars(50)), plain=True)
+    assert text == "React animation library stars:>=50 created:>=2024-01-31 archived:false"
 
 
 @pytest.mark.parametrize(
-    ("constraints", "said"),
+    ("constraints", "qualifier"),
     [(stars(), ""), (stars(10), "stars:>=10 "), (stars(None, 500), "stars:<=500 "), (stars(10, 500), "stars:10..500 ")],
 )
-def test_stars(constraints: Constraints, said: str) -> None:
-    assert build_query(query("crm", constraints=constraints)) == f"crm {said}archived:false"
+def test_stars(constraints: Constraints, qualifier: str) -> None:
+    assert build_query(query("crm", constraints=constraints)) == f"crm {qualifier}archived:false"
 
 
 def test_widening_terms_stand_beside_the_words_as_alternatives() -> None:
-    asked = build_query(query(*WORDS, strategy=EXPANDED, widened=("motion", "state transition", "React", "tween"), repositories=WISHES))
-    assert asked == 'React animation library OR motion OR "state transition" OR tween language:C++ created:>=2024-01-31 archived:false'
+    text = build_query(query(*WORDS, strategy=EXPANDED, widened=("motion", "state transition", "React", "tween"), repositories=WISHES))
+    assert text == 'React animation library OR motion OR "state transition" OR tween language:C++ created:>=2024-01-31 archived:false'
 
 
 def test_a_language_of_two_words_is_quoted() -> None:
@@ -71,7 +71,7 @@ def test_without_words_nothing_is_asked(keywords: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "words"),
     [
         ("user:torvalds", "user torvalds"),
         ("-graphics", "graphics"),
@@ -83,8 +83,8 @@ def test_without_words_nothing_is_asked(keywords: tuple[str, ...]) -> None:
         ("机器学习", "机器学习"),
     ],
 )
-def test_a_word_is_no_syntax(word: str, said: str) -> None:
-    assert build_query(query(word)) == f"{said} archived:false"
+def test_a_word_is_no_syntax(word: str, words: str) -> None:
+    assert build_query(query(word)) == f"{words} archived:false"
 
 
 TERMS = st.lists(st.text(max_size=80) | st.sampled_from(["AND", "x OR y", "-user:me", "org:x", '"', "is:private"]), max_size=12).map(tuple)
@@ -93,9 +93,9 @@ TERMS = st.lists(st.text(max_size=80) | st.sampled_from(["AND", "x OR y", "-user
 @given(TERMS, TERMS, st.sampled_from(["stars", "updated", EXPANDED]), st.booleans())
 def test_no_words_break_githubs_rules(keywords: tuple[str, ...], widened: tuple[str, ...], strategy: str, plain: bool) -> None:
     """256 characters of words, five operators, no qualifier but ours, quotation marks in pairs."""
-    asked = build_query(query(*keywords, strategy=strategy, widened=widened), plain=plain)
-    assert not asked or asked.endswith(" archived:false")
-    words = asked.removesuffix("archived:false")
+    text = build_query(query(*keywords, strategy=strategy, widened=widened), plain=plain)
+    assert not text or text.endswith(" archived:false")
+    words = text.removesuffix("archived:false")
     assert ":" not in words
     assert words.count('"') % 2 == 0
     operators = re.findall(r"(?:^| )(AND|OR|NOT)(?= |$)", re.sub(r'"[^"]*"', "x", words))

@@ -89,18 +89,18 @@ def _pygithub() -> Iterator[Exchange]:
 def _octokit() -> Iterator[Exchange]:
     for file in sorted((RECORDED / "github_octokit").glob("*/*/*.json")):
         for one in json.loads(file.read_text(encoding="utf-8")):
-            said = one.get("response", "")
-            body = said if isinstance(said, str) else json.dumps(said)
+            recorded_body = one.get("response", "")
+            body = recorded_body if isinstance(recorded_body, str) else json.dumps(recorded_body)
             headers = one.get("headers") or {}
             headers = headers if isinstance(headers, dict) else {}
-            told = {str(name).lower(): str(value) for name, value in headers.items()}
-            yield Exchange(file.parent.name, one["path"], Reply(one["path"], one["status"], told, body.encode()))
+            lower_headers = {str(name).lower(): str(value) for name, value in headers.items()}
+            yield Exchange(file.parent.name, one["path"], Reply(one["path"], one["status"], lower_headers, body.encode()))
 
 
 def of(place: str, path: str = "") -> list[Reply]:
-    found = [one.reply for one in exchanges() if one.place == place and path in one.path]
-    assert found, f"{place} {path} is not recorded"
-    return found
+    replies = [one.reply for one in exchanges() if one.place == place and path in one.path]
+    assert replies, f"{place} {path} is not recorded"
+    return replies
 
 
 @recorded
@@ -112,8 +112,8 @@ def test_every_recorded_answer_is_read_or_called_malformed() -> None:
                 reader(one.reply)
                 read += 1
         with suppress(Malformed):
-            said = one.reply.json()
-            for item in said if isinstance(said, list) else [said]:
+            body = one.reply.json()
+            for item in body if isinstance(body, list) else [body]:
                 if record := parse_repository(item):
                     assert RECORD.validate_json(record.model_dump_json()) == record
     assert len(exchanges()) > 100
@@ -219,8 +219,8 @@ def test_the_official_examples() -> None:
     examples = json.loads((RECORDED / "github_openapi/official_example_responses.json").read_text())
 
     def example(path: str) -> Any:
-        said = next(value for name, value in examples.items() if name.startswith(f"{path} 200"))
-        return said.get("value", said) if isinstance(said, dict) else said
+        recorded_example = next(value for name, value in examples.items() if name.startswith(f"{path} 200"))
+        return recorded_example.get("value", recorded_example) if isinstance(recorded_example, dict) else recorded_example
 
     (tetris,) = parse_search_page(reply(example("/search/repositories"))).records
     assert (tetris.identifiers.github, tetris.language, tetris.licence) == ("dtrupenn/tetris", "Assembly", "MIT")
@@ -245,8 +245,8 @@ def test_a_repository_keeps_what_was_said() -> None:
     assert (record.doc_id, record.title, record.description) == ("github:dancers/motion", "Dancers/Motion", "Springs and tweens")
     assert (record.stars, record.forks, record.parent_stars, record.is_fork, record.archived) == (1200, 30, 9, True, False)
     assert (record.tags, record.licence, record.updated_at) == (("react", "animation"), "MIT", "2026-01-02T03:04:05Z")
-    said = {"created_at": "2019-01-01T00:00:00Z", "open_issues": 4, "has_wiki": True, "homepage": "https://motion.example/"}
-    assert record.metadata == said
+    metadata = {"created_at": "2019-01-01T00:00:00Z", "open_issues": 4, "has_wiki": True, "homepage": "https://motion.example/"}
+    assert record.metadata == metadata
 
 
 def test_figures_have_the_names_that_are_read_of_a_record() -> None:
@@ -263,14 +263,14 @@ def test_an_unknown_licence_is_none(licence: Any) -> None:
     assert record.licence is None
 
 
-@pytest.mark.parametrize("said", [None, [], "x", {}, {"full_name": 3}, {"name": " "}, {"name": "no id"}])
-def test_what_has_no_name_is_no_record(said: Any) -> None:
-    assert parse_repository(said) is None
+@pytest.mark.parametrize("repository", [None, [], "x", {}, {"full_name": 3}, {"name": " "}, {"name": "no id"}])
+def test_what_has_no_name_is_no_record(repository: Any) -> None:
+    assert parse_repository(repository) is None
 
 
 def test_nameless_items_are_counted() -> None:
-    found = parse_search_page(reply({"total_count": "many", "items": [MOTION, None, {}, 3]}))
-    assert (len(found.records), found.nameless, found.total) == (1, 3, None)
+    search_page = parse_search_page(reply({"total_count": "many", "items": [MOTION, None, {}, 3]}))
+    assert (len(search_page.records), search_page.nameless, search_page.total) == (1, 3, None)
 
 
 @pytest.mark.parametrize("name", ["", "a", "a/", "/b", "a/b/c", "a/..", "a/.", "../b", "a b/c", "a/b?c", "ä/b", "a/b#c", "a%2f/b"])
@@ -304,16 +304,16 @@ def test_a_page_that_says_it_is_down_is_no_readme(kind: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("remaining", "reset", "told"),
+    ("remaining", "reset", "budget"),
     [
         ("59", "1800", (59, 1_800.0)), (" 0 ", "1001", (0, 1_001.0)), ("", "", (None, None)), ("-1", "1e9", (None, None)),
         ("5", "1000", (5, None)), ("5", str(1_000 + 86_401), (5, None)),
         ("9" * 5_000, "9" * 5_000, (None, None)), ("\u00b2", "x", (None, None)),
     ],
 )  # fmt: skip
-def test_what_is_left_of_the_hour(remaining: str, reset: str, told: tuple[int | None, float | None]) -> None:
-    said = reply([], **{"x-ratelimit-remaining": remaining, "x-ratelimit-reset": reset})
-    assert parse_budget(said, 1_000.0) == told
+def test_what_is_left_of_the_hour(remaining: str, reset: str, budget: tuple[int | None, float | None]) -> None:
+    response = reply([], **{"x-ratelimit-remaining": remaining, "x-ratelimit-reset": reset})
+    assert parse_budget(response, 1_000.0) == budget
 
 
 @pytest.mark.parametrize(
@@ -384,32 +384,36 @@ ODD = st.sampled_from(
 @st.composite
 def broken(draw: st.DrawFn) -> Any:
     """A repository with fields removed or of another type, at any depth."""
-    said = copy.deepcopy(MOTION)
+    repository = copy.deepcopy(MOTION)
     for _ in range(draw(st.integers(0, 6))):
-        holder = draw(st.sampled_from([one for one in (said, said.get("license"), said.get("parent")) if isinstance(one, dict) and one]))
+        holder = draw(
+            st.sampled_from(
+                [one for one in (repository, repository.get("license"), repository.get("parent")) if isinstance(one, dict) and one]
+            )
+        )
         name = draw(st.sampled_from(sorted(holder)))
         if draw(st.booleans()):
             del holder[name]
         else:
             holder[name] = draw(ODD)
-        if not said:
+        if not repository:
             break
-    return said
+    return repository
 
 
 @given(broken())
-def test_every_link_and_identifier_occurs_in_the_answer_however_broken_it_is(said: Any) -> None:
-    record = parse_repository(said)
+def test_every_link_and_identifier_occurs_in_the_answer_however_broken_it_is(repository: Any) -> None:
+    record = parse_repository(repository)
     if record is None:
         return
     assert RECORD.validate_json(record.model_dump_json()) == record
-    told = json.dumps(said, ensure_ascii=False)
-    assert record.url is None or record.url in told
-    assert str(record.metadata.get("homepage", "")) in told
+    text = json.dumps(repository, ensure_ascii=False)
+    assert record.url is None or record.url in text
+    assert str(record.metadata.get("homepage", "")) in text
     for _, value in record.identifiers.pairs():
-        assert value in told.lower()
-    assert record.doc_id.removeprefix("github:") in told.lower()
-    assert record.title in told
+        assert value in text.lower()
+    assert record.doc_id.removeprefix("github:") in text.lower()
+    assert record.title in text
 
 
 NAMES = st.sampled_from(["items", "tree", "errors", "content", "encoding", "message", "path"])
@@ -417,7 +421,7 @@ ANSWERS = st.recursive(ODD, lambda inner: st.lists(inner, max_size=3) | st.dicti
 
 
 @given(ANSWERS)
-def test_no_answer_breaks_a_reader(said: Any) -> None:
+def test_no_answer_breaks_a_reader(body: Any) -> None:
     for reader in READERS:
         with suppress(Malformed):
-            reader(reply(said))
+            reader(reply(body))

@@ -29,8 +29,8 @@ def github(server: serving, token: str = "", caller: Caller | None = None, **mor
 
 
 def query(strategy: str = "stars", **more: Any) -> SourceQuery:
-    given: dict[str, Any] = {"keywords": ("react", "animation"), "within_s": 5.0, **more}
-    return SourceQuery("react animation", strategy, None, given.pop("limit", 50), **given)
+    defaults: dict[str, Any] = {"keywords": ("react", "animation"), "within_s": 5.0, **more}
+    return SourceQuery("react animation", strategy, None, defaults.pop("limit", 50), **defaults)
 
 
 def item(name: str, **more: Any) -> dict[str, Any]:
@@ -76,12 +76,12 @@ async def test_what_is_asked(strategy: str, sort: dict[str, str]) -> None:
     wishes, stars = RepositoryWishes(language="C++", topics=("ui",)), Constraints(stars=NumberRange(min=50))
     async with serving(always(page(item("a/b")))) as server:
         await github(server).search(query(strategy, repositories=wishes, constraints=stars, widened=("motion",)))
-    (asked,) = server.requests
+    (request,) = server.requests
     words = "react animation OR motion language:C++" if strategy == EXPANDED else "react animation language:C++ topic:ui"
-    assert (asked.path, asked.query) == ("/search/repositories", {"q": f"{words} stars:>=50 archived:false", "per_page": "50", **sort})
-    assert asked.headers["accept"] == "application/vnd.github+json"
-    assert asked.headers["x-github-api-version"] == "2022-11-28"
-    assert "authorization" not in asked.headers
+    assert (request.path, request.query) == ("/search/repositories", {"q": f"{words} stars:>=50 archived:false", "per_page": "50", **sort})
+    assert request.headers["accept"] == "application/vnd.github+json"
+    assert request.headers["x-github-api-version"] == "2022-11-28"
+    assert "authorization" not in request.headers
 
 
 async def test_the_token_goes_into_the_header_and_nowhere_else() -> None:
@@ -128,9 +128,9 @@ WISHED = RepositoryWishes(language="TypeScript", topics=("ui",))
 
 
 async def test_stars_ask_again_for_less_where_nothing_was_found() -> None:
-    async with serving(lambda asked: page() if "language:" in asked.query["q"] else page(item("a/b"))) as server:
+    async with serving(lambda request: page() if "language:" in request.query["q"] else page(item("a/b"))) as server:
         answer = await github(server).search(query(repositories=WISHED))
-    assert [asked.query["q"].split(" archived")[0] for asked in server.requests] == [
+    assert [request.query["q"].split(" archived")[0] for request in server.requests] == [
         "react animation language:TypeScript topic:ui",
         "react animation",
     ]
@@ -138,15 +138,17 @@ async def test_stars_ask_again_for_less_where_nothing_was_found() -> None:
     assert "language:TypeScript" in answer.message
 
 
-@pytest.mark.parametrize("asked", [query("updated", repositories=WISHED), query(EXPANDED, repositories=WISHED, widened=("x",)), query()])
-async def test_others_and_what_cannot_ask_for_less_do_not_ask_again(asked: SourceQuery) -> None:
+@pytest.mark.parametrize(
+    "search_query", [query("updated", repositories=WISHED), query(EXPANDED, repositories=WISHED, widened=("x",)), query()]
+)
+async def test_others_and_what_cannot_ask_for_less_do_not_ask_again(search_query: SourceQuery) -> None:
     async with serving(always(page())) as server:
-        answer = await github(server).search(asked)
+        answer = await github(server).search(search_query)
     assert (len(server.requests), answer.results, answer.total, answer.status) == (1, (), 0, "")
 
 
 async def test_a_failed_second_try_leaves_the_first_answer() -> None:
-    async with serving(lambda asked: page() if "language:" in asked.query["q"] else refusal(403)) as server:
+    async with serving(lambda request: page() if "language:" in request.query["q"] else refusal(403)) as server:
         answer = await github(server).search(query(repositories=WISHED))
     assert (answer.results, answer.status) == ((), "partial")
     assert "403" in answer.message
@@ -154,7 +156,7 @@ async def test_a_failed_second_try_leaves_the_first_answer() -> None:
 
 def failing_once(fault: Answer) -> Callable[[Request], Answer]:
     """What asks for more than the bare words."""
-    return lambda asked: fault if "language:" in asked.query["q"] else page(item("a/b"))
+    return lambda request: fault if "language:" in request.query["q"] else page(item("a/b"))
 
 
 @pytest.mark.parametrize(("fault", "requests"), [("timeout", 2), ("slow drip", 2), ("500", 2), ("connection reset", 2), ("truncated", 2)])
@@ -183,7 +185,7 @@ async def test_only_stars_ask_for_less_after_a_failure(strategy: str) -> None:
     async with serving(failing_once(FAULTS["500"])) as server:
         with pytest.raises(SourceUnavailable, match="500"):
             await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(strategy, repositories=WISHED, widened=("x",)))
-    assert all("language:" in asked.query["q"] for asked in server.requests)
+    assert all("language:" in request.query["q"] for request in server.requests)
 
 
 async def test_a_search_that_fails_twice_says_why_it_failed_first() -> None:
@@ -214,7 +216,7 @@ INVALID = as_json({"message": "Validation Failed", "errors": [{"resource": "Sear
 
 
 async def test_a_refused_query_asks_for_less_whatever_its_strategy() -> None:
-    async with serving(lambda asked: INVALID if "language:" in asked.query["q"] else page(item("a/b"))) as server:
+    async with serving(lambda request: INVALID if "language:" in request.query["q"] else page(item("a/b"))) as server:
         assert len((await github(server).search(query("updated", repositories=WISHED))).results) == 1
 
 
@@ -254,14 +256,14 @@ async def test_a_kept_answer_says_so_and_stands_in_when_github_fails(tmp_path: P
     answers = [page(item("a/b")), refusal(429, headers={"Retry-After": "60"})]
     async with serving(lambda _: answers.pop(0)) as server:
         source = github(server, caller=caller)
-        told = []
+        replies = []
         for later_s in (0, 600, 7_200):
             now[0] = NOW + later_s
-            told.append(await source.search(query(within_s=1.0)))
-    assert [answer.status for answer in told] == ["", "cached", "stale"]
-    assert [len(answer.results) for answer in told] == [1, 1, 1]
-    assert "10 min" in told[1].message
-    assert "2 h" in told[2].message
+            replies.append(await source.search(query(within_s=1.0)))
+    assert [answer.status for answer in replies] == ["", "cached", "stale"]
+    assert [len(answer.results) for answer in replies] == [1, 1, 1]
+    assert "10 min" in replies[1].message
+    assert "2 h" in replies[2].message
 
 
 async def test_a_repository_is_found_by_its_name() -> None:
@@ -272,9 +274,9 @@ async def test_a_repository_is_found_by_its_name() -> None:
     assert (record.doc_id, record.parent_stars) == ("github:a/b", 7)
 
 
-@pytest.mark.parametrize("said", [[], {}, "x", {"message": "hello"}])
-async def test_what_is_no_repository_is_malformed(said: Any) -> None:
-    async with serving(always(as_json(said))) as server:
+@pytest.mark.parametrize("body", [[], {}, "x", {"message": "hello"}])
+async def test_what_is_no_repository_is_malformed(body: Any) -> None:
+    async with serving(always(as_json(body))) as server:
         with pytest.raises(Malformed, match="repository"):
             await github(server).get("github", "a/b", 2.0)
 
@@ -295,10 +297,10 @@ async def test_what_is_no_repository_asks_nobody(scheme: str, value: str) -> Non
 
 
 async def test_a_renamed_repository_is_followed() -> None:
-    def moved(asked: Request) -> Answer:
-        if asked.path == "/repos/old/name":
-            return as_json({"message": "Moved Permanently"}, 301, {"Location": f"http://{asked.headers['host']}/repositories/17"})
-        return as_json(item("new/name")) if asked.path == "/repositories/17" else refusal(404)
+    def moved(request: Request) -> Answer:
+        if request.path == "/repos/old/name":
+            return as_json({"message": "Moved Permanently"}, 301, {"Location": f"http://{request.headers['host']}/repositories/17"})
+        return as_json(item("new/name")) if request.path == "/repositories/17" else refusal(404)
 
     async with serving(moved) as server:
         record = await github(server).get("github", "old/name", 2.0)
@@ -310,8 +312,8 @@ async def test_a_renamed_repository_is_followed() -> None:
     "location", ["https://evil.example/repositories/17", "http://127.0.0.1:1/repositories/17", "/user", "", "{host}/user"]
 )
 async def test_no_other_host_is_followed(location: str) -> None:
-    def moved(asked: Request) -> Answer:
-        return as_json({}, 301, {"Location": location.replace("{host}", f"http://{asked.headers['host']}")})
+    def moved(request: Request) -> Answer:
+        return as_json({}, 301, {"Location": location.replace("{host}", f"http://{request.headers['host']}")})
 
     async with serving(moved) as server:
         with pytest.raises(Malformed, match="301"):
@@ -320,9 +322,9 @@ async def test_no_other_host_is_followed(location: str) -> None:
 
 
 async def test_a_spent_budget_of_one_kind_leaves_the_other() -> None:
-    def spent(asked: Request) -> Answer:
+    def spent(request: Request) -> Answer:
         headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time() + 600))}
-        return as_json(item("a/b"), headers=headers) if asked.path.startswith("/repos") else page(item("a/b"))
+        return as_json(item("a/b"), headers=headers) if request.path.startswith("/repos") else page(item("a/b"))
 
     async with serving(spent) as server:
         source = github(server, caller=Caller())

@@ -30,9 +30,9 @@ HEADERS = {"content-type": "application/json"}
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[DiskCache]:
-    made = DiskCache(tmp_path / "answers")
-    yield made
-    made.close()
+    cache = DiskCache(tmp_path / "answers")
+    yield cache
+    cache.close()
 
 
 @given(st.binary(), st.dictionaries(st.text(), st.text()), st.integers(0, 10_000))
@@ -64,9 +64,9 @@ def test_json_of_another_shape_is_as_good_as_nothing(value: bytes) -> None:
 
 
 def test_a_clock_that_was_put_back_makes_no_answer_younger_than_now() -> None:
-    kept = unpack_answer(pack_answer(b"x", {}, 1_000.0), 900.0)
-    assert kept is not None
-    assert kept.age_s == 0
+    answer = unpack_answer(pack_answer(b"x", {}, 1_000.0), 900.0)
+    assert answer is not None
+    assert answer.age_s == 0
 
 
 async def test_without_a_cache_nothing_is_kept() -> None:
@@ -108,10 +108,10 @@ async def test_two_processes_share_the_folder(disk: DiskCache) -> None:
         "    disk.close()\n"
         "asyncio.run(main())"
     )
-    said = await asyncio.to_thread(
+    process = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", script, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
     )
-    assert said.stdout == "ours\n", said.stderr
+    assert process.stdout == "ours\n", process.stderr
     theirs = await disk.get("theirs")
     assert theirs is not None
     assert theirs.body == b"theirs" * 20_000
@@ -123,12 +123,12 @@ async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_wri
     """Twenty-five repositories bring two hundred answers at once: none of it may look like a cache that fails."""
     writing, released = threading.Event(), threading.Event()
 
-    def held_up(_: object) -> None:
+    def hold_writer(_: object) -> None:
         writing.set()
         released.wait(30)
 
     async def search() -> tuple[CachedAnswer | None, CachedAnswer | None]:
-        slow = asyncio.create_task(disk._writer.run(held_up))
+        slow = asyncio.create_task(disk._writer.run(hold_writer))
         await asyncio.to_thread(writing.wait, 30)
         store_later(disk, "key", b"body", HEADERS)
         await asyncio.sleep(0)
@@ -138,32 +138,32 @@ async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_wri
             released.set()
             await slow
 
-    found, missing = await in_background(search())
-    assert found
-    assert (found.body, missing) == (b"body", None)
+    answer, missing = await in_background(search())
+    assert answer
+    assert (answer.body, missing) == (b"body", None)
     assert not caplog.messages
 
 
-@pytest.mark.parametrize(("each_s", "said"), [(0.05, 0), (0.6, 1)])
+@pytest.mark.parametrize(("each_s", "warnings"), [(0.05, 0), (0.6, 1)])
 async def test_many_who_ask_at_once_are_no_fault_of_the_cache_and_one_read_that_hangs_is(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each_s: float, said: int
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each_s: float, warnings: int
 ) -> None:
     """Twenty wait longer than the patience either way."""
     disk = DiskCache(tmp_path / "answers", patience_s=0.3)
     await disk.put("key", b"body", {})
     monkeypatch.setattr(diskcache.Cache, "get", lambda *_: time.sleep(each_s))
     assert await asyncio.gather(*(disk.get("key") for _ in range(20))) == [None] * 20
-    assert caplog.text.count("is unavailable") == said
+    assert caplog.text.count("is unavailable") == warnings
     disk.close()
 
 
 async def test_what_comes_together_is_put_together(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    kept = module._set_all
+    set_all = module._set_all
 
     def counted(at: object, values: dict[str, bytes]) -> None:
         sizes.append(sum(key.startswith("together") for key in values))
-        kept(at, values)
+        set_all(at, values)
 
     monkeypatch.setattr(module, "_set_all", counted)
     await in_background(_all(disk.put(f"together{number}", b"body", {}) for number in range(20)))
@@ -194,9 +194,9 @@ async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: Disk
         subprocess.run, [sys.executable, "-c", QUICK, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    found = await disk.get("key")
-    assert found
-    assert found.body == b"body"
+    answer = await disk.get("key")
+    assert answer
+    assert answer.body == b"body"
 
 
 async def test_the_folder_is_the_users_own(disk: DiskCache) -> None:
@@ -261,7 +261,7 @@ class Resp:
 
     def __init__(self) -> None:
         self.held: dict[bytes, bytes] = {}
-        self.asked: list[list[bytes]] = []
+        self.commands: list[list[bytes]] = []
         self.connections = 0
 
     async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -271,7 +271,7 @@ class Resp:
             for _ in range(int(head[1:])):
                 size = int((await reader.readline())[1:])
                 parts.append((await reader.readexactly(size + 2))[:-2])
-            self.asked.append(parts)
+            self.commands.append(parts)
             writer.write(self.answer(parts))
             await writer.drain()
         writer.close()
@@ -303,10 +303,10 @@ async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
         one, two = RedisCache(url.replace(":secret-word@", "")), RedisCache(url.replace(":secret-word@", ""))
         assert await in_background(one.get("key")) is None
         await in_background(one.put("key", b"bo\r\ndy\xff", HEADERS))
-        kept = await in_background(two.get("key"))
-        assert kept is not None
-        assert kept[:2] == (b"bo\r\ndy\xff", HEADERS)
-        assert [asked[3:] for asked in redis.asked if asked[0] == b"SET"] == [[b"EX", b"2592000"]]
+        answer = await in_background(two.get("key"))
+        assert answer is not None
+        assert answer[:2] == (b"bo\r\ndy\xff", HEADERS)
+        assert [command[3:] for command in redis.commands if command[0] == b"SET"] == [[b"EX", b"2592000"]]
         await asyncio.to_thread(one.close)
         await asyncio.to_thread(two.close)
 
@@ -347,9 +347,9 @@ async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
 
 
 def test_an_address_that_is_none_is_told_without_what_it_says() -> None:
-    with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as told:
+    with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as error:
         RedisCache("http://:secret-word@host")
-    assert "secret-word" not in str(told.value)
+    assert "secret-word" not in str(error.value)
 
 
 def test_without_its_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +376,7 @@ def real_redis(tmp_path: Path) -> Iterator[str]:
 async def test_with_a_real_redis(real_redis: str) -> None:
     answers = RedisCache(real_redis)
     await in_background(answers.put("key", b"body", HEADERS))
-    kept = await in_background(answers.get("key"))
-    assert kept is not None
-    assert kept[:2] == (b"body", HEADERS)
+    answer = await in_background(answers.get("key"))
+    assert answer is not None
+    assert answer[:2] == (b"body", HEADERS)
     await asyncio.to_thread(answers.close)

@@ -54,8 +54,8 @@ CALLER = Caller(jitter=lambda: 0.0)
 
 
 def service(server: serving, **changed: Any) -> Service:
-    given = Service("openalex", server.base_url, 1_000, 1.0, timeout_s=5.0)
-    return replace(given, **changed)
+    default = Service("openalex", server.base_url, 1_000, 1.0, timeout_s=5.0)
+    return replace(default, **changed)
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def cached(tmp_path: Path) -> Iterator[Caller]:
 
 def in_turn(*answers: Answer) -> Callable[[Request], Answer]:
     """One after the other; the last one for all that follow."""
-    left = list(answers)
-    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+    remaining = list(answers)
+    return lambda _: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
 async def until(so: Callable[[], object]) -> None:
@@ -83,18 +83,18 @@ async def until(so: Callable[[], object]) -> None:
 
 async def test_a_get_sends_parameters_headers_and_who_asks() -> None:
     async with serving(lambda _: as_json({"total": 1}, headers={"Link": "<x>"})) as server:
-        asked = service(server, headers={"Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
+        endpoint = service(server, headers={"Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
         reply = await Caller(contact="mé@example.org\r\n").get(
-            asked, "/works", {"search": "ä b", "per-page": 25}, within_s=5, headers={"Accept": "application/json"}
+            endpoint, "/works", {"search": "ä b", "per-page": 25}, within_s=5, headers={"Accept": "application/json"}
         )
     assert (reply.status, reply.json(), reply.headers["link"], reply.age_s, reply.stale) == (200, {"total": 1}, "<x>", 0.0, False)
-    (seen,) = server.requests
-    assert (seen.method, seen.path) == ("GET", "/works")
-    assert seen.query == {"search": "ä b", "per-page": "25", "api_key": KEY}
-    assert seen.headers["user-agent"].startswith("Outrider/")
-    assert seen.headers["user-agent"].endswith("; mailto:m@example.org)")
-    assert seen.headers["authorization"] == f"Bearer {KEY}"
-    assert (seen.headers["accept"], seen.headers["accept-encoding"]) == ("application/json", "gzip")
+    (request,) = server.requests
+    assert (request.method, request.path) == ("GET", "/works")
+    assert request.query == {"search": "ä b", "per-page": "25", "api_key": KEY}
+    assert request.headers["user-agent"].startswith("Outrider/")
+    assert request.headers["user-agent"].endswith("; mailto:m@example.org)")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert (request.headers["accept"], request.headers["accept-encoding"]) == ("application/json", "gzip")
     assert KEY not in reply.url
     assert "api_key" not in reply.url
 
@@ -102,17 +102,17 @@ async def test_a_get_sends_parameters_headers_and_who_asks() -> None:
 async def test_a_post_sends_json_and_a_query_in_the_path_is_kept() -> None:
     async with serving(lambda _: as_json([])) as server:
         await CALLER.post(service(server, params={"key": "k"}), "/batch?fields=title", {"ids": ["ä"]}, {"page": 2}, within_s=5)
-    (seen,) = server.requests
-    assert (seen.method, seen.json, seen.headers["content-type"]) == ("POST", {"ids": ["ä"]}, "application/json")
-    assert seen.query == {"fields": "title", "page": "2", "key": "k"}
+    (request,) = server.requests
+    assert (request.method, request.json, request.headers["content-type"]) == ("POST", {"ids": ["ä"]}, "application/json")
+    assert request.query == {"fields": "title", "page": "2", "key": "k"}
 
 
 async def test_a_connection_is_kept_and_cookies_are_not() -> None:
     async with serving(lambda _: as_json([], headers={"Set-Cookie": "who=you; Path=/"})) as server:
         for at in range(3):
             await CALLER.get(service(server), f"/{at}", within_s=5)
-    assert {asked.connection for asked in server.requests} == {1}
-    assert all("cookie" not in asked.headers for asked in server.requests)
+    assert {request.connection for request in server.requests} == {1}
+    assert all("cookie" not in request.headers for request in server.requests)
 
 
 async def test_a_redirect_is_left_to_who_asks() -> None:
@@ -144,7 +144,7 @@ async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "says"),
+    ("answer", "kind", "message"),
     [
         (refusal(401, "bad key"), Unauthorized, "openalex answered 401 to http.*bad key.*check the key of openalex"),
         (refusal(403, "not yours"), Forbidden, "answered 403.*not yours.*whether the key of openalex allows it"),
@@ -152,12 +152,12 @@ async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
         (refusal(400, "bad\x1b[31m query"), SourceUnavailable, r"answered 400.*bad \[31m query|bad.*u001b"),
     ],
 )
-async def test_a_refusal_is_told_and_not_tried_again(answer: Answer, kind: type[SourceError], says: str) -> None:
+async def test_a_refusal_is_told_and_not_tried_again(answer: Answer, kind: type[SourceError], message: str) -> None:
     async with serving(lambda _: answer) as server:
-        with pytest.raises(kind, match=says) as told:
+        with pytest.raises(kind, match=message) as caught:
             await CALLER.get(service(server), "/works", within_s=5)
-        assert type(told.value) is kind
-        assert "\x1b" not in str(told.value)
+        assert type(caught.value) is kind
+        assert "\x1b" not in str(caught.value)
     assert len(server.requests) == 1
 
 
@@ -203,10 +203,10 @@ async def test_retry_after_closes_the_service_for_everybody_and_says_until_when(
     async with serving(lambda _: refusal(429, headers={"Retry-After": "7200"})) as server:
         for _ in range(3):
             begun = time.monotonic()
-            with pytest.raises(RateLimited, match=r"7,200 s|7,199 s") as told:
+            with pytest.raises(RateLimited, match=r"7,200 s|7,199 s") as caught:
                 await CALLER.get(service(server), "/", within_s=60)
             assert time.monotonic() - begun < BUSY_S
-            assert told.value.retry_at == pytest.approx(time.time() + 7_200, abs=60)
+            assert caught.value.retry_at == pytest.approx(time.time() + 7_200, abs=60)
     assert len(server.requests) == 1
 
 
@@ -219,14 +219,16 @@ async def test_a_service_under_maintenance_is_not_asked_before_its_time() -> Non
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("said", ["99999999999999", "1e400", "nan", "-5", "soon", "Wed, 21 Oct 2099 07:28:00 GMT", "", "9" * 400, "inf"])
-async def test_no_retry_after_makes_it_wait_beyond_its_time(said: str) -> None:
-    async with serving(lambda _: refusal(429, headers={"Retry-After": said})) as server:
+@pytest.mark.parametrize(
+    "retry_after", ["99999999999999", "1e400", "nan", "-5", "soon", "Wed, 21 Oct 2099 07:28:00 GMT", "", "9" * 400, "inf"]
+)
+async def test_no_retry_after_makes_it_wait_beyond_its_time(retry_after: str) -> None:
+    async with serving(lambda _: refusal(429, headers={"Retry-After": retry_after})) as server:
         begun = time.monotonic()
-        with pytest.raises(RateLimited) as told:
+        with pytest.raises(RateLimited) as caught:
             await CALLER.get(service(server), "/", within_s=0.5)
         assert time.monotonic() - begun < 0.5 + BUSY_S
-        assert told.value.retry_at is None or -1 <= told.value.retry_at - time.time() <= LONGEST_S
+        assert caught.value.retry_at is None or -1 <= caught.value.retry_at - time.time() <= LONGEST_S
 
 
 @pytest.mark.parametrize(
@@ -240,18 +242,18 @@ async def test_no_retry_after_makes_it_wait_beyond_its_time(said: str) -> None:
 )
 async def test_githubs_403_is_a_limit(headers: dict[str, str], wait_s: float) -> None:
     """ "Rate limits for the REST API": Retry-After, else the reset of a budget that is used up, else a minute."""
-    said = {name: value.format(at=int(time.time()) + 40) for name, value in headers.items()}
-    async with serving(lambda _: refusal(403, "You have exceeded a secondary rate limit.", said)) as server:
+    limit_headers = {name: value.format(at=int(time.time()) + 40) for name, value in headers.items()}
+    async with serving(lambda _: refusal(403, "You have exceeded a secondary rate limit.", limit_headers)) as server:
         for _ in range(2):
-            with pytest.raises(RateLimited) as told:
+            with pytest.raises(RateLimited) as caught:
                 await CALLER.get(service(server), "/", within_s=5)
-            assert told.value.retry_at == pytest.approx(time.time() + wait_s, abs=10)
+            assert caught.value.retry_at == pytest.approx(time.time() + wait_s, abs=10)
     assert len(server.requests) == 1
 
 
 async def test_a_budget_that_is_used_up_is_not_asked_of_before_it_is_renewed() -> None:
-    said = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"}
-    async with serving(lambda _: as_json(1, headers=said)) as server:
+    limit_headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"}
+    async with serving(lambda _: as_json(1, headers=limit_headers)) as server:
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
         begun = time.monotonic()
         with pytest.raises(RateLimited, match=r"is rate-limiting us; retry in 3,[56]"):
@@ -271,11 +273,11 @@ async def test_one_that_is_renewed_soon_is_waited_for() -> None:
 
 @settings(deadline=None)
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT")))
-def test_whatever_a_header_says_the_pause_is_bounded(said: str) -> None:
+def test_whatever_a_header_says_the_pause_is_bounded(header: str) -> None:
     for pause_s in (
-        parse_retry_after({"retry-after": said}, 1e9),
-        parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 1e9),
-        parse_budget_reset({"x-ratelimit-remaining": said, "x-ratelimit-reset": "1"}, 1e9),
+        parse_retry_after({"retry-after": header}, 1e9),
+        parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": header}, 1e9),
+        parse_budget_reset({"x-ratelimit-remaining": header, "x-ratelimit-reset": "1"}, 1e9),
     ):
         assert pause_s is None or 0 <= pause_s <= LONGEST_S
 
@@ -292,45 +294,45 @@ def test_a_date_that_is_none_says_nothing(date: str) -> None:
     assert parse_retry_after({"retry-after": date}, 0) is None
 
 
-@pytest.mark.parametrize("said", ["nan", "inf", "-inf", "1e400", "-5", "soon", ""])
-def test_a_number_that_is_none_says_nothing(said: str) -> None:
-    assert parse_retry_after({"retry-after": said}, 0) is None
+@pytest.mark.parametrize("header", ["nan", "inf", "-inf", "1e400", "-5", "soon", ""])
+def test_a_number_that_is_none_says_nothing(header: str) -> None:
+    assert parse_retry_after({"retry-after": header}, 0) is None
     assert parse_budget_reset({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "9"}, 0) is None
-    assert parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": said}, 0) == (0 if said == "-5" else None)
+    assert parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": header}, 0) == (0 if header == "-5" else None)
 
 
 async def test_fifty_searches_on_three_loops_keep_the_limit_as_the_server_counts() -> None:
     per_s, most, at_once = 0.3, 10, 4
 
-    async def searches(asked: Service, count: int) -> list[Reply]:
-        return await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=60) for at in range(count)))
+    async def searches(endpoint: Service, count: int) -> list[Reply]:
+        return await asyncio.gather(*(CALLER.get(endpoint, f"/{at}", within_s=60) for at in range(count)))
 
     async with serving(lambda _: as_json(1, after_s=0.02)) as server:
-        asked = service(server, requests=most, per_s=per_s, at_once=at_once)
-        found = await asyncio.gather(*(asyncio.to_thread(asyncio.run, searches(asked, count)) for count in (20, 20, 10)))
-    assert sum(map(len, found)) == len(server.requests) == 50
-    came = sorted(asked.at for asked in server.requests)
+        endpoint = service(server, requests=most, per_s=per_s, at_once=at_once)
+        results = await asyncio.gather(*(asyncio.to_thread(asyncio.run, searches(endpoint, count)) for count in (20, 20, 10)))
+    assert sum(map(len, results)) == len(server.requests) == 50
+    came = sorted(request.at for request in server.requests)
     assert all(later - earlier >= per_s for earlier, later in zip(came, came[most:], strict=False))
     assert server.most <= at_once
 
 
 async def test_with_a_real_limit_those_who_can_have_no_turn_are_told_at_once() -> None:
     async with serving(lambda _: as_json(1)) as server:
-        asked = service(server, requests=10, per_s=60.0)
+        endpoint = service(server, requests=10, per_s=60.0)
         begun = time.monotonic()
-        found = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=50) for at in range(50)), return_exceptions=True)
+        results = await asyncio.gather(*(CALLER.get(endpoint, f"/{at}", within_s=50) for at in range(50)), return_exceptions=True)
     assert time.monotonic() - begun < BUSY_S
     assert len(server.requests) == 10
-    assert sum(isinstance(one, RateLimited) and "its limit of 10 requests in 60 s is used up" in str(one) for one in found) == 40
+    assert sum(isinstance(one, RateLimited) and "its limit of 10 requests in 60 s is used up" in str(one) for one in results) == 40
 
 
 async def test_a_search_that_gives_up_frees_its_turn_and_its_connection() -> None:
     async with serving(in_turn(NEVER, as_json(1))) as server:
-        asked = service(server, at_once=1)
-        hanging = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
+        endpoint = service(server, at_once=1)
+        hanging = asyncio.create_task(CALLER.get(endpoint, "/", within_s=60))
         await until(lambda: server.now)
-        waiting = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
-        given_up = asyncio.create_task(CALLER.get(asked, "/", within_s=60))
+        waiting = asyncio.create_task(CALLER.get(endpoint, "/", within_s=60))
+        given_up = asyncio.create_task(CALLER.get(endpoint, "/", within_s=60))
         await asyncio.sleep(0.05)
         given_up.cancel()
         hanging.cancel()
@@ -342,12 +344,12 @@ async def test_a_search_that_gives_up_frees_its_turn_and_its_connection() -> Non
 async def test_a_service_that_fails_again_and_again_is_left_alone() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
         for _ in range(4):
-            with pytest.raises(SourceUnavailable) as told:
+            with pytest.raises(SourceUnavailable) as caught:
                 await CALLER.get(service(server), "/", within_s=5)
     assert len(server.requests) == FAILURES
-    assert "failed 5 times in a row and is skipped" in str(told.value)
-    assert "out of order" in str(told.value)
-    assert told.value.retry_at is not None
+    assert "failed 5 times in a row and is skipped" in str(caught.value)
+    assert "out of order" in str(caught.value)
+    assert caught.value.retry_at is not None
 
 
 async def test_a_service_that_is_there_is_not_left_alone_whatever_it_answers() -> None:
@@ -369,11 +371,11 @@ async def test_failures_that_are_not_in_a_row_are_let_be() -> None:
 
 async def test_searches_with_no_time_left_say_nothing_against_a_service() -> None:
     async with serving(lambda _: as_json(1, after_s=0.2)) as server:
-        asked = service(server)
+        endpoint = service(server)
         for _ in range(FAILURES):
             with pytest.raises(SourceTimeout):
-                await CALLER.get(asked, "/", within_s=0.02)
-        assert (await CALLER.get(asked, "/", within_s=5)).json() == 1
+                await CALLER.get(endpoint, "/", within_s=0.02)
+        assert (await CALLER.get(endpoint, "/", within_s=5)).json() == 1
 
 
 # When it ends
@@ -383,14 +385,14 @@ async def test_searches_with_no_time_left_say_nothing_against_a_service() -> Non
 async def test_no_fault_lasts_beyond_the_time_or_raises_anything_else(fault: str) -> None:
     async with serving(lambda _: FAULTS[fault]) as server:
         begun = time.monotonic()
-        (found,) = await asyncio.gather(Caller().get(service(server), "/", within_s=0.6), return_exceptions=True)
+        (outcome,) = await asyncio.gather(Caller().get(service(server), "/", within_s=0.6), return_exceptions=True)
         assert time.monotonic() - begun < 0.6 + BUSY_S
-        assert isinstance(found, SourceError) != (fault in {"HTML", "wrong JSON", "JSON of another shape", "empty"}), found
-        if isinstance(found, SourceError):
-            assert f"{server.base_url}/" in str(found)
+        assert isinstance(outcome, SourceError) != (fault in {"HTML", "wrong JSON", "JSON of another shape", "empty"}), outcome
+        if isinstance(outcome, SourceError):
+            assert f"{server.base_url}/" in str(outcome)
         elif fault != "JSON of another shape":
             with pytest.raises(Malformed, match="something else than JSON"):
-                found.json()
+                outcome.json()
 
 
 @pytest.mark.parametrize("answer", [NEVER, dripping(as_json("x" * 1_000), 0.05)])
@@ -430,7 +432,7 @@ def packed_bomb(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("body", "packing", "says"),
+    ("body", "packing", "message"),
     [
         (packed_bomb(1), "gzip", "more than 1,048,576 bytes"),
         (packed_bomb(2), "gzip, gzip", "encoded as gzip, gzip, which was not requested"),
@@ -439,11 +441,11 @@ def packed_bomb(levels: int) -> bytes:
         (b"no gzip", "gzip", "cannot be decompressed"),
     ],
 )
-async def test_no_bomb_is_unpacked(body: bytes, packing: str, says: str) -> None:
+async def test_no_bomb_is_unpacked(body: bytes, packing: str, message: str) -> None:
     async with serving(lambda _: as_bytes(body, "application/json", headers={"Content-Encoding": packing})) as server:
         tracemalloc.start()
         try:
-            with pytest.raises(Malformed, match=says):
+            with pytest.raises(Malformed, match=message):
                 await CALLER.get(service(server, most_bytes=MEBIBYTE), "/", within_s=30)
             assert tracemalloc.get_traced_memory()[1] < 8 * MEBIBYTE
         finally:
@@ -462,21 +464,21 @@ async def test_what_is_packed_and_ends_too_soon_is_tried_again() -> None:
 
 async def test_what_is_fresh_is_not_asked_again(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1}, headers={"Link": "<next>", "Set-Cookie": "x=y"})) as server:
-        asked = service(server)
-        now = await cached.get(asked, "/", {"q": "x"}, within_s=5)
-        later = await cached.get(asked, "/", {"q": "x"}, within_s=5)
+        endpoint = service(server)
+        now = await cached.get(endpoint, "/", {"q": "x"}, within_s=5)
+        later = await cached.get(endpoint, "/", {"q": "x"}, within_s=5)
         assert len(server.requests) == 1
         assert (later.json(), later.url, later.stale) == (now.json(), now.url, False)
         assert later.age_s > 0
         assert later.headers["link"] == "<next>"
         assert "set-cookie" not in later.headers
-        await cached.get(asked, "/", {"q": "y"}, within_s=5)
-        await cached.get(asked, "/", {"q": "x"}, within_s=5, headers={"Accept": "text/plain"})
-        await cached.post(asked, "/", [], {"q": "x"}, within_s=5)
+        await cached.get(endpoint, "/", {"q": "y"}, within_s=5)
+        await cached.get(endpoint, "/", {"q": "x"}, within_s=5, headers={"Accept": "text/plain"})
+        await cached.post(endpoint, "/", [], {"q": "x"}, within_s=5)
         assert len(server.requests) == 4
-        await cached.get(asked, "/", {"q": "x"}, within_s=5, fresh_s=0)
+        await cached.get(endpoint, "/", {"q": "x"}, within_s=5, fresh_s=0)
         assert len(server.requests) == 5
-        await replace(cached, fresh_s=0).get(asked, "/", {"q": "x"}, within_s=5)
+        await replace(cached, fresh_s=0).get(endpoint, "/", {"q": "x"}, within_s=5)
         assert len(server.requests) == 6
 
 
@@ -493,13 +495,13 @@ async def test_what_one_key_may_see_is_not_shown_to_another_or_to_none(cached: C
     """A token's private repositories, a subscriber's abstracts."""
     async with serving(lambda _: as_json(len(server.requests))) as server:
         url, keys = server.base_url, ("one-key-of-somebody", "another-key-of-somebody")
-        seen = [service(server)]
-        seen += [service(server, params={"api_key": key}) for key in keys]
-        seen += [service(server, headers={"Authorization": key}) for key in keys]
-        seen += [service(server, base_url=url.replace("://", f"://me:{key}@")) for key in keys]
-        first = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
-        again = [(await cached.get(one, "/", within_s=5)).json() for one in seen]
-    assert first == again == list(range(1, len(seen) + 1))
+        services = [service(server)]
+        services += [service(server, params={"api_key": key}) for key in keys]
+        services += [service(server, headers={"Authorization": key}) for key in keys]
+        services += [service(server, base_url=url.replace("://", f"://me:{key}@")) for key in keys]
+        first = [(await cached.get(one, "/", within_s=5)).json() for one in services]
+        again = [(await cached.get(one, "/", within_s=5)).json() for one in services]
+    assert first == again == list(range(1, len(services) + 1))
 
 
 @dataclass
@@ -507,7 +509,7 @@ class Slow:
     """A cache that takes its time."""
 
     get_s: float = 0.0
-    gate: threading.Event | None = None
+    release: threading.Event | None = None
     """Nothing is put before it is set."""
     put_in: list[bytes] = field(default_factory=list)
 
@@ -515,18 +517,18 @@ class Slow:
         await asyncio.sleep(self.get_s)
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
-        while self.gate and not self.gate.is_set():  # noqa: ASYNC110 - set in another thread
+        while self.release and not self.release.is_set():  # noqa: ASYNC110 - set in another thread
             await asyncio.sleep(0.01)
         self.put_in.append(body)
 
 
 async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
-    gate = threading.Event()
-    answers = Slow(gate=gate)
+    release = threading.Event()
+    answers = Slow(release=release)
     async with serving(lambda _: as_json(1)) as server:
         assert (await Caller(answers).get(service(server), "/", within_s=5)).json() == 1
         assert not answers.put_in
-        gate.set()
+        release.set()
         await asyncio.to_thread(flush_cache)
     assert answers.put_in == [b"1"]
 
@@ -542,11 +544,11 @@ async def test_a_slow_cache_takes_no_longer_than_there_is_time() -> None:
 @pytest.mark.parametrize("fault", [refusal(429, headers={"Retry-After": "900"}), refusal(429), refusal(500), RESET, NEVER])
 async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marked(cached: Caller, fault: Answer) -> None:
     async with serving(in_turn(as_json({"a": 1}), fault)) as server:
-        asked = service(server, timeout_s=0.3)
+        endpoint = service(server, timeout_s=0.3)
         await cached.get(service(server), "/", within_s=5)
         await asyncio.sleep(0.01)
         for _ in range(3):
-            old = await cached.get(asked, "/", within_s=30, fresh_s=0)
+            old = await cached.get(endpoint, "/", within_s=30, fresh_s=0)
             assert (old.json(), old.stale) == ({"a": 1}, True)
             assert str(old.why).startswith("openalex ")
             assert old.age_s >= 0.01
@@ -554,21 +556,21 @@ async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marke
 
 async def test_the_cache_alone_is_asked_where_nothing_is_to_be_tried(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
-        kept = service(server, tries=0)
+        cache_only = service(server, tries=0)
         with pytest.raises(SourceUnavailable, match="was not queried"):
-            await cached.get(kept, "/", within_s=5)
+            await cached.get(cache_only, "/", within_s=5)
         await cached.get(service(server), "/", within_s=5)
         await asyncio.sleep(0.01)
-        fresh, old = await cached.get(kept, "/", within_s=5), await cached.get(kept, "/", within_s=5, fresh_s=0)
+        fresh, old = await cached.get(cache_only, "/", within_s=5), await cached.get(cache_only, "/", within_s=5, fresh_s=0)
     assert (fresh.json(), fresh.stale, old.json(), old.stale) == ({"a": 1}, False, {"a": 1}, True)
     assert len(server.requests) == 1
 
 
 async def test_where_there_is_no_turn_too(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
-        asked = service(server, requests=1, per_s=60)
-        await cached.get(asked, "/", within_s=5)
-        old = await cached.get(asked, "/", within_s=5, fresh_s=0)
+        endpoint = service(server, requests=1, per_s=60)
+        await cached.get(endpoint, "/", within_s=5)
+        old = await cached.get(endpoint, "/", within_s=5, fresh_s=0)
         assert old.stale
         assert isinstance(old.why, RateLimited)
         assert old.why.retry_at == pytest.approx(time.time() + 60, abs=10)
@@ -589,9 +591,9 @@ async def test_where_the_service_has_answered_no_older_answer_is_used(cached: Ca
 )
 async def test_what_is_no_answer_is_not_kept(cached: Caller, answer: Answer) -> None:
     async with serving(lambda _: answer) as server:
-        asked = service(server, params={"api_key": "a-key-of-somebody"}, keeps=keeps_no_error)
+        endpoint = service(server, params={"api_key": "a-key-of-somebody"}, keeps=keeps_no_error)
         for _ in range(2):
-            await cached.get(asked, "/", within_s=5)
+            await cached.get(endpoint, "/", within_s=5)
     assert len(server.requests) == 2
 
 
@@ -614,41 +616,41 @@ async def test_a_cache_that_cannot_be_used_loses_no_answer(tmp_path: Path) -> No
 
 async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    said: list[str] = []
+    outputs: list[str] = []
     faults = iter([Answer(), refusal(401), refusal(400), refusal(429), refusal(500), RESET, NEVER, Answer(status=200)])
 
-    def echo(asked: Request) -> Answer:
+    def echo(request: Request) -> Answer:
         fault = next(faults, refusal(418))
-        return replace(fault, body=f"{asked.target} {asked.headers} {dict(asked.query)} {json.dumps(dict(asked.query))}".encode())
+        return replace(fault, body=f"{request.target} {request.headers} {dict(request.query)} {json.dumps(dict(request.query))}".encode())
 
     async with serving(echo) as server:
-        asked = service(server, headers={"X-Api-Key": KEY, "Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
+        endpoint = service(server, headers={"X-Api-Key": KEY, "Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
         for at in range(12):
             try:
-                reply = await cached.get(asked, "/works", {"q": at}, within_s=0.3)
-                said += [repr(reply), reply.url]
+                reply = await cached.get(endpoint, "/works", {"q": at}, within_s=0.3)
+                outputs += [repr(reply), reply.url]
             except SourceError as error:
-                said += ["".join(traceback.format_exception(error)), repr(error), str(error.__context__)]
-        broken = replace(asked, headers={"X-Api-Key": f"{KEY}\n"})
-        with pytest.raises(SourceUnavailable) as told:
+                outputs += ["".join(traceback.format_exception(error)), repr(error), str(error.__context__)]
+        broken = replace(endpoint, headers={"X-Api-Key": f"{KEY}\n"})
+        with pytest.raises(SourceUnavailable) as caught:
             await CALLER.get(broken, "/", within_s=2)
-        said += ["".join(traceback.format_exception(told.value))]
-    said += [repr(asked), str(asked), repr(get_rate_limiter(asked)), caplog.text]
+        outputs += ["".join(traceback.format_exception(caught.value))]
+    outputs += [repr(endpoint), str(endpoint), repr(get_rate_limiter(endpoint)), caplog.text]
     assert "/works" in caplog.text
     await asyncio.to_thread(flush_cache)
     files = await asyncio.to_thread(lambda: [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*.*")])
-    secrets = [KEY, *asked.secrets()]
-    for text in [*said, *files]:
+    secrets = [KEY, *endpoint.secrets()]
+    for text in [*outputs, *files]:
         assert not [secret for secret in secrets if secret in text], text
 
 
 async def test_a_password_in_the_address_is_not_shown() -> None:
     async with serving(lambda _: refusal(404)) as server:
-        asked = service(server, base_url=server.base_url.replace("://", "://me:pass-word@"))
-        with pytest.raises(SourceUnavailable) as told:
-            await CALLER.get(asked, "/", within_s=5)
-        reply = await CALLER.get(asked, "/", within_s=5, accept=frozenset({404}))
-    assert "pass-word" not in f"{told.value} {reply!r} {asked!r}"
+        endpoint = service(server, base_url=server.base_url.replace("://", "://me:pass-word@"))
+        with pytest.raises(SourceUnavailable) as caught:
+            await CALLER.get(endpoint, "/", within_s=5)
+        reply = await CALLER.get(endpoint, "/", within_s=5, accept=frozenset({404}))
+    assert "pass-word" not in f"{caught.value} {reply!r} {endpoint!r}"
     assert server.requests[0].headers["authorization"].startswith("Basic ")
 
 
@@ -682,8 +684,8 @@ async def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    asked = Service("github", secure, 100, 1.0, headers={"X-Api-Key": KEY}, params={"api_key": KEY})
-    replies = await asyncio.gather(*(CALLER.get(asked, f"/{at}", within_s=10) for at in range(5)))
+    endpoint = Service("github", secure, 100, 1.0, headers={"X-Api-Key": KEY}, params={"api_key": KEY})
+    replies = await asyncio.gather(*(CALLER.get(endpoint, f"/{at}", within_s=10) for at in range(5)))
     assert [reply.json()["path"].split("?")[0] for reply in replies] == [f"/{at}" for at in range(5)]
     assert {reply.json()["key"] for reply in replies} == {KEY}
     assert {reply.json()["connection"] for reply in replies} == {1}
@@ -694,16 +696,16 @@ async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are
     await asyncio.to_thread(clients.close_clients)
     let = threading.Event()
 
-    async def answered(asked: Request) -> Answer:
-        while asked.path == "/slow" and not let.is_set():  # noqa: ASYNC110 - set in another thread
+    async def answer_slowly(request: Request) -> Answer:
+        while request.path == "/slow" and not let.is_set():  # noqa: ASYNC110 - set in another thread
             await asyncio.sleep(0.01)
         return as_json(1)
 
-    async with serving(answered) as server:
+    async with serving(answer_slowly) as server:
         for name in ("openalex", "crossref", "openalex", "crossref"):
             await CALLER.get(service(server, name=name), "/", within_s=5)
-        first, second = (asked.connection for asked in server.requests[:2])
-        assert [asked.connection for asked in server.requests] == [first, second, first, second]
+        first, second = (request.connection for request in server.requests[:2])
+        assert [request.connection for request in server.requests] == [first, second, first, second]
         slow = asyncio.create_task(CALLER.get(service(server, name="slow"), "/slow", within_s=5))
         await until(lambda: server.now)
         for number in range(clients.MOST_CLIENTS):
@@ -739,5 +741,5 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
     )
     slow = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]  # -X dev tells of a busy machine
     assert (ended.stdout, slow, ended.returncode) == ("1\n", [], 0)
-    with diskcache.Cache(str(tmp_path)) as kept:
-        assert len(kept) == 1
+    with diskcache.Cache(str(tmp_path)) as cache:
+        assert len(cache) == 1

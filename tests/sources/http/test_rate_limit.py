@@ -92,8 +92,8 @@ def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_
             try:
                 await asyncio.sleep(lag_s)
                 mark_sent()
-                sent = now()
-                asyncio.get_running_loop().call_later(way_s, lambda: arrivals.append(sent + way_s))
+                sent_at = now()
+                asyncio.get_running_loop().call_later(way_s, lambda: arrivals.append(sent_at + way_s))
                 await asyncio.sleep(way_s + answer_s)
             finally:
                 under_way -= 1
@@ -109,11 +109,11 @@ def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_
 
     async def all_of_them() -> list[bool]:
         one = limiter(most, per_s, at_once)
-        found = await asyncio.gather(*(one_asker(one, *asker) for asker in askers))
+        outcomes = await asyncio.gather(*(one_asker(one, *asker) for asker in askers))
         await asyncio.sleep(per_s + TRANSIT_S)  # then everything that was taken has come back
         assert one.window.wait_s() == 0
         assert one.window._slots._value == most
-        return found
+        return outcomes
 
     had = run(all_of_them())
     assert all(done for done, (*_, leaves) in zip(had, askers, strict=True) if leaves is None)
@@ -142,20 +142,20 @@ def test_the_real_limits_are_kept_and_used(most: int, per_s: float, latency_s: f
 
 
 def test_how_many_turns_are_left() -> None:
-    async def told() -> list[int]:
-        one, seen = SlidingWindow(3, 60.0), []
-        seen.append(one.available())
+    async def count_turns() -> list[int]:
+        one, counts = SlidingWindow(3, 60.0), []
+        counts.append(one.available())
         async with one.acquire() as permit:
-            seen.append(one.available())
+            counts.append(one.available())
             permit.start()
-            seen.append(one.available())
+            counts.append(one.available())
         async with one.acquire():
             pass  # given back
-        seen.append(one.available())
+        counts.append(one.available())
         await asyncio.sleep(60.0)
-        return [*seen, one.available()]
+        return [*counts, one.available()]
 
-    assert run(told()) == [3, 2, 2, 2, 3]
+    assert run(count_turns()) == [3, 2, 2, 2, 3]
 
 
 @settings(deadline=None)
@@ -165,9 +165,9 @@ def test_nobody_goes_sooner_than_was_said_to_those_who_ask(most: int, per_s: flo
 
     async def ask(one: SlidingWindow, at: float) -> None:
         await asyncio.sleep(at)
-        said = now() + one.wait_s()
+        promised_at = now() + one.wait_s()
         async with one.acquire() as permit:
-            assert now() >= said - HAIR
+            assert now() >= promised_at - HAIR
             permit.start()
 
     async def all_of_them() -> None:
@@ -183,11 +183,11 @@ def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -
         for _ in range(10):
             async with one.acquire(service(), 5.0):
                 pass
-        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up; retry in 60\.0 s") as told:
+        with pytest.raises(RateLimited, match=r"arxiv: its limit of 10 requests in 60 s is used up; retry in 60\.0 s") as caught:
             async with one.acquire(service(), 10.0):
                 pytest.fail("there was no slot")
         assert now() == begun
-        assert told.value.retry_at == pytest.approx(begun + 60)
+        assert caught.value.retry_at == pytest.approx(begun + 60)
         async with one.acquire(service(), 60.5):
             assert now() == pytest.approx(begun + 60)
 
@@ -235,11 +235,11 @@ def test_a_closed_service_is_waited_for_where_there_is_time_and_refused_at_once_
         one, begun = limiter(), now()
         one.close(begun + 7)
         one.close(begun + 3)  # the later one holds
-        with pytest.raises(RateLimited, match="arxiv is rate-limiting us; retry in 7 s") as told:
+        with pytest.raises(RateLimited, match="arxiv is rate-limiting us; retry in 7 s") as caught:
             async with one.acquire(service(), 6.0):
                 pytest.fail("it was closed")
         assert now() == begun
-        assert told.value.retry_at == begun + 7
+        assert caught.value.retry_at == begun + 7
         async with one.acquire(service(), 8.0):
             assert now() == pytest.approx(begun + 7)
 
@@ -264,50 +264,50 @@ def fail(one: RateLimiter, times: int = FAILURES, error: SourceError | None = No
         one.record_failure(error or SourceTimeout("no answer"))
 
 
-async def try_it(one: RateLimiter, asked: list[float], for_s: float = 0.0) -> None:
+async def try_it(one: RateLimiter, times: list[float], for_s: float = 0.0) -> None:
     async with one.acquire(service(100, 1.0), 1.0):
-        asked.append(now())
+        times.append(now())
         await asyncio.sleep(for_s)
 
 
 def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_finds_out() -> None:
     async def search() -> None:
-        one, asked = limiter(100, 1.0), []
+        one, times = limiter(100, 1.0), []
         fail(one, FAILURES - 1)
         one.record_success()
         fail(one, FAILURES - 1)
-        await try_it(one, asked)
+        await try_it(one, times)
         one.record_failure(SourceTimeout("no answer within 9 s"))
         with pytest.raises(
             SourceUnavailable, match=r"arxiv failed 5 times in a row and is skipped; retry in 30 s.*no answer within 9 s"
-        ) as told:
-            await try_it(one, asked)
-        assert told.value.retry_at == now() + PAUSE_S
-        assert len(asked) == 1
+        ) as caught:
+            await try_it(one, times)
+        assert caught.value.retry_at == now() + PAUSE_S
+        assert len(times) == 1
         await asyncio.sleep(PAUSE_S)
-        found = await asyncio.gather(*(try_it(one, asked, 0.1) for _ in range(10)), return_exceptions=True)
-        assert len(asked) == 2
-        assert [type(one) for one in found].count(SourceUnavailable) == 9
+        outcomes = await asyncio.gather(*(try_it(one, times, 0.1) for _ in range(10)), return_exceptions=True)
+        assert len(times) == 2
+        assert [type(one) for one in outcomes].count(SourceUnavailable) == 9
         one.record_success()
-        await asyncio.gather(*(try_it(one, asked, 0.1) for _ in range(10)))
-        assert len(asked) == 12
+        await asyncio.gather(*(try_it(one, times, 0.1) for _ in range(10)))
+        assert len(times) == 12
 
     run(search())
 
 
 def test_when_the_one_that_finds_out_fails_it_is_left_alone_again_and_when_it_gives_up_another_finds_out() -> None:
     async def search() -> None:
-        one, asked = limiter(100, 1.0), []
+        one, times = limiter(100, 1.0), []
         fail(one)
         await asyncio.sleep(PAUSE_S)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                await try_it(one, asked, 3.0)
-        await try_it(one, asked)
+                await try_it(one, times, 3.0)
+        await try_it(one, times)
         one.record_failure(SourceTimeout("no answer"))
         with pytest.raises(SourceUnavailable, match="6 times"):
-            await try_it(one, asked)
-        assert len(asked) == 2
+            await try_it(one, times)
+        assert len(times) == 2
 
     run(search())
 

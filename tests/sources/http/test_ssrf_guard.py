@@ -28,14 +28,14 @@ class Names:
 
     def __init__(self, answers: dict[str, list[Sequence[str]]]) -> None:
         self.answers = answers
-        self.asked: list[str] = []
+        self.hosts: list[str] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
+        self.hosts.append(host)
         if host not in self.answers:
             raise OSError(f"no such host: {host}")
-        said = self.answers[host]
-        return said.pop(0) if len(said) > 1 else said[0]
+        addresses = self.answers[host]
+        return addresses.pop(0) if len(addresses) > 1 else addresses[0]
 
 
 class Counter:
@@ -170,7 +170,7 @@ async def test_a_trick_of_form_is_refused_before_anything_is_resolved(trick: str
         with pytest.raises(Forbidden):
             await pages.fetch(trick.format(port=counter.port), 5.0)
         await pages.close()
-    assert (counter.met, names.asked) == (0, [])
+    assert (counter.met, names.hosts) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_a_name_is_refused_for_any_of_its_addresses(answers: list[str]) ->
 
 async def test_rebinding_gains_nothing() -> None:
     """Resolved once a connection: the public address that was checked is the one that is asked; the private one that follows is refused."""
-    asked: list[str] = []
+    hosts: list[str] = []
 
     class Recorder(PinnedNetwork):
         def __init__(self, guard: Guard) -> None:
@@ -207,7 +207,7 @@ async def test_rebinding_gains_nothing() -> None:
             self._network.connect_tcp = self._noted  # type: ignore[method-assign, assignment]
 
         async def _noted(self, host: str, *_: object) -> None:
-            asked.append(host)
+            hosts.append(host)
             raise SourceUnavailable("nothing is reached from a test")
 
     async with counting() as counter:
@@ -215,10 +215,10 @@ async def test_rebinding_gains_nothing() -> None:
         network = Recorder(guarded(counter, names))
         with pytest.raises(SourceUnavailable):
             await network.connect_tcp("rebind.example.com", counter.port)
-        assert (asked, names.asked) == ([PUBLIC], ["rebind.example.com"])
+        assert (hosts, names.hosts) == ([PUBLIC], ["rebind.example.com"])
         with pytest.raises(Forbidden, match="loopback"):
             await network.connect_tcp("rebind.example.com", counter.port)
-    assert (counter.met, asked) == (0, [PUBLIC])
+    assert (counter.met, hosts) == (0, [PUBLIC])
 
 
 async def test_a_connection_that_leads_elsewhere_is_closed_unused() -> None:
@@ -266,7 +266,7 @@ async def test_robots_txt_leads_nowhere_either() -> None:
 
 async def test_a_host_that_the_settings_allow_is_asked_at_its_port_only() -> None:
     """By name: another name for the same address is refused as ever."""
-    with serving(lambda asked: Answer(b"ok", headers={"Content-Type": "text/plain"})) as server:
+    with serving(lambda request: Answer(b"ok", headers={"Content-Type": "text/plain"})) as server:
         host, port = server.base_url.removeprefix("http://").split(":")
         guard = Guard(frozenset({f"{host}:{port}"}), Names({"other.example.com": [[host]]}))
         async with httpx.AsyncClient(transport=PinnedTransport(guard), trust_env=False) as client:
@@ -282,13 +282,13 @@ async def test_a_host_that_the_settings_allow_is_asked_at_its_port_only() -> Non
 
 async def test_the_name_stays_what_tls_and_the_host_header_say() -> None:
     """The address is pinned; certificates are checked against the name."""
-    said: list[str | None] = []
+    server_names: list[str | None] = []
 
     async def met(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.sni_callback = lambda _, name, __: said.append(name)
+    context.sni_callback = lambda _, name, __: server_names.append(name)
     server = await asyncio.start_server(met, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     guard = Guard(frozenset({f"papers.example.com:{port}"}), Names({"papers.example.com": [["127.0.0.1"]]}))
@@ -297,7 +297,7 @@ async def test_the_name_stays_what_tls_and_the_host_header_say() -> None:
             await client.get(f"https://papers.example.com:{port}/")
     await take_no_more(server)
     server.close()
-    assert said == ["papers.example.com"]
+    assert server_names == ["papers.example.com"]
 
 
 async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ async def test_a_name_that_cannot_be_resolved_is_unavailable_not_forbidden() -> 
 
 
 @pytest.mark.parametrize(
-    ("url", "asked"),
+    ("url", "target"),
     [
         ("https://example.com", "https://example.com"),
         ("https://example.com./a b#part", "https://example.com/a%20b"),
@@ -330,8 +330,8 @@ async def test_a_name_that_cannot_be_resolved_is_unavailable_not_forbidden() -> 
         ("https://[64:ff9b::8.8.8.8]/", "https://[64:ff9b::8.8.8.8]/"),
     ],
 )
-def test_what_is_public_passes(url: str, asked: str) -> None:
-    assert Guard().target(url).url == asked
+def test_what_is_public_passes(url: str, target: str) -> None:
+    assert Guard().target(url).url == target
 
 
 def test_a_refusal_shows_no_password() -> None:

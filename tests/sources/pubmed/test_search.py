@@ -67,7 +67,7 @@ def replied(body: str | bytes) -> Reply:
     return Reply("https://eutils/x", 200, {}, body.encode() if isinstance(body, str) else body)
 
 
-def found_json(*ids: str, total: int | None = None, **more: Any) -> dict[str, Any]:
+def make_search_json(*ids: str, total: int | None = None, **more: Any) -> dict[str, Any]:
     return {
         "header": {"type": "esearch"},
         "esearchresult": {"count": str(len(ids) if total is None else total), "idlist": list(ids), **more},
@@ -77,10 +77,10 @@ def found_json(*ids: str, total: int | None = None, **more: Any) -> dict[str, An
 def eutils(*ids: str, total: int | None = None, **more: Any) -> Callable[[Request], Answer]:
     """Both tools, over articles that exist under every number."""
 
-    def answer(asked: Request) -> Answer:
-        if asked.path.endswith("/esearch.fcgi"):
-            return as_json(found_json(*ids, total=total, **more))
-        return as_text(article_set(*(ARTICLE.format(pmid=pmid) for pmid in sorted(asked.query["id"].split(",")))), "text/xml")
+    def answer(request: Request) -> Answer:
+        if request.path.endswith("/esearch.fcgi"):
+            return as_json(make_search_json(*ids, total=total, **more))
+        return as_text(article_set(*(ARTICLE.format(pmid=pmid) for pmid in sorted(request.query["id"].split(",")))), "text/xml")
 
     return answer
 
@@ -109,9 +109,9 @@ async def test_a_search_asks_for_ids_and_then_for_their_articles() -> None:
     assert [one.record.doc_id for one in answer.results] == ["pubmed:30", "pubmed:4", "pubmed:200"]
     assert [one.score for one in answer.results] == [1.0, 1 / 2, 1 / 3]
     assert (answer.total, answer.status, answer.message) == (1234, "", "")
-    found = answer.results[1].record
-    assert found.identifiers == Identifiers(doi="10.1000/own.4", pmid="4", pmcid="PMC40")
-    assert (found.kind, found.source, found.title, found.year, found.venue, found.url) == (
+    record = answer.results[1].record
+    assert record.identifiers == Identifiers(doi="10.1000/own.4", pmid="4", pmcid="PMC40")
+    assert (record.kind, record.source, record.title, record.year, record.venue, record.url) == (
         "paper", "pubmed", "Lysis 4.", 2020, "Journal of Phages", None,
     )  # fmt: skip
 
@@ -119,13 +119,16 @@ async def test_a_search_asks_for_ids_and_then_for_their_articles() -> None:
 @pytest.mark.parametrize("tool", ["esearch", "efetch"])
 async def test_a_key_that_is_not_known_is_not_shown_either(tool: str) -> None:
     refused = as_json({"error": "API key invalid", "api-key": "s3cret", "type": "ip", "status": "unknown"}, 400)
-    with serving(lambda asked: refused if tool in asked.path else eutils("1")(asked)) as server, pytest.raises(Unauthorized) as failed:
+    with (
+        serving(lambda request: refused if tool in request.path else eutils("1")(request)) as server,
+        pytest.raises(Unauthorized) as failed,
+    ):
         await pubmed_at(server.base_url, api_key="s3cret").search(query())
     assert "s3cret" not in str(failed.value)
 
 
 @pytest.mark.parametrize(
-    ("years", "asked"),
+    ("years", "parameters"),
     [
         (NumberRange(min=2020, max=2022), {"datetype": "pdat", "mindate": "2020", "maxdate": "2022"}),
         (NumberRange(min=2020), {"datetype": "pdat", "mindate": "2020", "maxdate": "3000"}),
@@ -133,25 +136,25 @@ async def test_a_key_that_is_not_known_is_not_shown_either(tool: str) -> None:
         (NumberRange(), {}),
     ],
 )
-async def test_years_are_asked_for_as_dates_of_publication(years: NumberRange, asked: dict[str, str]) -> None:
+async def test_years_are_asked_for_as_dates_of_publication(years: NumberRange, parameters: dict[str, str]) -> None:
     with serving(eutils()) as server:
         await pubmed_at(server.base_url).search(query(constraints=Constraints(years=years)))
     dates = ("datetype", "mindate", "maxdate")
-    assert {name: value for name, value in server.requests[0].query.items() if name in dates} == asked
+    assert {name: value for name, value in server.requests[0].query.items() if name in dates} == parameters
 
 
 async def test_many_words_are_cut_and_cut_again_where_they_find_nothing() -> None:
-    def answer(asked: Request) -> Answer:
-        few = len(asked.query.get("term", "").split()) <= 3
-        return eutils("5")(asked) if few else as_json(found_json(warninglist={"outputmessages": ["No items found."]}))
+    def answer(request: Request) -> Answer:
+        few = len(request.query.get("term", "").split()) <= 3
+        return eutils("5")(request) if few else as_json(make_search_json(warninglist={"outputmessages": ["No items found."]}))
 
     with serving(answer) as server:
-        found = await pubmed_at(server.base_url).search(
+        result = await pubmed_at(server.base_url).search(
             query("ignored", keywords=("alpha beta", "gamma", "delta", "eps", "zeta", "eta", "theta"))
         )
-    assert [asked.query["term"] for asked in server.requests[:2]] == ["alpha beta gamma delta eps zeta", "alpha beta gamma"]
-    assert len(found.results) == 1
-    assert found.message == "searched for alpha beta gamma alone, because every word must occur"
+    assert [request.query["term"] for request in server.requests[:2]] == ["alpha beta gamma delta eps zeta", "alpha beta gamma"]
+    assert len(result.results) == 1
+    assert result.message == "searched for alpha beta gamma alone, because every word must occur"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "*[]"])
@@ -171,8 +174,8 @@ def test_words_are_no_syntax() -> None:
 async def test_the_key_raises_the_limit_and_is_never_shown() -> None:
     """Also where the service quotes it. An e-mail address goes along, another contact does not."""
 
-    def answer(asked: Request) -> Answer:
-        return as_json({"error": "API rate limit exceeded", "api-key": asked.query["api_key"], "count": "11"}, 429, {"Retry-After": "2"})
+    def answer(request: Request) -> Answer:
+        return as_json({"error": "API rate limit exceeded", "api-key": request.query["api_key"], "count": "11"}, 429, {"Retry-After": "2"})
 
     with serving(answer) as server:
         source = pubmed_at(server.base_url, Caller(contact="me@example.org"), api_key="s3cret", timeout_s=1.0)
@@ -208,43 +211,46 @@ async def test_what_pubmed_could_not_do_is_said() -> None:
 async def test_numbers_without_an_article_are_counted() -> None:
     """A PMID that was deleted; an article that nobody asked for is nobody's result."""
 
-    def answer(asked: Request) -> Answer:
-        return eutils("1", "2", "3")(asked) if "esearch" in asked.path else as_text(article_set(*map(bare, (3, 9, 1))), "text/xml")
+    def answer(request: Request) -> Answer:
+        return eutils("1", "2", "3")(request) if "esearch" in request.path else as_text(article_set(*map(bare, (3, 9, 1))), "text/xml")
 
     def bare(pmid: int) -> str:
         return ARTICLE.format(pmid=pmid)
 
     with serving(answer) as server:
-        found = await pubmed_at(server.base_url).search(query())
-    assert [one.record.doc_id for one in found.results] == ["pubmed:1", "pubmed:3"]
-    assert (found.message, found.status) == ("1 of the 3 numbers have no record", "")
+        result = await pubmed_at(server.base_url).search(query())
+    assert [one.record.doc_id for one in result.results] == ["pubmed:1", "pubmed:3"]
+    assert (result.message, result.status) == ("1 of the 3 numbers have no record", "")
 
 
 async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
     body = article_set(ARTICLE.format(pmid=1), ARTICLE.format(pmid=2), RETRACTED)[:-200]
 
-    def answer(asked: Request) -> Answer:
-        return eutils("2", "1", "7")(asked) if "esearch" in asked.path else as_text(body, "text/xml")
+    def answer(request: Request) -> Answer:
+        return eutils("2", "1", "7")(request) if "esearch" in request.path else as_text(body, "text/xml")
 
     with serving(answer) as server:
-        found = await pubmed_at(server.base_url).search(query())
-    assert [one.record.doc_id for one in found.results] == ["pubmed:2", "pubmed:1"]
-    assert found.status == "partial"
-    assert "was cut short" in found.message
+        result = await pubmed_at(server.base_url).search(query())
+    assert [one.record.doc_id for one in result.results] == ["pubmed:2", "pubmed:1"]
+    assert result.status == "partial"
+    assert "was cut short" in result.message
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 @pytest.mark.parametrize("tool", ["esearch", "efetch"])
 async def test_every_fault_is_an_expected_error(tool: str, fault: str) -> None:
     """Of the kind that the fault is, within the time that the search may take."""
-    with serving(lambda asked: FAULTS[fault] if tool in asked.path else eutils("1")(asked)) as server, pytest.raises(SourceError) as failed:
+    with (
+        serving(lambda request: FAULTS[fault] if tool in request.path else eutils("1")(request)) as server,
+        pytest.raises(SourceError) as failed,
+    ):
         await pubmed_at(server.base_url).search(query(within_s=0.3))
     tried_again = {"timeout"} if fault in ("429", "500", "connection reset", "truncated") else set()  # when time was almost up
     assert failed.value.status in {EXPECTED_ERRORS[fault].status, *tried_again}
 
 
 @pytest.mark.parametrize(
-    ("body", "error", "says"),
+    ("body", "error", "message"),
     [
         ({"error": "API rate limit exceeded", "count": "4"}, RateLimited, "rate limit"),
         ({"esearchresult": {"ERROR": "Search Backend failed: the address table is empty."}}, SourceUnavailable, "Backend failed"),
@@ -253,8 +259,8 @@ async def test_every_fault_is_an_expected_error(tool: str, fault: str) -> None:
         ([], Malformed, "without a list"),
     ],
 )
-def test_errors_that_come_with_status_200(body: Any, error: type[SourceError], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_errors_that_come_with_status_200(body: Any, error: type[SourceError], message: str) -> None:
+    with pytest.raises(error, match=message):
         parse_search(replied(json.dumps(body)))
 
 
@@ -279,28 +285,28 @@ class Remembered:
     """A cache in memory, in which everything has one age."""
 
     age_s: float
-    held: dict[str, CachedAnswer] = field(default_factory=dict)
+    answers: dict[str, CachedAnswer] = field(default_factory=dict)
 
     async def get(self, key: str) -> CachedAnswer | None:
-        return self.held.get(key)
+        return self.answers.get(key)
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
-        self.held[key] = CachedAnswer(body, headers, self.age_s)
+        self.answers[key] = CachedAnswer(body, headers, self.age_s)
 
 
 @pytest.mark.parametrize(
-    ("age_s", "status", "says"),
+    ("age_s", "status", "message"),
     [(600.0, "cached", "from the cache, 10 min old"), (7_200.0, "stale", "this is its response of 2 h ago")],
 )
-async def test_an_answer_of_the_cache_says_so(age_s: float, status: str, says: str) -> None:
+async def test_an_answer_of_the_cache_says_so(age_s: float, status: str, message: str) -> None:
     down = False
-    with serving(lambda asked: FAULTS["500"] if down else eutils("1")(asked)) as server:
+    with serving(lambda request: FAULTS["500"] if down else eutils("1")(request)) as server:
         source = pubmed_at(server.base_url, Caller(Remembered(age_s)))
         assert (await source.search(query())).status == ""
         down = True
         answer = await source.search(query(within_s=0.3))
     assert (answer.status, len(answer.results)) == (status, 1)
-    assert says in answer.message
+    assert message in answer.message
 
 
 @pytest.mark.parametrize("tool", ["esearch", "efetch"])
@@ -311,7 +317,7 @@ async def test_a_failure_with_status_200_is_not_kept(tool: str) -> None:
         "esearch": as_json({"esearchresult": {"ERROR": "Search Backend failed"}}),
         "efetch": as_text("<eFetchResult><ERROR>Backend failed</ERROR></eFetchResult>", "text/xml"),
     }
-    with serving(lambda asked: failures[tool] if down and tool in asked.path else eutils("1")(asked)) as server:
+    with serving(lambda request: failures[tool] if down and tool in request.path else eutils("1")(request)) as server:
         source = pubmed_at(server.base_url, Caller(Remembered(600.0)))
         with pytest.raises(SourceUnavailable):
             await source.search(query())
@@ -329,20 +335,20 @@ async def test_a_failure_with_status_200_is_not_kept(tool: str) -> None:
 )
 async def test_get(scheme: str, value: str, term: str | None) -> None:
     with serving(eutils("3", "12")) as server:
-        found = await pubmed_at(server.base_url).get(scheme, value, 5.0)
-    assert found is not None
-    assert found.doc_id == "pubmed:12"
-    assert [asked.query["term"] for asked in server.requests if "term" in asked.query] == ([term] if term else [])
+        paper = await pubmed_at(server.base_url).get(scheme, value, 5.0)
+    assert paper is not None
+    assert paper.doc_id == "pubmed:12"
+    assert [request.query["term"] for request in server.requests if "term" in request.query] == ([term] if term else [])
 
 
 async def test_many_with_one_search() -> None:
     with serving(eutils("3", "12")) as server:
         source = pubmed_at(server.base_url)
-        found = await source.get_many("doi", ["10.1000/own.12", "10.1000/OWN.3", "10.1000/none", "x"], 5.0)
+        by_doi = await source.get_many("doi", ["10.1000/own.12", "10.1000/OWN.3", "10.1000/none", "x"], 5.0)
         by_number = await source.get_many("pmid", ["PMID: 12", "3"], 5.0)
-    assert {asked: paper.doc_id for asked, paper in found.items()} == {"10.1000/own.12": "pubmed:12", "10.1000/OWN.3": "pubmed:3"}
-    assert {asked: paper.doc_id for asked, paper in by_number.items()} == {"PMID: 12": "pubmed:12", "3": "pubmed:3"}
-    terms = [asked.query["term"] for asked in server.requests if "term" in asked.query]
+    assert {value: paper.doc_id for value, paper in by_doi.items()} == {"10.1000/own.12": "pubmed:12", "10.1000/OWN.3": "pubmed:3"}
+    assert {value: paper.doc_id for value, paper in by_number.items()} == {"PMID: 12": "pubmed:12", "3": "pubmed:3"}
+    terms = [request.query["term"] for request in server.requests if "term" in request.query]
     assert terms == ['"10.1000/own.12"[doi] OR "10.1000/own.3"[doi] OR "10.1000/none"[doi]']
     assert len(server.requests) == 3
 
@@ -350,39 +356,39 @@ async def test_many_with_one_search() -> None:
 async def test_get_of_what_pubmed_has_not() -> None:
     """Nothing found; something else found, which ESearch does where a field knows nothing; a number that there is not."""
     gone = as_text("<eFetchResult><ERROR>ID list is empty! Possibly it has no correct IDs.</ERROR></eFetchResult>", "text/xml", 400)
-    with serving(lambda asked: gone if asked.query.get("id") == "404" else eutils("77")(asked)) as server:
+    with serving(lambda request: gone if request.query.get("id") == "404" else eutils("77")(request)) as server:
         source = pubmed_at(server.base_url)
         assert await source.get("doi", "10.1000/other", 5.0) is None
         assert await source.get("pmid", "404", 5.0) is None
-        asked = len(server.requests)
+        count = len(server.requests)
         assert await source.get("doi", "no doi", 5.0) is None
         assert await source.get("arxiv", "2101.00001", 5.0) is None
-        assert len(server.requests) == asked
+        assert len(server.requests) == count
     with serving(eutils()) as server:
         assert await pubmed_at(server.base_url).get("doi", "10.1000/other", 5.0) is None
 
 
 def only(body: str) -> Paper:
-    (found,) = parse_articles(replied(body)).papers.values()
-    return found
+    (paper,) = parse_articles(replied(body)).papers.values()
+    return paper
 
 
 def test_a_retracted_article_says_so() -> None:
-    found = only(article_set(RETRACTED))
-    assert found.metadata["retracted"] is True
-    assert found.metadata["notices"] == [
+    paper = only(article_set(RETRACTED))
+    assert paper.metadata["retracted"] is True
+    assert paper.metadata["notices"] == [
         {"kind": "retraction_in", "pmid": "99", "source": "J Ph. 2001;3:1"},
         {"kind": "erratum_in", "pmid": None, "source": "J Ph. 1999;2:9"},
     ]
-    assert found.edges == (Edge(relation="retraction_in", target="pmid:99"),)
+    assert paper.edges == (Edge(relation="retraction_in", target="pmid:99"),)
     assert "retracted" not in only(article_set(ARTICLE.format(pmid=1))).metadata
 
 
 def test_what_is_missing_is_taken_from_where_pubmed_puts_it() -> None:
     """A title that nobody translated, a span of dates, a group of authors, an abstract in another language."""
-    found = only(article_set(RETRACTED))
-    assert (found.title, found.year, found.venue, found.language) == ("Über Phagen", 1998, "J Ph", None)
-    assert (found.authors, found.abstract) == (("Phage Group", "Ö, A"), "ZIEL: Sehen.")
+    paper = only(article_set(RETRACTED))
+    assert (paper.title, paper.year, paper.venue, paper.language) == ("Über Phagen", 1998, "J Ph", None)
+    assert (paper.authors, paper.abstract) == (("Phage Group", "Ö, A"), "ZIEL: Sehen.")
 
 
 def test_books_and_chapters() -> None:
@@ -399,31 +405,31 @@ def test_an_article_without_a_number_is_dropped() -> None:
     assert not parse_articles(replied(article_set("<PubmedArticle/>", "<PubmedArticle><MedlineCitation/></PubmedArticle>"))).papers
 
 
-def as_documented(said: ET.Element) -> dict[str, Any]:
+def as_documented(element: ET.Element) -> dict[str, Any]:
     """A recorded ESearch answer as `retmode=json` writes it: names in lower case, lists by the plural of what is in them."""
     plural = {"PhraseNotFound": "phrasesnotfound", "FieldNotFound": "fieldsnotfound", "OutputMessage": "outputmessages"}
 
     def lists(name: str) -> dict[str, list[str]]:
-        made: dict[str, list[str]] = {}
-        for one in said.iterfind(f"{name}/*"):
-            made.setdefault(plural[one.tag], []).append(one.text or "")
-        return made
+        by_plural: dict[str, list[str]] = {}
+        for one in element.iterfind(f"{name}/*"):
+            by_plural.setdefault(plural[one.tag], []).append(one.text or "")
+        return by_plural
 
-    result = {"count": said.findtext("Count"), "idlist": [one.text for one in said.iterfind("IdList/Id")]}
+    result = {"count": element.findtext("Count"), "idlist": [one.text for one in element.iterfind("IdList/Id")]}
     return {"esearchresult": {**result, "errorlist": lists("ErrorList"), "warninglist": lists("WarningList")}}
 
 
 @recorded
 def test_recorded_searches() -> None:
-    found = {
+    search_pages = {
         path.stem: parse_search(replied(json.dumps(as_documented(ET.parse(path).getroot()))))
         for path in sorted(ENTREZ.glob("esearch*.xml"))
     }
-    assert {name: one.total for name, one in found.items()} == {
+    assert {name: one.total for name, one in search_pages.items()} == {
         "esearch1": 63, "esearch2": 42249, "esearch3": 2651, "esearch5": 5, "esearch6": 1018, "esearch7": 330, "esearch8": 0,
     }  # fmt: skip
-    assert found["esearch5"].ids == ("6540636", "5830998", "4460425", "4466840", "3443459")
-    assert (found["esearch8"].ids, found["esearch8"].warned) == ((), "it knows no abcXYZ")
+    assert search_pages["esearch5"].ids == ("6540636", "5830998", "4460425", "4466840", "3443459")
+    assert (search_pages["esearch8"].ids, search_pages["esearch8"].warned) == ((), "it knows no abcXYZ")
 
 
 @recorded
@@ -481,12 +487,12 @@ def test_identifiers_occur_in_the_answer(whole: str, data: st.DataObject) -> Non
         papers = parse_articles(replied(body)).papers
     except SourceError:
         return
-    said = "".join(ET.fromstring(body).itertext()).lower()
+    text = "".join(ET.fromstring(body).itertext()).lower()
     for paper in papers.values():
         assert paper.doc_id == f"pubmed:{paper.identifiers.pmid}"
         assert paper.url is None
         for value in (*(value for _, value in paper.identifiers.pairs()), *(edge.target.partition(":")[2] for edge in paper.edges)):
-            assert value.lower().removeprefix("pmc") in said
+            assert value.lower().removeprefix("pmc") in text
 
 
 ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3), max_leaves=4)
@@ -496,13 +502,13 @@ ODD = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=
 def test_no_list_of_ids_is_more_than_expected(result: dict[str, Any], error: Any) -> None:
     body = json.dumps({"esearchresult": result, "error": error})
     try:
-        found = parse_search(replied(body))
+        search_page = parse_search(replied(body))
     except SourceError:
         return
-    assert all(pmid in body for pmid in found.ids)
+    assert all(pmid in body for pmid in search_page.ids)
 
 
 async def test_a_strange_encoding() -> None:
     strange = as_bytes(b'<?xml version="1.0" encoding="x-none"?><PubmedArticleSet/>', "text/xml")
-    with serving(lambda asked: strange if "efetch" in asked.path else eutils("1")(asked)) as server, pytest.raises(Malformed):
+    with serving(lambda request: strange if "efetch" in request.path else eutils("1")(request)) as server, pytest.raises(Malformed):
         await pubmed_at(server.base_url).search(query())

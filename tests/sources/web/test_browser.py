@@ -49,7 +49,7 @@ def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
-    with serving(lambda asked: as_text("ok")) as server:
+    with serving(lambda request: as_text("ok")) as server:
         host, port = server.base_url.removeprefix("http://").split(":")
         guard = Guard(frozenset({f"{host}:{port}"}))
         assert await _through(guard, None, host, int(port)) == (0, b"ok")
@@ -62,27 +62,27 @@ async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
 
 async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: int, command: int = 1) -> tuple[int, bytes]:
     """What a gate replies to one question, and the body that comes through it."""
-    async with SocksProxy(guard, hosts) as gate:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
+    async with SocksProxy(guard, hosts) as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
         name = host.encode()
         writer.write(b"\x05\x01\x00" + bytes((5, command, 0, 3, len(name))) + name + port.to_bytes(2, "big"))
         assert await reader.readexactly(2) == b"\x05\x00"
-        said = (await reader.readexactly(10))[1]
+        code = (await reader.readexactly(10))[1]
         body = b""
-        if said == 0:
+        if code == 0:
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             body = (await reader.readuntil(b"ok"))[-2:]
         writer.close()
-        return said, body
+        return code, body
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
+    "payload", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
 )
-async def test_a_gate_survives_nonsense(sent: bytes) -> None:
-    async with SocksProxy(Guard()) as gate:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.address.rpartition(":")[2]))
-        writer.write(sent)
+async def test_a_gate_survives_nonsense(payload: bytes) -> None:
+    async with SocksProxy(Guard()) as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
+        writer.write(payload)
         writer.write_eof()
         await reader.read()
         writer.close()
@@ -109,38 +109,38 @@ def guard_for(*base_urls: str) -> Guard:
 @pytest.fixture
 async def chromium_for() -> AsyncIterator[Make]:
     """Browsers by the hosts that are allowed, closed in the end."""
-    made: list[Chromium] = []
+    browsers: list[Chromium] = []
 
     def make(*base_urls: str) -> Chromium:
-        made.append(Chromium(guard_for(*base_urls)))
-        return made[-1]
+        browsers.append(Chromium(guard_for(*base_urls)))
+        return browsers[-1]
 
     yield make
-    for chromium in made:
+    for chromium in browsers:
         await chromium.close()
 
 
 @pytest.fixture
 async def shared_chromium_for(running_chromium: Chromium) -> AsyncIterator[Make]:
     """The same in one running Chromium."""
-    made: list[Chromium] = []
+    browsers: list[Chromium] = []
 
     def make(*base_urls: str) -> Chromium:
-        made.append(SharedChromium(guard_for(*base_urls), owner=running_chromium))
-        return made[-1]
+        browsers.append(SharedChromium(guard_for(*base_urls), owner=running_chromium))
+        return browsers[-1]
 
     yield make
-    for chromium in made:
+    for chromium in browsers:
         await chromium.close()
 
 
 @needs_chromium
 async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
     """Its scripts run; what its page wants of other hosts is not asked, whichever way it tries."""
-    with serving(lambda asked: as_text("secret")) as other:
+    with serving(lambda request: as_text("secret")) as other:
         elsewhere = other.base_url.replace("127.0.0.1", "localhost")
 
-        def engine_page(asked: Request) -> Answer:
+        def engine_page(request: Request) -> Answer:
             return as_text(SCRIPTED.format(elsewhere=elsewhere, socket=elsewhere.replace("http", "ws")), "text/html")
 
         with serving(engine_page) as server:
@@ -154,7 +154,7 @@ async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
             assert [hit.record.title for hit in answer.results] == ["Made by scripts"]
             assert server.requests[0].query == {"q": "phage"}
             await chromium.open_page(f"{server.base_url}/html/", 60.0)
-            assert {"/stolen", "/frame"} <= {asked.path for asked in other.requests}, "what was kept from it above"
+            assert {"/stolen", "/frame"} <= {request.path for request in other.requests}, "what was kept from it above"
 
 
 @needs_chromium
@@ -163,14 +163,14 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
     """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
     monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)  # read when it starts
     owner = chromium_owner()
-    with serving(lambda asked: as_text("<p>secret</p>", "text/html")) as inside:
+    with serving(lambda request: as_text("<p>secret</p>", "text/html")) as inside:
         for to in (inside.base_url, inside.base_url.replace("127.0.0.1", "localhost"), inside.base_url.replace("127.0.0.1", "[::1]")):
-            with serving(lambda asked, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
+            with serving(lambda request, to=to: Answer(status=302, headers={"Location": to})) as server:  # type: ignore[misc]
                 chromium = SharedChromium(guard_for(server.base_url), owner=owner)
                 with pytest.raises(Forbidden, match="may not be asked"):
                     await chromium.open_page(server.base_url, 60.0)
                 await chromium.close()
-        with serving(lambda asked: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
+        with serving(lambda request: Answer(status=302, headers={"Location": inside.base_url.replace("127.0.0.1", "localhost")})) as server:
             chromium = SharedChromium(guard_for(server.base_url, inside.base_url.replace("127.0.0.1", "localhost")), owner=owner)
             with pytest.raises(Forbidden):
                 await chromium.open_page(server.base_url, 60.0, frozenset({"127.0.0.1"}))
@@ -183,7 +183,7 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
 async def test_tabs_time_and_errors(shared_chromium_for: Make) -> None:
     """Two tabs at a time; a page that never comes costs its time; a link that may not be asked starts no browser."""
     answers = {"/slow": NEVER, "/gone": refusal(404)}
-    with serving(lambda asked: answers.get(asked.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
+    with serving(lambda request: answers.get(request.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
         chromium = shared_chromium_for(server.base_url)
         with pytest.raises(Forbidden):
             await chromium.open_page("http://127.0.0.1:1/", 60.0)
@@ -204,15 +204,15 @@ async def test_tabs_time_and_errors(shared_chromium_for: Make) -> None:
 async def test_a_page_that_its_scripts_make_is_fetched(shared_chromium_for: Make) -> None:
     text = "Sentence about the lysis of bacteria that a script has written into the page. " * 10
     page = f"<html><head><title>App</title></head><body><div id=r></div><script>r.innerHTML='<p>{text}</p>'</script></body></html>"
-    with serving(lambda asked: refusal(404) if asked.path == "/robots.txt" else as_text(page, "text/html")) as server:
+    with serving(lambda request: refusal(404) if request.path == "/robots.txt" else as_text(page, "text/html")) as server:
         guard = Guard(frozenset({server.base_url.removeprefix("http://")}))
         pages = PageFetcher(guard, browser=shared_chromium_for(server.base_url))
-        found = await pages.fetch(f"{server.base_url}/app", 60.0)
+        fetched_page = await pages.fetch(f"{server.base_url}/app", 60.0)
         await pages.close()
-    assert "lysis of bacteria" in found.page.text
+    assert "lysis of bacteria" in fetched_page.page.text
 
 
-class Made:
+class TabCounter:
     """Counts the tabs that a browser makes, and those that are open."""
 
     def __init__(self, chromium: Chromium, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ p{font-family:x;background:url(/image)}</style><img src="/image"><video src="/vi
 @needs_chromium
 async def test_what_is_waited_for(shared_chromium_for: Make) -> None:
     """Results that come late, on a page that is written anew, or on the next one; not those of a frame, nor what the page says itself."""
-    with serving(lambda asked: as_text(f"<!DOCTYPE html><body>{PAGES.get(asked.path, '')}</body>", "text/html")) as server:
+    with serving(lambda request: as_text(f"<!DOCTYPE html><body>{PAGES.get(request.path, '')}</body>", "text/html")) as server:
         chromium = shared_chromium_for(server.base_url)
 
         async def html(path: str, within_s: float = 60.0) -> str:
@@ -281,14 +281,14 @@ async def test_what_is_waited_for(shared_chromium_for: Make) -> None:
         nothing, outside = await asyncio.gather(html("/nothing", 6.0), html("/within", 6.0))
         assert ("no results" in nothing, "outside" in outside) == (True, True)
         assert time.monotonic() - began >= 6.0 * 0.7
-        asked_for = {asked.path for asked in server.requests}
-    assert asked_for == {"/late", "/rewritten", "/onwards", "/there", "/forged", "/heavy", "/nothing", "/within"}
+        paths = {request.path for request in server.requests}
+    assert paths == {"/late", "/rewritten", "/onwards", "/there", "/forged", "/heavy", "/nothing", "/within"}
 
 
 @needs_chromium
 @pytest.mark.parametrize("status", [202, 403, 500])
 async def test_a_page_that_failed_is_not_waited_for(shared_chromium_for: Make, status: int) -> None:
-    with serving(lambda asked: as_text("<p>no</p>", "text/html", status)) as server:
+    with serving(lambda request: as_text("<p>no</p>", "text/html", status)) as server:
         chromium = shared_chromium_for(server.base_url)
         began = time.monotonic()
         opened = await chromium.open_page(server.base_url, 60.0, ready=".result")
@@ -302,25 +302,25 @@ async def test_a_tab_is_ready_before_it_is_asked_for(chromium_for: Make, monkeyp
     remembers = """<div class=result></div><script>
 document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.cookie + localStorage.length)</script>"""
     cookie = {"Set-Cookie": "theirs=1; Path=/"}
-    with serving(lambda asked: as_text(remembers, "text/html", headers=cookie)) as server:
+    with serving(lambda _: as_text(remembers, "text/html", headers=cookie)) as server:
         chromium = chromium_for(server.base_url)
-        made = Made(chromium, monkeypatch)
+        tabs = TabCounter(chromium, monkeypatch)
         await asyncio.gather(chromium.prepare(), chromium.prepare())
-        tab = await made.ready()
-        assert (made.count, made.open) == (1, 1)
+        tab = await tabs.ready()
+        assert (tabs.count, tabs.open) == (1, 1)
         with pytest.raises(Forbidden):
             await in_background(tab.show(server.base_url, time.monotonic() + 20.0, frozenset(), ""))
         assert server.requests == []
         for count in (2, 3, 4):
             await chromium.open_page(f"{server.base_url}/{count}", 60.0, ready=".result")
-            assert made.count <= count
-            await made.ready()
-            assert (made.count, made.open) == (count, 1)
+            assert tabs.count <= count
+            await tabs.ready()
+            assert (tabs.count, tabs.open) == (count, 1)
         await asyncio.gather(*(chromium.open_page(f"{server.base_url}/x{number}", 60.0) for number in range(5)))
-        await made.ready()
-        assert made.open <= chromium.tabs
-        asked = [one for one in server.requests if one.path != "/said"]
-        assert not any("cookie" in one.headers for one in asked)
+        await tabs.ready()
+        assert tabs.open <= chromium.tabs
+        page_requests = [one for one in server.requests if one.path != "/said"]
+        assert not any("cookie" in one.headers for one in page_requests)
         assert {one.target for one in server.requests if one.path == "/said"} <= {
             "/said?mine=1;%20theirs=1" + "1",
             "/said?theirs=1;%20mine=11",
@@ -329,41 +329,41 @@ document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.coo
 
 @needs_chromium
 async def test_who_gives_up_leaves_the_tab_to_the_next(shared_chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(lambda asked: as_text(RESULT, "text/html")) as server:
+    with serving(lambda request: as_text(RESULT, "text/html")) as server:
         chromium = shared_chromium_for(server.base_url)
-        made = Made(chromium, monkeypatch)
+        tabs = TabCounter(chromium, monkeypatch)
         with pytest.raises(SourceTimeout):
             await chromium.open_page(server.base_url, 0.01)
         assert server.requests == []
         assert (await chromium.open_page(server.base_url, 60.0)).status == 200
-        await made.ready()
-        assert (made.count, made.open) == (2, 1)
+        await tabs.ready()
+        assert (tabs.count, tabs.open) == (2, 1)
 
 
 @needs_chromium
 async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether it dies with a tab that is ready or with a page that is loading; who waits for that one is told at once."""
     pids = _noting(monkeypatch, tmp_path)
-    with serving(lambda asked: NEVER if asked.path == "/slow" else as_text("<p>here</p>", "text/html")) as server:
+    with serving(lambda request: NEVER if request.path == "/slow" else as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
-        made = Made(chromium, monkeypatch)
+        tabs = TabCounter(chromium, monkeypatch)
         await chromium.prepare()
-        tab = await made.ready()
+        tab = await tabs.ready()
         os.kill(_read(pids)[-1], signal.SIGKILL)
         await _until(lambda: not tab.usable)
         assert (await chromium.open_page(server.base_url, 60.0)).status == 200
-        await made.ready()
+        await tabs.ready()
         for ready in (".result", ""):
-            asking = asyncio.create_task(chromium.open_page(f"{server.base_url}/{'' if ready else 'slow'}", 60.0, ready=ready))
+            opening = asyncio.create_task(chromium.open_page(f"{server.base_url}/{'' if ready else 'slow'}", 60.0, ready=ready))
             count = len(server.requests)
             await _until(lambda count=count: len(server.requests) > count)  # type: ignore[misc]
             await asyncio.sleep(0.2)
             began = time.monotonic()
             os.kill(_read(pids)[-1], signal.SIGKILL)
             with pytest.raises(SourceUnavailable):
-                await asking
+                await opening
             assert time.monotonic() - began < 20.0
-            await made.ready()
+            await tabs.ready()
         assert (await chromium.open_page(server.base_url, 60.0)).status == 200
     assert len(_read(pids)) == 4
 
@@ -373,7 +373,7 @@ async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pyte
     """After a while without use, with the tab that was ready; also one that was prepared and never used."""
     pids = _noting(monkeypatch, tmp_path)
     monkeypatch.setattr(module, "IDLE_S", 0.2)
-    with serving(lambda asked: as_text("<p>here</p>", "text/html")) as server:
+    with serving(lambda request: as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
         await chromium.open_page(server.base_url, 60.0)
         await _until(lambda: chromium._running is None and not _lives(_read(pids)[-1]))
@@ -384,7 +384,7 @@ async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pyte
         assert (await chromium.open_page(server.base_url, 60.0)).status == 200
 
 
-LEAVING = """
+EXIT_SCRIPT = """
 import asyncio, sys
 from outrider.sources.http.ssrf_guard import Guard
 from outrider.sources.web.browser import Chromium
@@ -400,31 +400,35 @@ asyncio.run(main())
 
 @needs_chromium
 @pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
-@pytest.mark.parametrize(("pause_s", "sent"), [(0.0, None), (60.0, signal.SIGINT), (60.0, signal.SIGKILL)])
+@pytest.mark.parametrize(("pause_s", "kill_signal"), [(0.0, None), (60.0, signal.SIGINT), (60.0, signal.SIGKILL)])
 async def test_nothing_is_left_when_the_process_ends(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, pause_s: float, sent: signal.Signals | None
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    pause_s: float,
+    kill_signal: signal.Signals | None,
 ) -> None:
     """By itself, by Ctrl-C, which the whole group gets, or killed: no Chromium, and no folder of its profile."""
     pids, rooms = _noting(monkeypatch, tmp_path), tmp_path_factory.mktemp("o")
     monkeypatch.setenv("TMPDIR", str(rooms))
-    with serving(lambda asked: as_text("<p>here</p>", "text/html")) as server:
+    with serving(lambda request: as_text("<p>here</p>", "text/html")) as server:
         ran = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-c", LEAVING, server.base_url.removeprefix("http://"), str(pause_s)),
+            *("-c", EXIT_SCRIPT, server.base_url.removeprefix("http://"), str(pause_s)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
         assert ran.stdout
         first = await ran.stdout.readline()
-        if sent is signal.SIGINT:
-            os.killpg(ran.pid, sent)
-        elif sent:
-            ran.send_signal(sent)
-        _, said = await ran.communicate()
-    assert first == b"answered\n", said
-    if sent is None:
-        assert (ran.returncode, said) == (0, b"")
+        if kill_signal is signal.SIGINT:
+            os.killpg(ran.pid, kill_signal)
+        elif kill_signal:
+            ran.send_signal(kill_signal)
+        _, errors = await ran.communicate()
+    assert first == b"answered\n", errors
+    if kill_signal is None:
+        assert (ran.returncode, errors) == (0, b"")
     await _until(lambda: not any(map(_lives, _read(pids))))
     await _until(lambda: not list(rooms.iterdir()))
 

@@ -18,7 +18,7 @@ from support.shared_chromium import SharedChromium
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "has a browser")]
 
 TEXT = "<article>" + "<p>Text of the page that the first one leads to, long enough to be taken for it.</p>" * 9 + "</article>"
-WAYS = {
+REDIRECTS = {
     "script": "<script>location.href = '{to}'</script>",
     "later": "<script>setTimeout(() => {{ location.href = '{to}' }}, 200)</script>",
     "refresh": "<meta http-equiv=refresh content='0; url={to}'><script></script>",
@@ -31,7 +31,7 @@ WAYS = {
 AGAIN = "<p>It reloads itself.<script>setTimeout(() => location.reload(), 50)</script>"
 
 
-class World:
+class LinkedHosts:
     """A host whose pages lead, in every way there is, to another one."""
 
     def __init__(self, owner: Chromium, robots: str = "User-agent: *\nDisallow: /forbidden") -> None:
@@ -40,7 +40,7 @@ class World:
         self.to = ""
         self.after_s = 0.0
 
-    async def __aenter__(self) -> World:
+    async def __aenter__(self) -> LinkedHosts:
         self.here = serving(self._first).__enter__()
         self.there = serving(self._second).__enter__()
         self.other = self.there.base_url.replace("127.0.0.1", "localhost")
@@ -55,103 +55,103 @@ class World:
         self.here.__exit__()
         self.there.__exit__()
 
-    def _first(self, asked: Request) -> Answer:
-        if asked.path == "/robots.txt":
+    def _first(self, request: Request) -> Answer:
+        if request.path == "/robots.txt":
             return refusal(404)
-        if asked.path == "/again":
+        if request.path == "/again":
             return Answer(status=307, headers={"Location": "/moved"})
-        if asked.path == "/moved":
+        if request.path == "/moved":
             return Answer(status=302, headers={"Location": self.other + self.to})
-        if asked.path == "/itself":
+        if request.path == "/itself":
             return as_text(f"<title>x</title>{AGAIN}", "text/html")
-        return as_text("<title>x</title>" + WAYS[asked.path[1:]].format(to=self.other + self.to), "text/html")
+        return as_text("<title>x</title>" + REDIRECTS[request.path[1:]].format(to=self.other + self.to), "text/html")
 
-    def _second(self, asked: Request) -> Answer:
-        if asked.path == "/robots.txt":
+    def _second(self, request: Request) -> Answer:
+        if request.path == "/robots.txt":
             return as_text(self.robots)
-        if asked.path == "/dead":
+        if request.path == "/dead":
             return Answer(reset=True, after_s=self.after_s)
         return as_text(f"<title>y</title>{TEXT}", "text/html", after_s=self.after_s)
 
-    def asked(self) -> list[str]:
-        return [asked.path for asked in self.there.requests if asked.path not in {"/robots.txt", "/favicon.ico"}]
+    def requested_paths(self) -> list[str]:
+        return [request.path for request in self.there.requests if request.path not in {"/robots.txt", "/favicon.ico"}]
 
 
 @pytest.fixture
-async def world(running_chromium: Chromium) -> AsyncIterator[World]:
-    async with World(running_chromium) as made:
-        yield made
+async def hosts(running_chromium: Chromium) -> AsyncIterator[LinkedHosts]:
+    async with LinkedHosts(running_chromium) as linked_hosts:
+        yield linked_hosts
 
 
-async def test_a_page_may_lead_to_what_may_be_fetched(world: World) -> None:
-    for way in sorted(WAYS.keys() - {"window"}):
-        world.to = f"/open-{way}"
-        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
-        assert (found.kind, found.url, "the first one leads to" in found.page.text) == ("html", world.other + world.to, True), way
+async def test_a_page_may_lead_to_what_may_be_fetched(hosts: LinkedHosts) -> None:
+    for way in sorted(REDIRECTS.keys() - {"window"}):
+        hosts.to = f"/open-{way}"
+        fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/{way}", 60.0)
+        assert (fetched.kind, fetched.url, "the first one leads to" in fetched.page.text) == ("html", hosts.other + hosts.to, True), way
 
 
-async def test_where_a_page_leads_may_be_slow_to_answer(world: World) -> None:
-    world.to, world.after_s = "/slow", SETTLED_S * 1.25
-    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
-    assert (found.url, found.page.title) == (world.other + world.to, "y")
+async def test_where_a_page_leads_may_be_slow_to_answer(hosts: LinkedHosts) -> None:
+    hosts.to, hosts.after_s = "/slow", SETTLED_S * 1.25
+    fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/later", 60.0)
+    assert (fetched.url, fetched.page.title) == (hosts.other + hosts.to, "y")
 
 
-async def test_a_page_that_comes_too_late_is_not_waited_for(world: World) -> None:
-    world.to, world.after_s = "/too-slow", 60.0
-    found = await world.chromium.render(f"{world.here.base_url}/later", 12.0)
-    assert (found[0], "<title>x</title>" in found[1]) == (f"{world.here.base_url}/later", True)
+async def test_a_page_that_comes_too_late_is_not_waited_for(hosts: LinkedHosts) -> None:
+    hosts.to, hosts.after_s = "/too-slow", 60.0
+    fetched = await hosts.chromium.render(f"{hosts.here.base_url}/later", 12.0)
+    assert (fetched[0], "<title>x</title>" in fetched[1]) == (f"{hosts.here.base_url}/later", True)
 
 
 @pytest.mark.parametrize("after_s", [0.0, SETTLED_S * 1.25])
-async def test_where_nobody_answers_the_first_page_is_kept(world: World, after_s: float) -> None:
+async def test_where_nobody_answers_the_first_page_is_kept(hosts: LinkedHosts, after_s: float) -> None:
     """And not what Chromium shows in its place."""
-    world.to, world.after_s = "/dead", after_s
-    found = await world.pages.fetch(f"{world.here.base_url}/later", 60.0)
-    assert (found.url, found.page.title) == (f"{world.here.base_url}/later", "x")
+    hosts.to, hosts.after_s = "/dead", after_s
+    fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/later", 60.0)
+    assert (fetched.url, fetched.page.title) == (f"{hosts.here.base_url}/later", "x")
     with pytest.raises(SourceUnavailable):
-        await world.chromium.render(f"{world.here.base_url}/later", 60.0)
+        await hosts.chromium.render(f"{hosts.here.base_url}/later", 60.0)
 
 
-async def test_a_page_that_reloads_itself_for_ever_is_read(world: World) -> None:
-    found = await world.pages.fetch(f"{world.here.base_url}/itself", 60.0)
-    assert (found.page.title, found.page.text) == ("x", "It reloads itself.")
+async def test_a_page_that_reloads_itself_for_ever_is_read(hosts: LinkedHosts) -> None:
+    fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/itself", 60.0)
+    assert (fetched.page.title, fetched.page.text) == ("x", "It reloads itself.")
 
 
-async def test_a_page_leads_nowhere_that_robots_forbid(world: World) -> None:
-    world.to = "/forbidden/page"
-    for way in WAYS:
-        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
-        assert (found.url, found.page.title) == (f"{world.here.base_url}/{way}", "x"), way
-    assert world.asked() == []
+async def test_a_page_leads_nowhere_that_robots_forbid(hosts: LinkedHosts) -> None:
+    hosts.to = "/forbidden/page"
+    for way in REDIRECTS:
+        fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/{way}", 60.0)
+        assert (fetched.url, fetched.page.title) == (f"{hosts.here.base_url}/{way}", "x"), way
+    assert hosts.requested_paths() == []
 
 
 @pytest.mark.parametrize(("to", "kind"), [("/doi/10.1000/secret", "doi"), ("/paper.pdf?x=1", "pdf")])
-async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(world: World, to: str, kind: str) -> None:
-    world.to = to
-    for way in sorted(WAYS.keys() - {"window"}):
-        found = await world.pages.fetch(f"{world.here.base_url}/{way}", 60.0)
-        assert (found.kind, found.url) == (kind, world.other + to), way
-    assert world.asked() == []
+async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(hosts: LinkedHosts, to: str, kind: str) -> None:
+    hosts.to = to
+    for way in sorted(REDIRECTS.keys() - {"window"}):
+        fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/{way}", 60.0)
+        assert (fetched.kind, fetched.url) == (kind, hosts.other + to), way
+    assert hosts.requested_paths() == []
 
 
 async def test_a_host_that_a_page_leads_to_has_its_turns(running_chromium: Chromium) -> None:
-    async with World(running_chromium, "User-agent: *\nCrawl-delay: 600") as world:
-        world.to = "/a"
-        assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.other}/a"
-        assert (await world.pages.fetch(f"{world.here.base_url}/script", 60.0)).url == f"{world.here.base_url}/script"
-        assert world.asked() == ["/a"]
+    async with LinkedHosts(running_chromium, "User-agent: *\nCrawl-delay: 600") as hosts:
+        hosts.to = "/a"
+        assert (await hosts.pages.fetch(f"{hosts.here.base_url}/script", 60.0)).url == f"{hosts.other}/a"
+        assert (await hosts.pages.fetch(f"{hosts.here.base_url}/script", 60.0)).url == f"{hosts.here.base_url}/script"
+        assert hosts.requested_paths() == ["/a"]
 
 
-async def test_who_refuses_is_believed_and_frames_are_not_asked_about(world: World) -> None:
-    asked: list[str] = []
+async def test_who_refuses_is_believed_and_frames_are_not_asked_about(hosts: LinkedHosts) -> None:
+    urls: list[str] = []
 
     async def may(url: str) -> None:
-        asked.append(url)
+        urls.append(url)
         await asyncio.sleep(0)
-        if url.startswith(world.other):
+        if url.startswith(hosts.other):
             raise Forbidden("not there")
 
-    world.to = "/a"
+    hosts.to = "/a"
     with pytest.raises(Forbidden, match="not there"):
-        await world.chromium.render(f"{world.here.base_url}/twice", 60.0, may)
-    assert asked == [f"{world.here.base_url}{path}" for path in ("/twice", "/again", "/moved")] + [f"{world.other}/a"]
+        await hosts.chromium.render(f"{hosts.here.base_url}/twice", 60.0, may)
+    assert urls == [f"{hosts.here.base_url}{path}" for path in ("/twice", "/again", "/moved")] + [f"{hosts.other}/a"]

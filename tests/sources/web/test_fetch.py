@@ -51,9 +51,9 @@ class Site:
         self.server = serving(self._answer)
         self.fields = fields
 
-    def _answer(self, asked: Request) -> Answer:
-        answer = self.answers.get(asked.path, refusal(404))
-        return answer(asked) if callable(answer) else answer
+    def _answer(self, request: Request) -> Answer:
+        answer = self.answers.get(request.path, refusal(404))
+        return answer(request) if callable(answer) else answer
 
     async def __aenter__(self) -> Site:
         self.server.__enter__()
@@ -68,16 +68,16 @@ class Site:
     async def fetch(self, path: str, within_s: float = 10.0) -> FetchedPage:
         return await self.pages.fetch(self.url + path, within_s)
 
-    def asked(self) -> list[str]:
-        return [asked.path for asked in self.server.requests if asked.path != "/robots.txt"]
+    def requested_paths(self) -> list[str]:
+        return [request.path for request in self.server.requests if request.path != "/robots.txt"]
 
 
 async def test_a_page_becomes_a_record() -> None:
     """With the identifiers that it declares of itself; those of works it links to are edges, not its own."""
     async with Site({"/a": html()}) as site:
-        found = await site.fetch("/a")
-    page = found.page
-    assert (found.kind, found.url, page.doc_id, page.source) == ("html", page.url, f"web:{page.url}", "web")
+        fetched = await site.fetch("/a")
+    page = fetched.page
+    assert (fetched.kind, fetched.url, page.doc_id, page.source) == ("html", page.url, f"web:{page.url}", "web")
     assert (page.title, page.abstract, page.language) == ("Lysis", "What phages do.", "en")
     assert dict(page.identifiers.pairs()) == {"doi": "10.1000/abc", "pmid": "123", "arxiv": "2101.00001"}
     assert page.edges == (Edge(relation="links_to", target="doi:10.1000/other"), Edge(relation="links_to", target="arxiv:2202.00002"))
@@ -104,11 +104,11 @@ async def test_a_doi_or_a_pdf_is_told_not_fetched() -> None:
         direct = await site.pages.fetch("https://doi.org/10.1000/XYZ", 5.0)
         led = await site.fetch("/short")
         pdf, typed = await site.fetch("/x/PAPER.PDF?download=1"), await site.fetch("/paper")
-        sent = site.server.sent
+        sent_bytes = site.server.sent
     assert (direct.kind, led.kind, led.page.identifiers.doi) == ("doi", "doi", "10.1000/xyz")
     assert (pdf.kind, typed.kind, typed.page.text) == ("pdf", "pdf", "")
-    assert site.asked() == ["/short", "/paper"]
-    assert sent < 1_000
+    assert site.requested_paths() == ["/short", "/paper"]
+    assert sent_bytes < 1_000
 
 
 async def test_robots_are_obeyed_and_asked_once() -> None:
@@ -117,7 +117,7 @@ async def test_robots_are_obeyed_and_asked_once() -> None:
         await asyncio.gather(site.fetch("/a"), site.fetch("/a"), site.fetch("/private/but"))
         with pytest.raises(Forbidden, match=r"robots\.txt"):
             await site.fetch("/private/x")
-    paths = [asked.path for asked in site.server.requests]
+    paths = [request.path for request in site.server.requests]
     assert (paths[0], paths.count("/robots.txt"), "/private/x" in paths) == ("/robots.txt", 1, False)
 
 
@@ -127,7 +127,7 @@ async def test_robots_are_asked_again_after_a_day() -> None:
         for hours in (0, 23, 25):
             now[0] = hours * 3_600.0
             await site.fetch("/a")
-    assert sum(asked.path == "/robots.txt" for asked in site.server.requests) == 2
+    assert sum(request.path == "/robots.txt" for request in site.server.requests) == 2
 
 
 @pytest.mark.parametrize(("status", "fetched"), [(404, True), (403, True), (429, False), (500, False), (503, False)])
@@ -138,7 +138,7 @@ async def test_robots_that_are_not_there_allow_and_that_fail_forbid(status: int,
         else:
             with pytest.raises(Forbidden, match=str(status)):
                 await site.fetch("/a")
-    assert site.asked() == (["/a"] if fetched else [])
+    assert site.requested_paths() == (["/a"] if fetched else [])
 
 
 async def test_robots_of_a_redirect_s_host_count_too() -> None:
@@ -146,14 +146,14 @@ async def test_robots_of_a_redirect_s_host_count_too() -> None:
     async with Site({"/robots.txt": as_text("User-agent: *\nDisallow: /b"), "/a": Answer(status=301, headers={"Location": "/b"})}) as site:
         with pytest.raises(Forbidden, match="robots"):
             await site.fetch("/a")
-    assert site.asked() == ["/a"]
+    assert site.requested_paths() == ["/a"]
 
 
 async def test_a_host_is_asked_once_a_second() -> None:
     """The default, and what its Crawl-delay asks for beyond; who would come too late is told when."""
     async with Site({"/a": html()}, per_s=1.0) as site:
         await asyncio.gather(site.fetch("/a"), site.fetch("/a"))
-        times = [asked.at for asked in site.server.requests if asked.path == "/a"]
+        times = [request.at for request in site.server.requests if request.path == "/a"]
         with pytest.raises(RateLimited) as limited:
             await site.fetch("/a", 0.2)
     assert times[1] - times[0] >= 0.95
@@ -171,7 +171,7 @@ async def test_redirects_are_followed_five_times() -> None:
         assert (await site.fetch("/0")).url.endswith("/5")
         with pytest.raises(SourceUnavailable, match="redirects"):
             await site.fetch("/loop")
-    assert site.asked().count("/loop") == 6
+    assert site.requested_paths().count("/loop") == 6
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_a_host_that_wants_a_pause_is_left_alone() -> None:
                 await site.fetch(path)
             assert limited.value.retry_at
             assert 3_500 < limited.value.retry_at - time.time() <= 3_600
-    assert site.asked() == ["/a"]
+    assert site.requested_paths() == ["/a"]
 
 
 async def test_more_than_the_bound_is_not_waited_for() -> None:
@@ -231,16 +231,16 @@ class Unpacking:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes = 0
-        made = zlib.decompressobj
-        monkeypatch.setattr(zlib, "decompressobj", lambda *how: Counted(made(*how), self))
+        original = zlib.decompressobj
+        monkeypatch.setattr(zlib, "decompressobj", lambda *how: Counted(original(*how), self))
 
 
 class Counted:
     def __init__(self, unpacks: Any, total: Unpacking) -> None:
         self.unpacks, self.total = unpacks, total
 
-    def decompress(self, *said: Any) -> bytes:
-        came: bytes = self.unpacks.decompress(*said)
+    def decompress(self, *args: Any) -> bytes:
+        came: bytes = self.unpacks.decompress(*args)
         self.total.bytes += len(came)
         return came
 
@@ -255,12 +255,12 @@ def bomb(layers: int) -> Answer:
     return as_bytes(body, "text/html", headers={"Content-Encoding": ", ".join(["gzip"] * layers)})
 
 
-@pytest.mark.parametrize(("layers", "says", "most"), [(1, "more than", MOST_BYTES + 1), (2, "encoded as 'gzip, gzip'", 0)])
-async def test_no_bomb_is_unpacked(layers: int, says: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("layers", "message", "most"), [(1, "more than", MOST_BYTES + 1), (2, "encoded as 'gzip, gzip'", 0)])
+async def test_no_bomb_is_unpacked(layers: int, message: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """20 MB: not further than to the bound, and not twice."""
     unpacking = Unpacking(monkeypatch)
     async with Site({"/a": bomb(layers)}) as site:
-        with pytest.raises(Malformed, match=says):
+        with pytest.raises(Malformed, match=message):
             await site.fetch("/a")
     assert unpacking.bytes <= most
 
@@ -284,8 +284,8 @@ async def test_hosts_that_hang_hold_up_no_other(monkeypatch: pytest.MonkeyPatch)
     async def here(host: str, port: int) -> tuple[str, ...]:
         return ("127.0.0.1",)
 
-    def answer(asked: Request) -> Answer:
-        return refusal(404) if asked.path == "/robots.txt" else NEVER if asked.path == "/hang" else html()
+    def answer(request: Request) -> Answer:
+        return refusal(404) if request.path == "/robots.txt" else NEVER if request.path == "/hang" else html()
 
     with serving(answer) as server:
         port = server.base_url.rpartition(":")[2]
@@ -293,7 +293,7 @@ async def test_hosts_that_hang_hold_up_no_other(monkeypatch: pytest.MonkeyPatch)
         pages = PageFetcher(Guard(frozenset(hosts), here))
         await pages.fetch(f"http://{hosts[60]}/warm", 30.0)
         hanging = [asyncio.create_task(pages.fetch(f"http://{host}/hang", 30.0)) for host in hosts[:60]]
-        while sum(asked.path == "/hang" for asked in server.requests) < 50:  # noqa: ASYNC110 - of another thread
+        while sum(request.path == "/hang" for request in server.requests) < 50:  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.2)
         assert (await pages.fetch(f"http://{hosts[60]}/a", 30.0)).page.title == "Lysis"
@@ -308,7 +308,7 @@ async def test_without_time_nothing_is_begun(recwarn: pytest.WarningsRecorder) -
         with pytest.raises(SourceTimeout):
             await site.fetch("/a", 0.0)
     gc.collect()
-    assert (site.asked(), [str(one.message) for one in recwarn]) == ([], [])
+    assert (site.requested_paths(), [str(one.message) for one in recwarn]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -337,8 +337,8 @@ async def test_a_guessed_encoding_is_named() -> None:
 
 async def test_plain_text_has_no_title() -> None:
     async with Site({"/a.txt": as_text("Phages\nlyse.")}) as site:
-        found = await site.fetch("/a.txt")
-    assert (found.kind, found.page.title, found.page.text) == ("text", "", "Phages\nlyse.")
+        fetched = await site.fetch("/a.txt")
+    assert (fetched.kind, fetched.page.title, fetched.page.text) == ("text", "", "Phages\nlyse.")
 
 
 class Rendering:
@@ -346,10 +346,10 @@ class Rendering:
 
     def __init__(self, html: str | SourceError) -> None:
         self.html = html
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
 
     async def render(self, url: str, within_s: float, may: NavigationCheck) -> tuple[str, str]:
-        self.asked.append(url)
+        self.requested_paths.append(url)
         if isinstance(self.html, SourceError):
             raise self.html
         return url, self.html
@@ -364,20 +364,20 @@ async def test_a_page_made_by_scripts_is_read_by_the_browser_if_there_is_one() -
         assert not (await site.fetch("/b")).needs_browser
     browser = Rendering(PAGE)
     async with Site({"/a": html(EMPTY), "/b": html()}, browser=browser) as site:
-        found = await site.fetch("/a")
+        fetched = await site.fetch("/a")
         await site.fetch("/b")
-    assert (found.page.title, found.needs_browser, browser.asked) == ("Lysis", False, [f"{site.url}/a"])
+    assert (fetched.page.title, fetched.needs_browser, browser.requested_paths) == ("Lysis", False, [f"{site.url}/a"])
 
 
 async def test_a_browser_that_fails_leaves_what_came() -> None:
     async with Site({"/a": html(EMPTY)}, browser=Rendering(SourceUnavailable("crashed"))) as site:
-        found = await site.fetch("/a")
-    assert (found.page.title, found.needs_browser) == ("App", True)
+        fetched = await site.fetch("/a")
+    assert (fetched.page.title, fetched.needs_browser) == ("App", True)
 
 
 async def test_time_includes_what_is_done_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     real, release = module.parse_body, threading.Event()
-    monkeypatch.setattr(module, "parse_body", lambda *said: release.wait(600) and real(*said))
+    monkeypatch.setattr(module, "parse_body", lambda *args: release.wait(600) and real(*args))
     async with Site({"/a": html()}) as site:
         with pytest.raises(SourceTimeout):
             await site.fetch("/a", 0.3)
@@ -391,10 +391,10 @@ async def test_saved_pages_are_fetched_with_their_main_text() -> None:
     async with Site({f"/{number}": as_bytes(source.read_bytes(), "text/html") for number, source in enumerate(sources)}) as site:
         for number, source in enumerate(sources):
             page = (await site.fetch(f"/{number}")).page
-            said = source.read_text(encoding="utf-8", errors="replace").lower()
+            text = source.read_text(encoding="utf-8", errors="replace").lower()
             assert len(page.text) > 100 or source.parent.name in {"basic-tags-cleaning", "base-url"}, source
             for name in (*dict(page.identifiers.pairs()).values(), *(edge.target.partition(":")[2] for edge in page.edges)):
-                assert re.search(re.escape(name).replace("/", "(?:/|%2f)"), said), (source, name)
+                assert re.search(re.escape(name).replace("/", "(?:/|%2f)"), text), (source, name)
 
 
 WORST = {
@@ -424,9 +424,9 @@ def test_a_long_page_keeps_its_beginning() -> None:
     """Elements in their order, and no text of what comes after; a page within the bounds is whole."""
     parts = [f"<p>Paragraph number {number} says something about bacteria.</p>" for number in range(6_000)]
     page = module.parse_body("http://x.org/", f"<body><div>{''.join(parts)}tail</div>after</body>".encode(), "text/html").page
-    said = page.text.splitlines()
-    assert said == [part[3:-4] for part in parts[: len(said)]]
-    assert 4_900 < len(said) < module.MOST_NODES
+    lines = page.text.splitlines()
+    assert lines == [part[3:-4] for part in parts[: len(lines)]]
+    assert 4_900 < len(lines) < module.MOST_NODES
     assert page.metadata["cut"] == "only its first 5,000 elements were read"
     whole = module.parse_body("http://x.org/", f"<body><div>{''.join(parts[:2_100])}</div></body>".encode(), "text/html").page
     assert ("cut" in whole.metadata, len(whole.text.splitlines())) == (False, 2_100)
@@ -447,7 +447,7 @@ async def test_two_pages_are_read_at_once_and_who_has_left_is_not_read(monkeypat
     now, most, began = 0, 0, list[str]()
     real, release, both_began = module.parse_body, threading.Event(), threading.Event()
 
-    def slow(url: str, body: bytes, said: str) -> FetchedPage:
+    def slow(url: str, body: bytes, kind: str) -> FetchedPage:
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -456,14 +456,14 @@ async def test_two_pages_are_read_at_once_and_who_has_left_is_not_read(monkeypat
             both_began.set()
         release.wait(600)
         now -= 1
-        return real(url, body, said)
+        return real(url, body, kind)
 
     monkeypatch.setattr(module, "parse_body", slow)
     async with Site({f"/{number}": html() for number in range(8)}) as site:
         first = [asyncio.create_task(site.fetch(f"/{number}", 600)) for number in range(2)]
         assert await asyncio.to_thread(both_began.wait, 600)  # both places are taken until the test lets go
-        left = [asyncio.create_task(site.fetch(f"/{number}", 0.2)) for number in range(2, 6)]
-        assert {type(error) for error in await asyncio.gather(*left, return_exceptions=True)} == {SourceTimeout}
+        expired = [asyncio.create_task(site.fetch(f"/{number}", 0.2)) for number in range(2, 6)]
+        assert {type(error) for error in await asyncio.gather(*expired, return_exceptions=True)} == {SourceTimeout}
         for task in first:
             task.cancel()
         await asyncio.gather(*first, return_exceptions=True)

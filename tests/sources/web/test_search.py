@@ -73,8 +73,8 @@ def whole(body: str) -> str:
 
 @pytest.mark.parametrize("name", list(ENGINES))
 def test_results_without_what_is_paid_for_each_link_once(name: str) -> None:
-    found = parse_results(ENGINES[name], whole(PAGES[name]))
-    assert found == ResultPage("results", (SearchResult(PAPER, "Phage lysis", "How phages lyse."), SearchResult(BLOG, "A blog", "")))
+    results_page = parse_results(ENGINES[name], whole(PAGES[name]))
+    assert results_page == ResultPage("results", (SearchResult(PAPER, "Phage lysis", "How phages lyse."), SearchResult(BLOG, "A blog", "")))
 
 
 @pytest.mark.parametrize("name", list(ENGINES))
@@ -95,11 +95,11 @@ def test_google_s_saved_pages() -> None:
         html = path.read_text(encoding="utf-8", errors="replace")
         page = parse_results(GOOGLE, html)
         counts[path.stem] = (page.kind, len(page.results))
-        for found in page.results:
-            assert found.url in unquote(html.replace("&amp;", "&"))
-            assert found.title
-            assert urlsplit(found.url).hostname
-            assert "google.com/url" not in found.url
+        for result in page.results:
+            assert result.url in unquote(html.replace("&amp;", "&"))
+            assert result.title
+            assert urlsplit(result.url).hostname
+            assert "google.com/url" not in result.url
     assert counts == {
         "coffee-nojs": ("results", 10),
         "domain-nojs": ("results", 9),
@@ -155,15 +155,15 @@ def test_words_are_quoted_and_cut() -> None:
 
 
 @dataclass
-class Shown:
+class FakeBrowser:
     """A browser that shows a page, or fails."""
 
     answer: RenderedPage | SourceError
-    asked: list[tuple[str, frozenset[str] | None]] = field(default_factory=list)
+    requests: list[tuple[str, frozenset[str] | None]] = field(default_factory=list)
     within_s: list[float] = field(default_factory=list)
 
     async def open_page(self, url: str, within_s: float, hosts: frozenset[str] | None = None, ready: str = "") -> RenderedPage:
-        self.asked.append((url, hosts))
+        self.requests.append((url, hosts))
         self.within_s.append(within_s)
         if isinstance(self.answer, SourceError):
             raise self.answer
@@ -171,19 +171,19 @@ class Shown:
 
 
 @dataclass
-class Remembered:
-    kept: CachedAnswer | None = None
+class FakeCache:
+    answer: CachedAnswer | None = None
     put_in: list[bytes] = field(default_factory=list)
     get_s: float = 0.0
-    gate: threading.Event | None = None
+    release: threading.Event | None = None
     """Nothing is put before it is set."""
 
     async def get(self, key: str) -> CachedAnswer | None:
         await asyncio.sleep(self.get_s)
-        return self.kept
+        return self.answer
 
     async def put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
-        while self.gate and not self.gate.is_set():  # noqa: ASYNC110 - set in another thread
+        while self.release and not self.release.is_set():  # noqa: ASYNC110 - set in another thread
             await asyncio.sleep(0.01)
         self.put_in.append(body)
 
@@ -196,8 +196,8 @@ def engine(like: SearchEngine = DUCKDUCKGO) -> SearchEngine:
     return replace(like, address=f"https://e{next(HOSTS)}.example.com/?q={{query}}")
 
 
-def shown(name: str = "duckduckgo", status: int = 200) -> Shown:
-    return Shown(RenderedPage("https://x", status, whole(PAGES[name])))
+def make_browser(name: str = "duckduckgo", status: int = 200) -> FakeBrowser:
+    return FakeBrowser(RenderedPage("https://x", status, whole(PAGES[name])))
 
 
 def query(text: str = "phage lysis", limit: int = 10, strategy: str = "duckduckgo", within_s: float = 5.0) -> SourceQuery:
@@ -205,7 +205,7 @@ def query(text: str = "phage lysis", limit: int = 10, strategy: str = "duckduckg
 
 
 async def test_an_answer_s_records() -> None:
-    browser, one = shown(), engine()
+    browser, one = make_browser(), engine()
     answer = await WebSearch(browser, (one,), gap_s=0.0).search(query())
     assert [(hit.record.doc_id, hit.record.title, hit.score) for hit in answer.results] == [
         (f"web:{PAPER}", "Phage lysis", 1.0),
@@ -220,24 +220,24 @@ async def test_an_answer_s_records() -> None:
         "How phages lyse.",
     )
     assert (answer.total, answer.status) == (None, "")
-    assert browser.asked == [(one.query_url("phage lysis"), frozenset({one.host}))]
+    assert browser.requests == [(one.query_url("phage lysis"), frozenset({one.host}))]
 
 
 async def test_a_source_with_a_strategy_an_engine() -> None:
-    web = WebSearch(shown("bing"), (engine(), engine(BING)), gap_s=0.0)
+    web = WebSearch(make_browser("bing"), (engine(), engine(BING)), gap_s=0.0)
     assert (web.name, web.strategies, web.capabilities.queries, web.capabilities.kinds) == ("web", ("duckduckgo", "bing"), 1, {"page"})
     assert len((await web.search(query(strategy="bing", limit=1))).results) == 1
     assert await web.get("doi", "10.1000/x", 1.0) is None
 
 
 async def test_no_words_no_question() -> None:
-    browser = shown()
+    browser = make_browser()
     assert (await WebSearch(browser, (engine(),)).search(query(" "))).results == ()
-    assert browser.asked == []
+    assert browser.requests == []
 
 
 async def test_nothing_found_is_an_empty_answer() -> None:
-    answer = await WebSearch(Shown(RenderedPage("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
+    answer = await WebSearch(FakeBrowser(RenderedPage("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
     assert (answer.results, answer.status) == ((), "")
 
 
@@ -246,18 +246,18 @@ async def test_nothing_found_is_an_empty_answer() -> None:
 )
 async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, html: str) -> None:
     """By every `Web` of the process, until the pause is over."""
-    browser, one = Shown(RenderedPage("", status, whole(html))), engine()
+    browser, one = FakeBrowser(RenderedPage("", status, whole(html))), engine()
     for web in (WebSearch(browser, (one,), gap_s=0.0), WebSearch(browser, (one,), gap_s=0.0)):
         with pytest.raises(RateLimited) as limited:
             await web.search(query())
         assert limited.value.retry_at
         assert 890 < limited.value.retry_at - time.time() <= 900
-    assert len(browser.asked) == 1
+    assert len(browser.requests) == 1
 
 
 async def test_one_question_in_a_while() -> None:
     """Who asks at once waits; who has no time to wait is told."""
-    browser, one = shown(), engine()
+    browser, one = make_browser(), engine()
     web = WebSearch(browser, (one,), gap_s=0.3)
     began = time.monotonic()
     await asyncio.gather(web.search(query("a")), web.search(query("b")))
@@ -266,35 +266,35 @@ async def test_one_question_in_a_while() -> None:
     await rare.search(query("c"))
     with pytest.raises(RateLimited):
         await rare.search(query("d", within_s=30.0))
-    assert len(browser.asked) == 3
+    assert len(browser.requests) == 3
 
 
 @pytest.mark.parametrize("error", [SourceTimeout("late"), SourceUnavailable("crashed"), Forbidden("elsewhere")])
 async def test_the_browser_s_errors_pass(error: SourceError) -> None:
     with pytest.raises(type(error)):
-        await WebSearch(Shown(error), (engine(),)).search(query())
+        await WebSearch(FakeBrowser(error), (engine(),)).search(query())
 
 
 @pytest.mark.parametrize(("status", "error"), [(500, SourceUnavailable), (404, SourceUnavailable)])
 async def test_an_engine_that_fails(status: int, error: type[SourceError]) -> None:
     with pytest.raises(error, match=str(status)):
-        await WebSearch(shown(status=status), (engine(),)).search(query())
+        await WebSearch(make_browser(status=status), (engine(),)).search(query())
 
 
 async def test_what_was_answered_lately_is_not_asked_again() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
-    browser, answers = shown(), Remembered()
+    browser, answers = make_browser(), FakeCache()
     await WebSearch(browser, (engine(),), answers=answers).search(query())
     await asyncio.to_thread(flush_cache)
     assert answers.put_in == [html]
-    answer = await WebSearch(browser, (engine(),), answers=Remembered(CachedAnswer(html, {}, 600.0))).search(query())
-    assert (len(answer.results), answer.status, len(browser.asked)) == (2, "cached", 1)
+    answer = await WebSearch(browser, (engine(),), answers=FakeCache(CachedAnswer(html, {}, 600.0))).search(query())
+    assert (len(answer.results), answer.status, len(browser.requests)) == (2, "cached", 1)
     assert "10 min" in answer.message
 
 
 async def test_an_old_answer_is_better_than_none() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
-    web = WebSearch(Shown(RenderedPage("", 429, "")), (engine(),), answers=Remembered(CachedAnswer(html, {}, 7_200.0)))
+    web = WebSearch(FakeBrowser(RenderedPage("", 429, "")), (engine(),), answers=FakeCache(CachedAnswer(html, {}, 7_200.0)))
     answer = await web.search(query())
     assert (len(answer.results), answer.status) == (2, "stale")
     assert "2 h" in answer.message
@@ -303,29 +303,29 @@ async def test_an_old_answer_is_better_than_none() -> None:
 
 async def test_the_browser_is_left_time_to_hand_over_an_old_answer() -> None:
     """Who asks stops listening when the time is up."""
-    browser = shown()
+    browser = make_browser()
     await WebSearch(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
     await WebSearch(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
     assert max(browser.within_s) <= 5.0 * (1 - SPARE)
 
 
 async def test_an_answer_of_an_engine_does_not_wait_for_the_cache() -> None:
-    gate = threading.Event()
-    answers = Remembered(gate=gate)
-    assert (await WebSearch(shown(), (engine(),), answers=answers).search(query())).results
+    release = threading.Event()
+    answers = FakeCache(release=release)
+    assert (await WebSearch(make_browser(), (engine(),), answers=answers).search(query())).results
     assert not answers.put_in
-    gate.set()
+    release.set()
     await asyncio.to_thread(flush_cache)
     assert answers.put_in
     began = time.monotonic()
     with pytest.raises(RateLimited):
-        await WebSearch(shown(), (engine(),), answers=Remembered(get_s=600.0)).search(query(within_s=0.2))
+        await WebSearch(make_browser(), (engine(),), answers=FakeCache(get_s=600.0)).search(query(within_s=0.2))
     assert time.monotonic() - began < 0.2 + BUSY_S
 
 
 async def test_challenges_and_broken_pages_are_not_kept() -> None:
-    answers = Remembered()
+    answers = FakeCache()
     for html in (CHALLENGE["duckduckgo"], "<p>x</p>"):
         with pytest.raises(SourceError):
-            await WebSearch(Shown(RenderedPage("", 200, whole(html))), (engine(),), answers=answers).search(query())
+            await WebSearch(FakeBrowser(RenderedPage("", 200, whole(html))), (engine(),), answers=answers).search(query())
     assert answers.put_in == []
