@@ -88,10 +88,10 @@ def query(*keywords: str, limit: int = 100, text: str = "", **fields: Any) -> So
     return SourceQuery(text, "relevance", None, limit, keywords=keywords, **{"within_s": 5.0, **fields})
 
 
-# what it says of a paper
+# records
 
 
-def test_an_entry_becomes_a_record_of_what_was_said():
+def test_an_entry_becomes_a_record():
     (scored,) = read(feed(ENTRY)).results
     assert scored.record == Paper(
         doc_id="arxiv:2101.00001",
@@ -131,14 +131,14 @@ def test_identifiers_of_both_forms_with_and_without_version(address: str, identi
     assert scored.record.url == address
 
 
-def test_an_entry_without_an_identifier_is_counted_and_left_out():
+def test_an_entry_without_an_identifier_is_counted_and_omitted():
     answer = read(feed(ENTRY, "<entry><title>Who am I?</title></entry>", "<entry><id>http://elsewhere.org/1</id></entry>"))
     assert (len(answer.results), answer.message) == (1, "2 without a title")
 
 
 @pytest.mark.parametrize("site", ["http://arxiv.org", "https://arxiv.org", "http://export.arxiv.org"])
 @pytest.mark.parametrize("status", [200, 400])
-def test_an_error_comes_as_a_feed_and_is_told_in_its_words(site: str, status: int):
+def test_an_error_in_a_feed_is_reported_in_its_words(site: str, status: int):
     error = ERROR.format(site=site, kind="max_results_must_be_an_integer", why="max_results must be an integer")
     with pytest.raises(Malformed, match="max_results must be an integer"):
         read(feed(error), status)
@@ -233,7 +233,7 @@ def test_every_link_and_identifier_stands_in_the_answer_it_came_from(body: bytes
 
 @cache
 def fixtures() -> dict[str, tuple[int, str]]:
-    """Status and body of every recorded answer, by what was asked."""
+    """Status and body of every recorded answer, by request."""
     read_in = {path.stem.rpartition("_")[0]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob("*.json"))}
     return {name: (one["status_code"], one["body"]) for name, one in read_in.items()}
 
@@ -299,7 +299,7 @@ async def test_a_recorded_paper_is_got_by_its_identifier(name: str, value: str, 
     assert (paper.doc_id if paper else None) == (None if identifier == "0000.0000" else f"arxiv:{identifier}")
 
 
-# what it is asked
+# requests
 
 
 async def test_a_search_is_one_request_in_the_order_of_relevance():
@@ -325,7 +325,7 @@ async def test_however_many_are_wanted_it_is_one_request():
     assert (answer.status, answer.message) == ("partial", "it reports 100000 and returned 1")
 
 
-async def test_without_a_word_or_from_before_its_time_nobody_is_asked():
+async def test_no_request_without_words_or_before_the_service_existed():
     async with serving(lambda _: as_feed(ENTRY)) as server:
         arxiv = source(server.base_url)
         for empty in (query(), query("", "?!"), query(text="   ")):
@@ -372,7 +372,7 @@ def test_terms_are_plain_words_and_phrases(keywords: tuple[str, ...], terms: tup
         ),
     ],
 )
-def test_few_terms_must_all_be_found_and_two_of_many(terms: tuple[str, ...], text: str):
+def test_few_terms_must_all_match_and_two_of_many(terms: tuple[str, ...], text: str):
     assert build_query(terms) == text
 
 
@@ -392,7 +392,7 @@ def test_years_are_those_of_the_first_version(low: int | None, high: int | None,
     assert format_date_range(NumberRange(min=low, max=high)) == text
 
 
-async def test_an_old_identifier_is_asked_for_without_its_subject_class():
+async def test_an_old_identifier_is_requested_without_its_subject_class():
     async with serving(lambda _: as_feed()) as server:
         assert await source(server.base_url).get("arxiv", "math.GT/0309136v2", 5.0) is None
     assert server.requests[0].query["id_list"] == "math/0309136"
@@ -419,7 +419,7 @@ async def test_every_fault_is_one_error_of_ours_in_time(fault: str):
     assert str(error.value)
 
 
-async def test_half_a_feed_is_malformed_and_an_empty_page_is_said():
+async def test_half_a_feed_is_malformed_and_an_empty_page_is_reported():
     async with serving(lambda _: as_bytes(feed(ENTRY, ENTRY).encode()[:-300])) as server:
         with pytest.raises(Malformed):
             await source(server.base_url).search(query("ice"))
@@ -433,13 +433,13 @@ async def test_a_total_that_is_no_number_is_none(total: str):
     assert read(feed(ENTRY, total=total)).total is None
 
 
-async def test_more_than_was_asked_for_is_cut():
+async def test_results_over_the_limit_are_cut():
     async with serving(lambda _: as_feed(*map(numbered, range(9)))) as server:
         answer = await source(server.base_url).search(query("ice", limit=4))
     assert (len(answer.results), answer.total, answer.status) == (4, 9, "")
 
 
-async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
+async def test_an_older_response_is_used_and_its_age_is_reported(tmp_path: Path):
     now = [1_000_000.0]
     up = [True]
 

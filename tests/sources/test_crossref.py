@@ -87,7 +87,7 @@ def query(text: str = "ecology of otters", **fields: Any) -> SourceQuery:
     return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **fields})
 
 
-# What it says, as a record
+# Records
 
 
 def test_a_work_becomes_a_paper() -> None:
@@ -113,7 +113,7 @@ def test_what_is_missing_is_missing() -> None:
 
 
 @pytest.mark.parametrize("response", [None, [], "10.1000/x", {}, {"DOI": None}, {"DOI": "x"}, {"DOI": ["10.1000/x"]}])
-def test_what_has_no_doi_is_no_paper(response: Any) -> None:
+def test_an_item_without_a_doi_is_no_paper(response: Any) -> None:
     assert parse_paper(response) is None
 
 
@@ -315,7 +315,7 @@ def strings(node: Any) -> Iterator[str]:
 
 
 def assert_values_occur(paper: Paper, response: Any) -> None:
-    """Every link and identifier stands in the answer, in whatever dress."""
+    """Every link and identifier occurs in the answer, in any of its forms."""
     every = list(strings(response))
     dois = {normal_doi(one) for one in every}
     assert paper.identifiers.doi in dois
@@ -339,10 +339,10 @@ def test_property_no_damage_crashes_and_nothing_is_made_up(data: st.DataObject) 
     crossref_records.parse_score(response)
 
 
-# What it is asked
+# Requests
 
 
-async def test_a_search_asks_for_what_is_read_in_order_of_relevance() -> None:
+async def test_a_search_requests_the_fields_it_reads_in_order_of_relevance() -> None:
     with serving(lambda _: as_json(listed(work(1), work(2)))) as server:
         source = crossref(server.base_url)
         answer = await source.search(query("ecology  of\notters", constraints=Constraints(years=NumberRange(min=2020, max=2022)), limit=20))
@@ -371,7 +371,7 @@ async def test_no_constraint_is_no_filter_and_no_key_is_no_header() -> None:
     assert "mailto:me@example.org" in request.headers["user-agent"]
 
 
-async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
+async def test_the_key_is_sent_with_each_request_and_shown_nowhere() -> None:
     with serving(lambda _: refusal(400, "your key k3y-of-mine is odd")) as server:
         source = crossref(server.base_url, key="k3y-of-mine")
         with pytest.raises(SourceUnavailable) as caught:
@@ -381,7 +381,7 @@ async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"text": " \n"}, {"limit": 0}])
-async def test_nothing_to_ask_is_not_asked(fields: dict[str, Any]) -> None:
+async def test_an_empty_query_is_not_sent(fields: dict[str, Any]) -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
         answer = await crossref(server.base_url).search(query(**fields))
     assert answer.results == ()
@@ -403,7 +403,7 @@ async def test_a_long_query_is_cut() -> None:
 
 
 @pytest.mark.parametrize(("total", "count", "status"), [(500, 6, "partial"), (500, 0, "partial"), (3, 6, ""), (3, 30, "")])
-async def test_a_total_that_disagrees_with_the_rows_is_said(total: int, count: int, status: str) -> None:
+async def test_a_total_that_disagrees_with_the_rows_is_reported(total: int, count: int, status: str) -> None:
     with serving(lambda _: as_json(listed(*(work(number) for number in range(count)), total=total))) as server:
         answer = await crossref(server.base_url).search(query())
     assert (len(answer.results), answer.total, answer.status) == (min(count, 10), total, status)
@@ -416,7 +416,7 @@ async def test_an_empty_answer_is_empty() -> None:
     assert (answer.results, answer.total, answer.status, answer.message) == ((), 0, "", "")
 
 
-async def test_a_work_without_a_title_is_left_out_and_counted() -> None:
+async def test_a_work_without_a_title_is_omitted_and_counted() -> None:
     with serving(lambda _: as_json(listed(work(1), work(2, title=[]), 7, work(4)))) as server:
         answer = await crossref(server.base_url).search(query())
     assert [scored.record.doc_id for scored in answer.results] == ["crossref:10.1000/1", "crossref:10.1000/4"]
@@ -443,7 +443,7 @@ async def test_one_work_by_its_doi(value: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "value"), [("doi", "no doi"), ("pmid", "29456894"), ("arxiv", "2108.04680")])
-async def test_what_is_no_doi_is_not_asked(scheme: str, value: str) -> None:
+async def test_an_invalid_doi_is_not_requested(scheme: str, value: str) -> None:
     with serving(lambda _: as_json(one(WORK))) as server:
         assert await crossref(server.base_url).get(scheme, value, 5.0) is None
     assert server.requests == []
@@ -496,7 +496,7 @@ async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     assert "crossref" in str(caught.value) or server.base_url in str(caught.value)
 
 
-async def test_a_refusal_says_why() -> None:
+async def test_a_refusal_has_its_reason() -> None:
     response = {
         "status": "failed",
         "message-type": "validation-failure",

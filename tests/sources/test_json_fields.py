@@ -47,7 +47,7 @@ def test_hostile_markup_takes_time_in_proportion(piece: str) -> None:
 
 
 @pytest.mark.parametrize("junk", [None, True, 2.5, float("nan"), float("inf"), 10**400, "x", b"x", [1], {"a": 1}])
-def test_another_type_is_not_said(junk: Any) -> None:
+def test_a_value_of_another_type_counts_as_missing(junk: Any) -> None:
     assert mapping(junk) == (junk if isinstance(junk, dict) else {})
     assert items(junk) == (junk if isinstance(junk, list) else [])
     assert text(junk) == first(junk) == ("x" if junk == "x" else "")
@@ -69,12 +69,12 @@ def test_numbers_within_bounds() -> None:
 
 
 @pytest.mark.parametrize("address", ["http://a.org/x?y=(1)&z", "https://ä.org/", "HTTPS://A.ORG"])
-def test_a_web_address_is_kept_as_it_was_said(address: str) -> None:
+def test_a_web_address_is_unchanged(address: str) -> None:
     assert link(address) == address
 
 
 @pytest.mark.parametrize(
     "address", ["javascript:alert(1)", "ftp://a.org", "//a.org", "https://", "https://a.org/x y", "https://a.org/\x00", "https://a/<b>"]
 )
-def test_what_is_no_web_address_is_not_kept(address: str) -> None:
+def test_an_invalid_web_address_is_dropped(address: str) -> None:
     assert link(address) is None

@@ -52,7 +52,7 @@ async def test_a_query_reaches_the_engine_whole() -> None:
     assert (await library.snapshot(), await library.related_terms("x", 2)) == ("id@1", ("x", "x"))
 
 
-async def test_a_missing_library_gives_nothing_but_its_search_says_so() -> None:
+async def test_a_missing_library_returns_nothing_and_its_search_reports_it() -> None:
     library, _ = source(LibraryMissing("none"))
     assert await library.snapshot() is None
     assert await library.related_terms("x", 2) == ()

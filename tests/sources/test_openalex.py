@@ -83,7 +83,7 @@ def query(text: str = "otter ecology", **fields: Any) -> SourceQuery:
     return SourceQuery(text, "relevance", None, **{"limit": 10, "within_s": 5.0, **fields})
 
 
-# What it says, as a record
+# Records
 
 
 def test_a_work_becomes_a_paper() -> None:
@@ -212,7 +212,7 @@ def strings(node: Any) -> Iterator[str]:
 
 
 def assert_values_occur(paper: Paper, response: Any) -> None:
-    """Every link and identifier stands in the answer, in whatever dress."""
+    """Every link and identifier occurs in the answer, in any of its forms."""
     every = [one for one in strings(response) if len(one) <= 2_000]
     ids = paper.identifiers
     normal = {
@@ -248,10 +248,10 @@ def test_property_recorded_works_say_their_links_and_identifiers() -> None:
             assert_values_occur(paper, one)
 
 
-# What it is asked
+# Requests
 
 
-async def test_a_search_asks_for_what_is_read_in_order_of_relevance() -> None:
+async def test_a_search_requests_the_fields_it_reads_in_order_of_relevance() -> None:
     with serving(lambda _: as_json(listed(work(1), work(2)))) as server:
         source = openalex(server.base_url)
         answer = await source.search(
@@ -279,7 +279,7 @@ async def test_no_constraint_is_no_filter_and_no_key_is_no_parameter() -> None:
     assert not {"filter", "api_key", "mailto"} & set(server.requests[0].query)
 
 
-async def test_the_key_goes_with_each_request_and_is_shown_nowhere() -> None:
+async def test_the_key_is_sent_with_each_request_and_shown_nowhere() -> None:
     with serving(lambda _: refusal(400, "your key k3y-of-mine is odd")) as server:
         source = openalex(server.base_url, key="k3y-of-mine")
         with pytest.raises(SourceUnavailable) as caught:
@@ -303,7 +303,7 @@ def test_words_that_mean_nothing_but_themselves(fields: dict[str, Any], words: l
     assert search_words(query(**fields)) == words
 
 
-async def test_of_many_words_the_first_are_asked_for_and_that_is_said() -> None:
+async def test_of_many_words_the_first_are_sent_and_this_is_reported() -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
         answer = await openalex(server.base_url).search(query("one1 two2 three3 four4 five5 six6 seven7 eight8"))
     assert server.requests[0].query["search"] == "one1 two2 three3 four4 five5 six6"
@@ -311,7 +311,7 @@ async def test_of_many_words_the_first_are_asked_for_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"text": " "}, {"text": "?"}, {"limit": 0}])
-async def test_nothing_to_ask_is_not_asked(fields: dict[str, Any]) -> None:
+async def test_an_empty_query_is_not_sent(fields: dict[str, Any]) -> None:
     with serving(lambda _: as_json(listed(work(1)))) as server:
         answer = await openalex(server.base_url).search(query(**fields))
     assert answer.results == ()
@@ -319,7 +319,7 @@ async def test_nothing_to_ask_is_not_asked(fields: dict[str, Any]) -> None:
 
 
 def paged(total: int, count: int | None = None) -> Any:
-    """A service that says it has `total` works and gives `held` of them."""
+    """A service that reports `total` works and returns `count` of them."""
     works = [work(number) for number in range(1, (total if count is None else count) + 1)]
 
     def handler(request: Request) -> Answer:
@@ -350,7 +350,7 @@ async def test_without_a_key_two_pages_are_the_most() -> None:
 async def test_a_page_that_fails_costs_itself_only() -> None:
     whole = paged(500)
     first = threading.Event()
-    limited = replace(FAULTS["429, Retry-After"], release=first)  # who is told so earlier asks for no other page
+    limited = replace(FAULTS["429, Retry-After"], release=first)  # an earlier refusal would stop the other pages
 
     def answer_page(request: Request) -> Answer:
         if request.query["page"] != "1":
@@ -375,7 +375,7 @@ async def test_a_page_that_hangs_does_not_lose_those_that_came() -> None:
 
 
 @pytest.mark.parametrize(("total", "count", "status"), [(500, 130, "partial"), (500, 0, "partial"), (3, 100, "")])
-async def test_a_total_that_disagrees_with_the_pages_is_said(total: int, count: int, status: str) -> None:
+async def test_a_total_that_disagrees_with_the_pages_is_reported(total: int, count: int, status: str) -> None:
     works = paged(500, count)
     with serving(lambda request: as_json({**json.loads(works(request).body), "meta": {"count": total}})) as server:
         answer = await openalex(server.base_url).search(query(limit=200))
@@ -383,7 +383,7 @@ async def test_a_total_that_disagrees_with_the_pages_is_said(total: int, count: 
     assert f"reports {total} works and returned {count}" in answer.message
 
 
-async def test_a_work_without_a_title_is_left_out_and_counted() -> None:
+async def test_a_work_without_a_title_is_omitted_and_counted() -> None:
     with serving(lambda _: as_json(listed(work(1), work(2, title=None), 7, work(4)))) as server:
         answer = await openalex(server.base_url).search(query())
     assert [scored.record.doc_id for scored in answer.results] == ["openalex:W1", "openalex:W4"]
@@ -396,14 +396,14 @@ async def test_scores_are_its_own_or_ranks_but_not_both() -> None:
     assert [scored.score for scored in answer.results] == [1.0, 0.5]
 
 
-async def test_a_low_budget_is_said() -> None:
+async def test_a_low_budget_is_reported() -> None:
     headers = {"X-RateLimit-Remaining-USD": "0.004", "X-RateLimit-Limit-USD": "0.1", "X-RateLimit-Remaining": "40"}
     with serving(lambda _: as_json(listed(work(1)), headers=headers)) as server:
         answer = await openalex(server.base_url).search(query())
     assert "0.0040 USD of the day's 0.1 USD are left" in answer.message
 
 
-async def test_an_answer_of_before_says_its_age(tmp_path: Path) -> None:
+async def test_an_earlier_answer_has_its_age(tmp_path: Path) -> None:
     now = [1_000_000.0]
     caller = Caller(DiskCache(tmp_path, clock=lambda: now[0]))
     replies = [as_json(listed(work(1))), FAULTS["429, Retry-After"]]
@@ -445,7 +445,7 @@ async def test_one_work_by_its_identifier(scheme: str, value: str, target: str) 
     ("scheme", "value"),
     [("doi", "no doi"), ("openalex", "A5"), ("openalex", "W1/../.."), ("isbn", "9780306406157"), ("pmid", "x"), ("pmid", "9" * 5000)],
 )
-async def test_what_is_no_identifier_is_not_asked(scheme: str, value: str) -> None:
+async def test_an_invalid_identifier_is_not_requested(scheme: str, value: str) -> None:
     with serving(lambda _: as_json(WORK)) as server:
         assert await openalex(server.base_url).get(scheme, value, 5.0) is None
     assert server.requests == []
@@ -457,7 +457,7 @@ async def test_a_work_it_does_not_have_is_none() -> None:
 
 
 async def test_many_works_by_their_identifiers_with_one_call() -> None:
-    """In the form that they were asked for; what a filter would read as its own, and what is no identifier, is left out."""
+    """In the requested form; filter syntax and invalid identifiers are omitted."""
     works = [{**WORK, "doi": "https://doi.org/10.1000/a"}, {**work(9), "doi": "https://doi.org/10.48550/arXiv.2108.04680"}]
     with serving(lambda _: as_json({"meta": {"count": 2, "page": 1, "per_page": 100}, "results": works})) as server:
         source = openalex(server.base_url)
@@ -515,7 +515,7 @@ async def test_each_fault_is_its_own_error_in_time(fault: str) -> None:
     assert "openalex" in str(caught.value) or server.base_url in str(caught.value)
 
 
-async def test_a_refusal_with_status_200_says_why_without_the_key_and_is_not_kept(tmp_path: Path) -> None:
+async def test_a_refusal_with_status_200_has_its_reason_without_the_key_and_is_not_cached(tmp_path: Path) -> None:
     refused = as_json({"error": "Invalid query parameters error.", "message": "api_key=k3y-of-mine: wildcards require exact search"})
     replies = [refused, as_json(listed(work(1)))]
     with serving(lambda _: replies.pop(0)) as server:

@@ -81,10 +81,10 @@ def answer_page(count: int, request: Request) -> Answer:
     return as_json({"total": count, "offset": offset, "data": data, **following})
 
 
-# what it says of a paper
+# records
 
 
-def test_a_paper_becomes_a_record_of_what_was_said():
+def test_a_paper_becomes_a_record():
     paper = parse_paper(PAPER)
     assert paper == Paper(
         doc_id=f"{NAME}:{SHA}",
@@ -110,7 +110,7 @@ def test_a_paper_becomes_a_record_of_what_was_said():
     )
 
 
-def test_what_was_not_said_stays_empty():
+def test_a_missing_field_stays_empty():
     paper = parse_paper({"paperId": SHA})
     assert paper == Paper(doc_id=f"{NAME}:{SHA}", source=NAME, identifiers={"s2": SHA})
 
@@ -330,7 +330,7 @@ async def test_a_recorded_search_without_a_result_is_empty():
 @recorded
 async def test_recorded_citations_and_references_are_read_to_their_end():
     async with replay("test_get_paper_citations") as server:
-        # recorded with 100 a page; `next` leads on, whatever the page was asked to hold
+        # recorded with 100 a page; `next` leads on for any requested page size
         cited = await source(server.base_url).citations("s2", "CorpusID:14514057", 5.0)
     assert (len(cited.results), len(server.requests), cited.message) == (1_873, 19, "8 without a title")
     async with replay("test_get_paper_references") as server:
@@ -355,7 +355,7 @@ async def test_a_recorded_bulk_search_is_led_on_by_its_tokens():
 
 
 @recorded
-async def test_recorded_papers_by_id_come_in_the_order_they_were_asked_for():
+async def test_recorded_papers_by_id_come_in_the_order_of_the_request():
     async with replay("test_get_papers_not_found_warning") as server:
         ids = [
             ("s2", "CorpusId:211530585"),
@@ -385,10 +385,10 @@ async def test_a_recorded_404_is_nothing_and_a_recorded_403_a_wrong_key():
             await source(server.base_url, key="F@k3K3y").batch([("pmid", "1")], 5.0)
 
 
-# what it is asked
+# requests
 
 
-async def test_a_search_asks_for_what_is_read_and_for_the_years():
+async def test_a_search_requests_the_fields_it_reads_and_the_years():
     async with serving(lambda request: answer_page(3, request)) as server:
         search_query = query(
             "the state-of-the-art in \u201cgraph neural\u2011networks\u201d?", 20, constraints=Constraints(years=NumberRange(min=2022))
@@ -414,7 +414,7 @@ async def test_the_key_goes_into_its_header_and_nowhere_else(key: str, queries: 
     assert "secret" not in f"{error.value}{scholar!r}"
 
 
-async def test_without_a_word_nobody_is_asked():
+async def test_no_request_without_words():
     async with serving(lambda request: answer_page(3, request)) as server:
         for text in ("", "   ", "?!", "--"):
             assert (await source(server.base_url).search(query(text))).results == ()
@@ -439,7 +439,7 @@ def test_few_content_words_are_searched_without_hyphens(text: str, words: str):
     ("low", "high", "years"),
     [(None, None, None), (2019, 2019, "2019"), (2016, 2020, "2016-2020"), (2010, None, "2010-"), (None, 2015, "-2015")],
 )
-def test_years_are_asked_for_as_documented(low: int | None, high: int | None, years: str | None):
+def test_years_are_requested_as_documented(low: int | None, high: int | None, years: str | None):
     assert year_range(NumberRange(min=low, max=high)).get("year") == years
 
 
@@ -470,7 +470,7 @@ async def test_a_paper_is_got_by_an_identifier_that_cannot_leave_its_place_in_th
     assert [one.target.split("?")[0] for one in server.requests] == ["/graph/v1/paper/DOI%3A10.1000%2Fa%2F..%2F..%2Fb%3Fc%3Dd%23e"]
 
 
-async def test_a_batch_is_cut_to_what_the_service_takes():
+async def test_a_batch_is_split_by_the_limit_of_the_service():
     async with serving(lambda request: as_json([{"paperId": f"{int(one[5:]):040x}"} for one in request.json["ids"]])) as server:
         batch = await source(server.base_url).batch([("pmid", str(number)) for number in range(1, 1_002)], 5.0)
     assert [len(one.json["ids"]) for one in server.requests] == [500, 500, 1]
@@ -492,7 +492,7 @@ async def test_a_batch_that_does_not_answer_each_id_is_malformed():
             await source(server.base_url).batch([("pmid", "1"), ("pmid", "2")], 5.0)
 
 
-async def test_no_more_is_asked_for_than_is_wanted_or_given():
+async def test_no_more_is_requested_than_the_limit_or_the_service_allows():
     async with serving(lambda request: answer_page(100_000, request)) as server:
         answer = await source(server.base_url).search(query(limit=150))
         assert [(one.query["offset"], one.query["limit"]) for one in server.requests] == [("0", "100"), ("100", "50")]
@@ -504,7 +504,7 @@ async def test_no_more_is_asked_for_than_is_wanted_or_given():
 # what can go wrong
 
 
-async def test_pages_that_came_are_kept_when_a_later_one_fails():
+async def test_earlier_pages_are_returned_when_a_later_one_fails():
     def handler(request: Request) -> Answer:
         return answer_page(500, request) if request.query["offset"] == "0" else refusal(429, headers={"Retry-After": "3600"})
 
@@ -528,7 +528,7 @@ async def test_pages_that_came_are_handed_over_before_the_time_is_up():
     assert (len(answer.results), answer.status) == (100, "partial")
 
 
-async def test_a_total_that_disagrees_with_the_pages_is_said():
+async def test_a_total_that_disagrees_with_the_pages_is_reported():
     async with serving(lambda _: as_json({"total": 50, "offset": 0, "data": papers(0, 3)})) as server:
         fewer = await source(server.base_url).search(query())
     assert (len(fewer.results), fewer.total, fewer.status) == (3, 50, "partial")
@@ -549,7 +549,7 @@ async def test_pages_that_lead_nowhere_or_repeat_themselves_end():
     assert (len(again.results), len(server.requests)) == (3, 2)
 
 
-async def test_what_nobody_could_judge_is_counted():
+async def test_records_without_a_title_are_counted():
     async with serving(lambda _: as_json({"total": 3, "offset": 0, "data": [PAPER, None, {"title": "no id"}]})) as server:
         answer = await source(server.base_url).search(query())
     assert (len(answer.results), answer.message) == (1, "2 without a title")
@@ -574,7 +574,7 @@ async def test_the_pool_of_all_anonymous_users_being_used_up_is_a_rate_limit():
             await source(server.base_url).search(query(within_s=0.2))
 
 
-async def test_an_older_answer_stands_in_and_says_its_age(tmp_path: Path):
+async def test_an_older_response_is_used_and_its_age_is_reported(tmp_path: Path):
     now = [1_000_000.0]
     caller = Caller(DiskCache(tmp_path, clock=lambda: now[0]))
     up = [True]

@@ -1,4 +1,4 @@
-"""SerpApi: Google Scholar's works and Google's pages, what is asked for them, and what comes of failures that have status 200."""
+"""SerpApi: works of Google Scholar, pages of Google, requests, failures with status 200."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def works(request: Request) -> Answer:
 
 
 def at(base_url: str, kind: Any = SerpapiScholar, **fields: Any) -> Any:
-    """A limit that no other test shares, whatever port it gets."""
+    """A limit that no other test shares, for any port."""
     return kind.of(SerpapiSettings(**{"base_url": base_url, "api_key": KEY, "per_s": 0.001 * next(numbers), **fields}), Caller())
 
 
@@ -106,14 +106,14 @@ async def test_a_search_of_google() -> None:
 
 
 @pytest.mark.parametrize(("limit", "starts"), [(1, ["0"]), (20, ["0"]), (21, ["0", "20"]), (100, ["0", "20"])])
-async def test_no_more_pages_than_asked_for_or_allowed(limit: int, starts: list[str]) -> None:
+async def test_no_more_pages_than_requested_or_allowed(limit: int, starts: list[str]) -> None:
     with serving(works) as server:
         answer = await at(server.base_url).search(query(limit=limit))
     assert sorted(request.query["start"] for request in server.requests) == starts
     assert [one.record.doc_id for one in answer.results] == [f"serpapi_scholar:id{place}" for place in range(min(limit, 40))]
 
 
-async def test_what_stands_on_two_pages_counts_once() -> None:
+async def test_a_result_on_two_pages_counts_once() -> None:
     def answer(request: Request) -> Answer:
         return as_json(results(*({**WORK, "result_id": name} for name in ("ab" if request.query["start"] == "0" else "bc"))))
 
@@ -124,7 +124,7 @@ async def test_what_stands_on_two_pages_counts_once() -> None:
 
 @pytest.mark.parametrize("start", ["0", "20"])
 async def test_a_page_that_fails_costs_its_own_results(start: str) -> None:
-    # Late, since who is told so does not ask for the other page any more.
+    # Late, since an early refusal would stop the other page.
     limited = as_json({"error": "Your account has run out of searches."}, 429, {"Retry-After": "3600"}, after_s=1.0)
     with serving(lambda request: limited if request.query["start"] == start else works(request)) as server:
         answer = await at(server.base_url, requests=20).search(query(limit=40, within_s=5))
@@ -163,14 +163,14 @@ def test_both_share_the_limit_of_their_account() -> None:
     assert at("http://x", per_s=9.0).service == at("http://x", SerpapiGoogle, per_s=9.0).service
 
 
-async def test_nothing_to_ask_for_asks_nobody() -> None:
+async def test_an_empty_query_sends_no_request() -> None:
     with serving(works) as server:
         assert (await at(server.base_url).search(query(" \n "))).results == ()
         assert await at(server.base_url).get("doi", "10.1000/xyz", 1.0) is None
     assert server.requests == []
 
 
-async def test_nothing_found_is_empty() -> None:
+async def test_no_results_are_empty() -> None:
     with serving(lambda _: as_json(NOTHING)) as server:
         answer = await at(server.base_url).search(query())
     assert (answer.results, answer.total, answer.status, answer.message) == ((), None, "", "")
@@ -263,7 +263,7 @@ def test_a_year_counts_where_it_stands_in_its_own_place(summary: str, year: int 
         ([None, 3, {"name": 3}], "x - y", ()),
     ],
 )
-def test_authors_are_told_where_profiles_confirm_them(profiled: list[Any], summary: str, authors: tuple[str, ...]) -> None:
+def test_authors_are_returned_where_profiles_confirm_them(profiled: list[Any], summary: str, authors: tuple[str, ...]) -> None:
     publication = {"authors": [{"name": one} if isinstance(one, str) else one for one in profiled]}
     assert parse_authors(publication, summary) == authors
 
@@ -328,7 +328,7 @@ def test_recorded_pages() -> None:
 
 
 @recorded
-def test_what_is_asked_is_documented() -> None:
+def test_request_parameters_are_documented() -> None:
     """By the recorded schema of each engine's parameters."""
     for engine, parameters in (("google_scholar", {"q", "num", "start", "as_ylo", "as_yhi"}), ("google", {"q", "start"})):
         schema = json.loads((SAVED / f"serpapi_schemas/{engine}.json").read_text())
@@ -365,7 +365,7 @@ def texts(node: Any) -> Iterator[str]:
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(ANSWERS), st.sampled_from([parse_paper, parse_web_page]), st.data())
 def test_links_and_identifiers_occur_in_the_answer(whole: Any, record_of: Any, data: st.DataObject) -> None:
-    """Also where fields are missing or hold something else; what is kept can be stored."""
+    """Also where fields are missing or of another type; the records can be stored."""
     response = copy.deepcopy(whole)
     for _ in range(data.draw(st.integers(0, 8))):
         path = data.draw(st.sampled_from([(), *places(response)]))

@@ -45,7 +45,7 @@ def split_words(text: str) -> list[str]:
 
 @functools.cache
 def matches_word(pattern: str, word: str) -> bool:
-    """Whether a word is spelt as asked; `*`, `{?}`, `{#}`, `{*2}` stand for letters."""
+    """Whether a word matches the pattern; `*`, `{?}`, `{#}`, `{*2}` stand for letters."""
     if not pattern:
         return not word
     if pattern[0] == "*":
@@ -62,7 +62,7 @@ def matches_word(pattern: str, word: str) -> bool:
 
 @functools.cache
 def query_words(term: str) -> list[str]:
-    """A term's words; signs stay where they are. One that stands alone behind a hyphen (`IL-*`) asks for nothing."""
+    """A term's words; signs stay where they are. One that stands alone behind a hyphen (`IL-*`) is dropped."""
     for number, sign in enumerate(("{*2}", "{?}", "{#}", "*")):
         term = term.replace(sign, f"zqx{number}xqz")
     words = split_words(term)
@@ -73,7 +73,7 @@ def query_words(term: str) -> list[str]:
 
 @functools.cache
 def find_words(pattern: str, text: str) -> frozenset[int]:
-    """Numbers of the text's words that are spelt as asked."""
+    """Numbers of the text's words that match the pattern."""
     return frozenset(number for number, word in enumerate(split_words(text)) if matches_word(pattern, word))
 
 

@@ -25,7 +25,7 @@ class Request:
 
     @property
     def mode(self) -> str:
-        """How structure was asked for: `json_schema`, `function_calling`, `json_mode` or `text`."""
+        """How structure was requested: `json_schema`, `function_calling`, `json_mode` or `text`."""
         if self.body.get("tools"):
             return "function_calling"
         kind = self.body.get("response_format", {}).get("type")
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What to answer. `content` that is no text is sent as JSON, in the way that was asked for."""
+    """What to answer. `content` that is no text is sent as JSON, in the requested mode."""
 
     content: Any = ""
     status: int = 200
@@ -60,10 +60,10 @@ class Reply:
     """Nothing is sent before it is set."""
     refusal: str | None = None
     usage: tuple[int | None, int | None] | None = (100, 20)
-    """Input and output tokens; None where the server tells none."""
+    """Input and output tokens; None where the server reports none."""
     finish_reason: str = "stop"
     raw: bytes | None = None
-    """Sent as the body, whatever it is."""
+    """Sent as the body, unchanged."""
     cut: bool = False
     """Whether the connection is closed in the middle of the body."""
     drip_s: float = 0.0
@@ -72,7 +72,7 @@ class Reply:
 
 Answer = Callable[[Request], Reply]
 NUMBERS = count()
-"""In the addresses: a port may be used again, and what was learnt of one server must not be held of another."""
+"""In the addresses: a port may be reused, and the state of one server must not apply to another."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class ChatServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # head and body are two writes, and a kept connection would wait between them
+            disable_nagle_algorithm = True  # head and body are two writes, and a persistent connection would wait between them
 
             def setup(self) -> None:
                 super().setup()
@@ -101,7 +101,7 @@ class ChatServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 request = Request(body, {name.lower(): value for name, value in self.headers.items()})
-                with suppress(ConnectionError):  # who asked has gone
+                with suppress(ConnectionError):  # the client has disconnected
                     server._serve(self, request)
 
             def log_message(self, *_: Any) -> None:

@@ -52,7 +52,7 @@ texts = st.one_of(
 
 @dataclass
 class Fixed:
-    """Gives the scores it was made with, over and over; keeps what it was asked."""
+    """Returns its fixed scores, over and over; records the queries."""
 
     values: Sequence[float]
     name: str = "fixed"

@@ -1,4 +1,4 @@
-"""Every service of the world on one loopback server: each under its name, each with three works about the same thing."""
+"""All services on one loopback server: each under its name, with three works on one topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Faults = Mapping[str, Answer]
 
 
 def make_handler(faults: Faults | None = None, after_s: float = 0.0, **others: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
-    """Answers after so many seconds in all, also where a service is asked twice. `others` answer instead of ours, or beside them."""
+    """Answers after so many seconds in all, also where a service gets two requests. `others` replace or extend ours."""
     answers = {**ANSWERS, **others}
 
     def handler(request: Request) -> Answer:
@@ -33,7 +33,7 @@ def make_handler(faults: Faults | None = None, after_s: float = 0.0, **others: C
 
 
 def settings(base_url: str, cache: Path, own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), **common: Any) -> Settings:
-    """The services of that server, with limits that tests do not meet. Nothing is fetched beside what they answer to a search.
+    """The services of that server, with limits that tests do not meet. Nothing is fetched but their answers to a search.
 
     `common` goes to every service, `own` to the service of that name.
     """

@@ -1,4 +1,4 @@
-"""The few stand-ins that unit tests share: an in-memory shelf, a source that fails on demand, a still clock, records."""
+"""The few stand-ins that unit tests share: an in-memory library, a source that fails on demand, a still clock, records."""
 
 from __future__ import annotations
 

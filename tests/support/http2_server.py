@@ -1,4 +1,4 @@
-"""A small server on loopback that speaks HTTP/2 over TLS and tells each request back."""
+"""A small server on loopback that speaks HTTP/2 over TLS and echoes each request."""
 
 from __future__ import annotations
 

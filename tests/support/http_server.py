@@ -1,11 +1,11 @@
-"""A small real HTTP/1.1 server on loopback: answers from a function, remembers what it was asked, and misbehaves on demand.
+"""A small real HTTP/1.1 server on loopback: answers from a function, records requests, and misbehaves on demand.
 
 ::
 
     async with serving(lambda asked: as_json({"total": 0})) as server:
-        ...  # ask server.base_url; then look at server.requests
+        ...  # query server.base_url; then look at server.requests
 
-It runs in a thread with a loop of its own, so that who asks may block, or run on any loop. `with serving(...)` does as well.
+It runs in a thread with a loop of its own, so that the client may block, or run on any loop. `with serving(...)` does as well.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Request:
     target: str
     """Path and query as they were sent."""
     connection: int
-    """Of which number: two requests with the same one came over one kept connection."""
+    """Of which number: two requests with the same one came over one connection."""
 
     @property
     def json(self) -> Any:
@@ -157,7 +157,7 @@ EXPECTED_ERRORS: Mapping[str, type[SourceError]] = MappingProxyType(
 
 
 class serving:  # noqa: N801 - used as a function
-    """Answers on 127.0.0.1 with what `handler` says of each request. The handler may be asynchronous; an error of its own is a 599."""
+    """Answers on 127.0.0.1 with the result of `handler` for each request. It may be asynchronous; an error of its own is a 599."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
@@ -166,7 +166,7 @@ class serving:  # noqa: N801 - used as a function
         self.now = self.most = 0
         """How many are being answered, and the most there were at once."""
         self.sent = 0
-        """Bytes of bodies that were given to the network."""
+        """Bytes of bodies that were written to the network."""
         self._loop = asyncio.new_event_loop()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._count = 0
@@ -192,7 +192,7 @@ class serving:  # noqa: N801 - used as a function
         self.__exit__()
 
     async def _started(self) -> tuple[asyncio.Server, int]:
-        """No port is used twice: what was learnt of one server, its limits and failures, must not be held of another."""
+        """No port is used twice: limits and failures of one server must not apply to another."""
         while True:
             server = await asyncio.start_server(self._met, "127.0.0.1", 0)
             port = server.sockets[0].getsockname()[1]
@@ -218,7 +218,7 @@ class serving:  # noqa: N801 - used as a function
 
     async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         try:
-            with suppress(ConnectionError):  # who asked has gone
+            with suppress(ConnectionError):  # the client has disconnected
                 await self._answer_in_turn(reader, writer, number)
         finally:
             writer.close()
@@ -238,7 +238,7 @@ class serving:  # noqa: N801 - used as a function
                 break
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection is kept."""
+        """Whether the connection stays open."""
         try:
             result = self.handler(request)
             answer = await result if isawaitable(result) else result
@@ -262,14 +262,14 @@ class serving:  # noqa: N801 - used as a function
 
 
 async def take_no_more(server: asyncio.Server) -> None:
-    """Before it is closed: asyncio leaves the socket of a connection open which it has taken and not yet given to its server."""
+    """Before it is closed: asyncio leaves a socket open that it has accepted and not yet passed to its server."""
     for listening in server.sockets:
         server.get_loop().remove_reader(listening.fileno())
     await asyncio.sleep(0)
 
 
 async def _slept(seconds: float, reader: asyncio.StreamReader) -> None:
-    """Raises `ConnectionResetError` as soon as who asked has gone."""
+    """Raises `ConnectionResetError` as soon as the client has disconnected."""
     until = time.monotonic() + seconds
     while (left_s := until - time.monotonic()) > 0:
         if reader.at_eof():
@@ -285,7 +285,7 @@ def _linger() -> tuple[int, int, bytes]:
 
 
 _LINGER = _linger()
-"""Of a socket that says RST when it is closed."""
+"""Socket option: RST when it is closed."""
 
 
 async def _requests(reader: asyncio.StreamReader, number: int) -> AsyncIterator[Request]:

@@ -1,7 +1,7 @@
-"""Injected instructions, written for the tests: whatever stands where, nothing but the item itself may change.
+"""Injected instructions, written for the tests: only the result of the item itself may change.
 
-`caught` says whether `text.injection.suspicious` knows the pattern. What it does not know must be as harmless. Forged answers are made
-from the examples in the prompts, so that they have the form that is asked for today.
+`caught` is true where `text.injection.suspicious` knows the pattern. What it does not know must be as harmless. Forged answers are made
+from the examples in the prompts, so that they have the form that is requested today.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 Kind = Literal["title", "abstract", "venue", "readme", "tree", "topic", "licence", "feedback", "earlier"]
 KINDS: tuple[str, ...] = get_args(Kind)
 PROMPTS = ("score_papers", "score_repository", "dedup", "translate")
-"""The prompts that ask for an answer in a form."""
+"""The prompts that request a structured answer."""
 
 
 @dataclass(frozen=True)

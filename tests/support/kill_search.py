@@ -78,7 +78,7 @@ async def run(case: dict[str, Any]) -> None:
         parts = threads.resume("one") if case.get("resume") else threads.search("one", request)
         if case.get("answer"):
             response = (await collect_response(parts)).model_dump_json()
-            Path(case["answer"]).write_text(response, encoding="utf-8")  # noqa: ASYNC240 - nobody else is on this loop
+            Path(case["answer"]).write_text(response, encoding="utf-8")  # noqa: ASYNC240 - this loop has no other task
             return
         async for kind, part in parts:
             if kind == "custom" and [part["node"], part["event"]] == case.get("kill_at"):

@@ -1,4 +1,4 @@
-"""The server and the world behind it for tests of the page, and what they do in a browser tab."""
+"""The server and its services for tests of the page, and actions in a browser tab."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def make_records() -> list[Record]:
 
 
 def answer_as_model(request: ChatRequest) -> Reply:
-    """What a model would: a plan, a score for each paper, one for a repository."""
+    """The answers of a model: a plan, a score for each paper, one for a repository."""
     data = request.data
     if "papers" in data:
         scores = [(one["id"], 0.95 if "review" in one["title"] else 0.75 - at / 50) for at, one in enumerate(data["papers"])]
@@ -113,7 +113,7 @@ def services_over(address: str, chat: ChatServer, folder: Path, **serve: Any) ->
 
 
 def answer_as_services(request: Request) -> Answer:
-    """The world, in which crossref is down for who asks for "broken"."""
+    """All services; crossref is down for queries with "broken"."""
     if "broken" in request.target and request.path.startswith("/crossref"):
         return refusal(500)
     return replace(make_handler()(request), release=_find_release(request.path.split("/")[1], request.target))

@@ -70,7 +70,7 @@ class Pubmed:
 
 @dataclass
 class Paged:
-    """Of what leads on by a cursor or a token: number of the first record that has not been given yet."""
+    """A service with a cursor or a token: the number of the first record that has not been returned yet."""
 
     count: int
     page: int
@@ -83,7 +83,7 @@ class Paged:
     grows_at: int = 0
     fails_at: int = 0
     again: int | None = None
-    """The record that is given on the next page, too."""
+    """The record that is repeated on the next page."""
     limited: int = 0
     """The request that is answered with 429."""
     requests: list[Request] = field(default_factory=list)

@@ -55,7 +55,7 @@ class Reader:
         return node
 
     def _chain(self) -> Node:
-        """From left to right, whatever joins."""
+        """From left to right, for every operator."""
         node = self._operand()
         while self.remaining and self.remaining[0][0] != "close":
             operator = self.remaining.pop(0)[0] if self.remaining[0][0] in ("and", "or", "not") else "and"

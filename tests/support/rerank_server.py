@@ -1,4 +1,4 @@
-"""A rerank server on the loopback interface, for tests of what asks one."""
+"""A rerank server on the loopback interface, for tests of its clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Answer = tuple[int, Any, dict[str, str]]
 
 
 class Server:
-    """Answers with `answer(path, body)`; remembers what it was asked."""
+    """Answers with `answer(path, body)`; records its requests."""
 
     def __init__(self) -> None:
         self.answer: Callable[[str, dict[str, Any]], Answer] = lambda _, __: (404, {}, {})

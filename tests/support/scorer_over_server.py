@@ -1,4 +1,4 @@
-"""A fine scorer over a scripted chat server, and works whose titles say what the server shall think of them."""
+"""A fine scorer over a scripted chat server, and works whose titles hold the score that the server returns."""
 
 from __future__ import annotations
 

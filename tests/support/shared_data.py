@@ -1,4 +1,4 @@
-"""The folder of the shared collections: `OUTRIDER_DATA`, else `shared/data` beside the checkout. Tests of it skip where it is absent."""
+"""The folder of the shared collections: `OUTRIDER_DATA`, else `shared/data` next to the checkout. Tests of it skip where it is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests have worker processes do."""
+"""Tasks for worker processes in tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sleeping(seconds: bytes) -> bytes:
 
 
 def touch_and_sleep(name: bytes) -> bytes:
-    """By a file, and goes on."""
+    """Report the start by a file, then sleep."""
     Path(name.decode()).touch()
     return sleeping(b"600")
 
@@ -52,5 +52,5 @@ class Counted(Workers):
 
 async def ready(workers: Workers) -> None:
     async with asyncio.timeout(60):
-        while not workers.available():  # noqa: ASYNC110 - nobody tells
+        while not workers.available():  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What GitHub tells of repositories beyond its search: against a server of its shape, with limits, a cache and faults."""
+"""Details of GitHub repositories: against a local server, with limits, a cache and faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def markdown(text: str) -> Answer:
 
 
 def part_of(request: Request) -> str:
-    """Which of `PATHS` is asked for."""
+    """Which of `PATHS` is requested."""
     path = re.sub(r"^/(repos/[^/]+/[^/]+|repositories/\d+)", "", request.path)
     return "/issues?closed" if path == "/issues" and request.query["per_page"] == "1" else path
 
@@ -65,7 +65,7 @@ def name_of(request: Request) -> str:
 
 
 def answer_part(request: Request) -> Answer:
-    """A repository in which much has happened, whatever its name."""
+    """The parts of an active repository, for any name."""
     answers = {
         README: markdown("# Read me"),
         TREE: as_json({"tree": [{"path": "README.md", "type": "blob"}, {"path": "src", "type": "tree"}]}),
@@ -82,7 +82,7 @@ def answer_part(request: Request) -> Answer:
 
 @dataclass
 class Hub:
-    """GitHub's server: tells what is left of the hour, and refuses once nothing is."""
+    """GitHub's server: reports the remaining budget of the hour, and refuses once it is used up."""
 
     remaining: int
     refused: int = 0
@@ -111,7 +111,7 @@ def count_parts(server: serving) -> Counter[str]:
 
 @pytest.fixture
 def cached(tmp_path: Path) -> Iterator[tuple[Caller, list[float]]]:
-    """A caller that keeps answers, and the time that it believes in: an hour after midnight, since activity is asked for by the day."""
+    """A caller with a cache, and its clock: an hour after midnight, since activity is requested by the day."""
     now = [NOW + 3_600]
     answers = DiskCache(tmp_path, clock=lambda: now[0])
     yield Caller(answers, clock=lambda: now[0]), now
@@ -164,7 +164,7 @@ async def test_as_many_go_at_once_as_twenty_five_repositories_need() -> None:
     assert (result.status, result.returned, server.most) == ("ok", 10, 25)
 
 
-async def test_the_most_telling_part_comes_first_for_all() -> None:
+async def test_the_most_informative_part_is_requested_first_for_all() -> None:
     async with serving(answer_part) as server:
         await github(server, at_once=1).details(repositories(3, is_fork=True), 10.0)
     assert list(map(part_of, server.requests)) == [part for part in PATHS for _ in range(3)]
@@ -174,7 +174,7 @@ async def test_the_most_telling_part_comes_first_for_all() -> None:
 # What it may cost
 
 
-async def test_without_a_token_one_search_takes_half_of_what_is_left_and_says_what_mends_it() -> None:
+async def test_without_a_token_one_search_uses_half_of_the_budget_and_reports_the_remedy() -> None:
     hub = Hub(60)
     async with serving(hub) as server:
         source = github(server, "", Caller())
@@ -199,7 +199,7 @@ def _named(n: int) -> Identifiers:
 
 
 @pytest.mark.parametrize("remaining", [0, 1, 2, 9, 10, 37])
-async def test_what_others_have_used_of_the_hour_is_learnt_from_the_first_answer(remaining: int) -> None:
+async def test_the_first_answer_gives_the_remaining_budget_of_the_hour(remaining: int) -> None:
     hub = Hub(remaining)
     async with serving(hub) as server:
         result = await github(server, "", Caller()).details(repositories(), 5.0)
@@ -211,17 +211,17 @@ async def test_what_others_have_used_of_the_hour_is_learnt_from_the_first_answer
 
 
 @pytest.mark.parametrize("remaining", [1, 20, 60])
-async def test_with_a_token_all_that_is_left_may_be_used_and_no_more(remaining: int) -> None:
+async def test_with_a_token_the_whole_remaining_budget_may_be_used(remaining: int) -> None:
     hub = Hub(remaining)
     async with serving(hub) as server:
         result = await github(server, at_once=5).details(repositories(10), 5.0)
-    assert remaining - 5 < len(server.requests) <= remaining  # of what is under way nobody knows whether it is counted
+    assert remaining - 5 < len(server.requests) <= remaining  # requests under way may or may not be counted yet
     assert hub.refused == 0
     assert result.status == "partial"
     assert "GITHUB_TOKEN" not in result.message
 
 
-async def test_what_others_use_meanwhile_is_heeded() -> None:
+async def test_requests_of_others_reduce_the_budget() -> None:
     hub = Hub(500)
 
     def shared(request: Request) -> Answer:
@@ -235,7 +235,7 @@ async def test_what_others_use_meanwhile_is_heeded() -> None:
     assert hub.refused == 0
 
 
-async def test_our_own_limit_holds_where_the_service_tells_none() -> None:
+async def test_our_own_limit_holds_where_the_service_reports_none() -> None:
     async with serving(answer_part) as server:
         source = github(server, "", Caller(), requests=5)  # half of GitHub's, hence 30 an hour
         spent = []
@@ -250,7 +250,7 @@ async def test_our_own_limit_holds_where_the_service_tells_none() -> None:
     assert list(result.records) == repositories()
 
 
-async def test_searches_at_once_share_what_is_left() -> None:
+async def test_concurrent_searches_share_the_remaining_budget() -> None:
     hub = Hub(60)
     async with serving(hub) as server:
         source = github(server, "", Caller())
@@ -259,7 +259,7 @@ async def test_searches_at_once_share_what_is_left() -> None:
     assert hub.refused == 0
 
 
-async def test_shares_hold_for_searches_at_once_as_for_those_in_turn() -> None:
+async def test_shares_hold_for_concurrent_and_for_sequential_searches() -> None:
     """30 of 60, 15 of the other 30, and so on: the next one finds something left, and what came is counted."""
     hub = Hub(60)
     async with serving(hub) as server:
@@ -274,7 +274,7 @@ async def test_shares_hold_for_searches_at_once_as_for_those_in_turn() -> None:
     assert hub.refused == 0
 
 
-async def test_what_came_is_told_though_the_rest_hangs() -> None:
+async def test_received_parts_are_returned_though_the_rest_hangs() -> None:
     """The answer is there in time, with what came until then."""
 
     def hanging(request: Request) -> Answer:
@@ -288,7 +288,7 @@ async def test_what_came_is_told_though_the_rest_hangs() -> None:
     assert all(record.text for record in result.records)
 
 
-async def test_a_second_search_of_the_same_repositories_asks_nobody(cached: tuple[Caller, list[float]]) -> None:
+async def test_a_second_search_of_the_same_repositories_sends_no_request(cached: tuple[Caller, list[float]]) -> None:
     caller, now = cached
     async with serving(answer_part) as server:
         first = await github(server, caller=caller).details(repositories(6, is_fork=True), 20.0)
@@ -300,7 +300,7 @@ async def test_a_second_search_of_the_same_repositories_asks_nobody(cached: tupl
     assert (first.status, again.status, again.message) == ("ok", "cached", "from the cache, up to 5 min old")
 
 
-async def test_what_is_kept_comes_whatever_is_left_of_the_limit(cached: tuple[Caller, list[float]]) -> None:
+async def test_cached_parts_are_returned_without_any_budget(cached: tuple[Caller, list[float]]) -> None:
     caller, now = cached
     async with serving(answer_part) as server:
         source = github(server, "", caller, requests=1)  # six an hour
@@ -329,7 +329,7 @@ async def test_older_answers_stand_in_where_github_fails(cached: tuple[Caller, l
     assert again.retry_at == pytest.approx(now[0] + 60, abs=5)
 
 
-async def test_a_readme_that_was_taken_away_is_not_kept(cached: tuple[Caller, list[float]]) -> None:
+async def test_a_removed_readme_is_not_returned(cached: tuple[Caller, list[float]]) -> None:
     caller, now = cached
     gone: list[Answer] = []
     async with serving(lambda request: gone[0] if gone and part_of(request) == README else answer_part(request)) as server:
@@ -360,7 +360,7 @@ async def test_an_older_answer_does_not_say_that_a_repository_is_still_there(cac
 # What a record has already, and what is none of GitHub's
 
 
-async def test_what_a_record_has_is_not_asked_for() -> None:
+async def test_present_fields_are_not_requested() -> None:
     async with serving(answer_part) as server:
         record = repositories(1, text="Mine.", metadata={"tree": ["a"]}, is_fork=True, parent_stars=4)[0]
         result = await github(server).details([record], 5.0)
@@ -435,14 +435,14 @@ async def test_one_that_is_gone_stays_as_it_was(status: int) -> None:
     assert Counter(map(name_of, server.requests))["o/r1"] <= 2
 
 
-async def test_without_a_readme_it_says_so() -> None:
+async def test_a_missing_readme_is_reported() -> None:
     async with serving(lambda request: refusal(404) if part_of(request) == README else answer_part(request)) as server:
         result = await github(server).details(repositories(2), 5.0)
     assert [record.metadata["readme"] for record in result.records] == [False, False]
     assert len(server.requests) == 16
 
 
-async def test_that_it_has_no_readme_is_not_said_of_what_may_be_gone() -> None:
+async def test_a_repository_that_may_be_gone_is_not_marked_as_without_readme() -> None:
     answers = {README: refusal(404), TREE: refusal(500)}
     async with serving(lambda request: answers.get(part_of(request), refusal(500))) as server:
         result = await github(server).details(repositories(1), 5.0)
@@ -467,7 +467,7 @@ async def test_an_empty_repository_and_one_without_issues() -> None:
 # Bounds
 
 
-async def test_a_long_readme_is_cut_and_says_how_long_it_was() -> None:
+async def test_a_long_readme_is_cut_and_has_its_length() -> None:
     text = "ä" * (MOST_README + 7)
     async with serving(lambda request: markdown(text) if part_of(request) == README else answer_part(request)) as server:
         result = await github(server).details(repositories(1), 5.0)
@@ -488,7 +488,7 @@ async def test_a_huge_readme_costs_only_itself() -> None:
     assert server.sent < 20 * MEBIBYTE
 
 
-async def test_time_that_is_up_leaves_what_came(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_received_parts_are_returned_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github_details, "ALONE_S", 0.1)
     async with serving(
         lambda request: NEVER if part_of(request) not in (README, TREE) or name_of(request) == "o/r0" else answer_part(request)
@@ -515,7 +515,7 @@ async def test_no_time_at_all() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 5])
-async def test_a_secondary_limit_ends_the_asking_and_what_came_is_kept(at_once: int) -> None:
+async def test_a_secondary_limit_stops_requests_and_received_parts_are_returned(at_once: int) -> None:
     count = [0]
 
     def limited(request: Request) -> Answer:
@@ -532,7 +532,7 @@ async def test_a_secondary_limit_ends_the_asking_and_what_came_is_kept(at_once: 
     assert "secondary" in result.message
 
 
-async def test_a_rejected_token_is_said_with_one_request() -> None:
+async def test_a_rejected_token_is_reported_after_one_request() -> None:
     async with serving(lambda _: refusal(401, f"Bad credentials: {TOKEN}")) as server:
         result = await github(server).details(repositories(), 5.0)
     assert len(server.requests) == 1

@@ -139,7 +139,7 @@ def test_a_recorded_search_by_stars_gives_every_repository_in_its_order() -> Non
         False,
         None,
     )
-    assert legit.archived is None  # not said in 2014, and not guessed
+    assert legit.archived is None  # no such field in 2014, and not guessed
 
 
 @recorded
@@ -239,7 +239,7 @@ def test_the_official_examples() -> None:
     assert parse_count(reply(example("/repos/{owner}/{repo}/commits"))) == 1
 
 
-def test_a_repository_keeps_what_was_said() -> None:
+def test_a_repository_keeps_its_fields() -> None:
     record = parse_repository(MOTION)
     assert record
     assert (record.doc_id, record.title, record.description) == ("github:dancers/motion", "Dancers/Motion", "Springs and tweens")
@@ -264,7 +264,7 @@ def test_an_unknown_licence_is_none(licence: Any) -> None:
 
 
 @pytest.mark.parametrize("repository", [None, [], "x", {}, {"full_name": 3}, {"name": " "}, {"name": "no id"}])
-def test_what_has_no_name_is_no_record(repository: Any) -> None:
+def test_an_item_without_a_name_is_no_record(repository: Any) -> None:
     assert parse_repository(repository) is None
 
 
@@ -298,7 +298,7 @@ def test_a_readme_is_text_without_mark_and_controls() -> None:
 
 
 @pytest.mark.parametrize("kind", [{}, {"content-type": "text/html; charset=utf-8"}, {"content-type": "application/json"}])
-def test_a_page_that_says_it_is_down_is_no_readme(kind: dict[str, str]) -> None:
+def test_an_outage_page_is_no_readme(kind: dict[str, str]) -> None:
     with pytest.raises(Malformed):
         parse_readme(Reply("u", 200, kind, b"<title>Down</title>"))
 
@@ -311,7 +311,7 @@ def test_a_page_that_says_it_is_down_is_no_readme(kind: dict[str, str]) -> None:
         ("9" * 5_000, "9" * 5_000, (None, None)), ("\u00b2", "x", (None, None)),
     ],
 )  # fmt: skip
-def test_what_is_left_of_the_hour(remaining: str, reset: str, budget: tuple[int | None, float | None]) -> None:
+def test_the_remaining_budget_of_the_hour(remaining: str, reset: str, budget: tuple[int | None, float | None]) -> None:
     response = reply([], **{"x-ratelimit-remaining": remaining, "x-ratelimit-reset": reset})
     assert parse_budget(response, 1_000.0) == budget
 

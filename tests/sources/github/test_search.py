@@ -1,17 +1,21 @@
-"""The adapter against a server of GitHub's shape: what it asks, and what it makes of answers and failures."""
+"""The GitHub adapter against a local server: requests, answers, failures."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outrider.settings.sections import GithubSettings
-from outrider.sources.github.search import Github
+from outrider.sources.github.search import Github, build_query
 from outrider.sources.http.cache_backends import DiskCache
 from outrider.sources.http.client import Caller
 from outrider.state.errors import Forbidden, Malformed, RateLimited, SourceError, SourceTimeout, SourceUnavailable, Unauthorized
@@ -72,7 +76,7 @@ def test_searches_and_other_requests_have_limits_of_their_own(settings: GithubSe
 @pytest.mark.parametrize(
     ("strategy", "sort"), [("stars", {"sort": "stars", "order": "desc"}), ("updated", {"sort": "updated", "order": "desc"}), (EXPANDED, {})]
 )
-async def test_what_is_asked(strategy: str, sort: dict[str, str]) -> None:
+async def test_the_request_of_a_search(strategy: str, sort: dict[str, str]) -> None:
     wishes, stars = RepositoryWishes(language="C++", topics=("ui",)), Constraints(stars=NumberRange(min=50))
     async with serving(always(page(item("a/b")))) as server:
         await github(server).search(query(strategy, repositories=wishes, constraints=stars, widened=("motion",)))
@@ -103,20 +107,20 @@ async def test_an_answer_keeps_githubs_order_and_total() -> None:
     assert answer.results[1].record.url == "https://github.com/A/B"
 
 
-async def test_at_most_a_hundred_are_asked_for() -> None:
+async def test_at_most_a_hundred_are_requested() -> None:
     async with serving(always(page(item("a/b")))) as server:
         await github(server).search(query(limit=400))
     assert server.requests[0].query["per_page"] == "100"
 
 
 @pytest.mark.parametrize("nothing", [query(keywords=("::",)), query(limit=0)])
-async def test_nothing_to_look_for_asks_nobody(nothing: SourceQuery) -> None:
+async def test_an_empty_query_sends_no_request(nothing: SourceQuery) -> None:
     async with serving(always(page(item("a/b")))) as server:
         assert (await github(server).search(nothing)).results == ()
     assert server.requests == []
 
 
-async def test_an_answer_cut_short_and_without_names_says_so() -> None:
+async def test_a_truncated_answer_and_missing_names_are_reported() -> None:
     async with serving(always(page(item("a/b"), {}, None, incomplete_results=True))) as server:
         answer = await github(server).search(query())
     assert (len(answer.results), answer.status) == (1, "partial")
@@ -127,7 +131,7 @@ async def test_an_answer_cut_short_and_without_names_says_so() -> None:
 WISHED = RepositoryWishes(language="TypeScript", topics=("ui",))
 
 
-async def test_stars_ask_again_for_less_where_nothing_was_found() -> None:
+async def test_stars_retry_with_a_plain_query_where_nothing_matched() -> None:
     async with serving(lambda request: page() if "language:" in request.query["q"] else page(item("a/b"))) as server:
         answer = await github(server).search(query(repositories=WISHED))
     assert [request.query["q"].split(" archived")[0] for request in server.requests] == [
@@ -141,7 +145,7 @@ async def test_stars_ask_again_for_less_where_nothing_was_found() -> None:
 @pytest.mark.parametrize(
     "search_query", [query("updated", repositories=WISHED), query(EXPANDED, repositories=WISHED, widened=("x",)), query()]
 )
-async def test_others_and_what_cannot_ask_for_less_do_not_ask_again(search_query: SourceQuery) -> None:
+async def test_other_strategies_and_plain_queries_are_not_retried(search_query: SourceQuery) -> None:
     async with serving(always(page())) as server:
         answer = await github(server).search(search_query)
     assert (len(server.requests), answer.results, answer.total, answer.status) == (1, (), 0, "")
@@ -155,12 +159,12 @@ async def test_a_failed_second_try_leaves_the_first_answer() -> None:
 
 
 def failing_once(fault: Answer) -> Callable[[Request], Answer]:
-    """What asks for more than the bare words."""
+    """Fails for queries with more than the bare words."""
     return lambda request: fault if "language:" in request.query["q"] else page(item("a/b"))
 
 
 @pytest.mark.parametrize(("fault", "requests"), [("timeout", 2), ("slow drip", 2), ("500", 2), ("connection reset", 2), ("truncated", 2)])
-async def test_stars_ask_for_less_in_the_time_left_where_the_search_failed(fault: str, requests: int) -> None:
+async def test_stars_retry_with_a_plain_query_in_the_remaining_time_after_a_failure(fault: str, requests: int) -> None:
     async with serving(failing_once(FAULTS[fault])) as server:
         answer = await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(repositories=WISHED, within_s=1.0))
     assert [scored.record.doc_id for scored in answer.results] == ["github:a/b"]
@@ -172,7 +176,7 @@ async def test_stars_ask_for_less_in_the_time_left_where_the_search_failed(fault
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "403 limit", "429, Retry-After"])
-async def test_what_github_refuses_is_not_asked_for_again(fault: str) -> None:
+async def test_a_query_that_github_refuses_is_not_repeated(fault: str) -> None:
     async with serving(failing_once(FAULTS[fault])) as server:
         with pytest.raises(SourceError) as caught:
             await github(server).search(query(repositories=WISHED, within_s=1.0))
@@ -181,14 +185,14 @@ async def test_what_github_refuses_is_not_asked_for_again(fault: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["updated", EXPANDED])
-async def test_only_stars_ask_for_less_after_a_failure(strategy: str) -> None:
+async def test_only_stars_retry_with_a_plain_query_after_a_failure(strategy: str) -> None:
     async with serving(failing_once(FAULTS["500"])) as server:
         with pytest.raises(SourceUnavailable, match="500"):
             await github(server, caller=Caller(jitter=lambda: 0.0)).search(query(strategy, repositories=WISHED, widened=("x",)))
     assert all("language:" in request.query["q"] for request in server.requests)
 
 
-async def test_a_search_that_fails_twice_says_why_it_failed_first() -> None:
+async def test_a_search_that_fails_twice_reports_its_first_failure() -> None:
     answers = [refusal(502, "first"), refusal(503, "second"), refusal(503, "third")]
     async with serving(lambda _: answers.pop(0)) as server:
         with pytest.raises(SourceUnavailable, match="first"):
@@ -205,7 +209,7 @@ async def test_searches_that_fail_stay_within_ten_a_minute() -> None:
     assert len(server.requests) <= 10
 
 
-async def test_a_turn_that_comes_after_half_of_the_time_is_waited_for() -> None:
+async def test_a_permit_after_half_of_the_time_is_awaited() -> None:
     async with serving(always(page(item("a/b")))) as server:
         source = Github.of(GithubSettings(base_url=server.base_url, requests=1, per_s=0.6), Caller())
         assert (await source.search(query())).results
@@ -215,7 +219,7 @@ async def test_a_turn_that_comes_after_half_of_the_time_is_waited_for() -> None:
 INVALID = as_json({"message": "Validation Failed", "errors": [{"resource": "Search", "message": "no such language"}]}, 422)
 
 
-async def test_a_refused_query_asks_for_less_whatever_its_strategy() -> None:
+async def test_a_refused_query_is_retried_as_a_plain_one_for_every_strategy() -> None:
     async with serving(lambda request: INVALID if "language:" in request.query["q"] else page(item("a/b"))) as server:
         assert len((await github(server).search(query("updated", repositories=WISHED))).results) == 1
 
@@ -250,7 +254,7 @@ async def test_every_fault_of_the_service_is_a_source_error(fault: str) -> None:
     assert (caught.value.retry_at is not None) == (fault in ("429, Retry-After", "403 limit"))
 
 
-async def test_a_kept_answer_says_so_and_stands_in_when_github_fails(tmp_path: Path) -> None:
+async def test_a_cached_answer_is_marked_and_used_when_github_fails(tmp_path: Path) -> None:
     now = [NOW]
     caller = Caller(answers=DiskCache(tmp_path, clock=lambda: now[0]), clock=lambda: now[0])
     answers = [page(item("a/b")), refusal(429, headers={"Retry-After": "60"})]
@@ -266,7 +270,7 @@ async def test_a_kept_answer_says_so_and_stands_in_when_github_fails(tmp_path: P
     assert "2 h" in replies[2].message
 
 
-async def test_a_repository_is_found_by_its_name() -> None:
+async def test_a_repository_is_fetched_by_its_name() -> None:
     async with serving(always(as_json(item("A/B", parent={"stargazers_count": 7})))) as server:
         record = await github(server).get("github", "a/b", 2.0)
     assert server.requests[0].path == "/repos/a/b"
@@ -290,7 +294,7 @@ async def test_no_repository_is_none(status: int) -> None:
 @pytest.mark.parametrize(
     ("scheme", "value"), [("doi", "a/b"), ("github", "a"), ("github", "../x"), ("github", "a/.."), ("github", "a/b/c")]
 )
-async def test_what_is_no_repository_asks_nobody(scheme: str, value: str) -> None:
+async def test_an_invalid_name_sends_no_request(scheme: str, value: str) -> None:
     async with serving(always(as_json(item("a/b")))) as server:
         assert await github(server).get(scheme, value, 2.0) is None
     assert server.requests == []
@@ -332,3 +336,100 @@ async def test_a_spent_budget_of_one_kind_leaves_the_other() -> None:
         with pytest.raises(RateLimited):
             await source.get("github", "a/b", 0.2)
         assert (await source.search(query())).results
+
+
+# The query that it builds
+
+WORDS = ("React", "animation", "library")
+WISHES = RepositoryWishes(language="C++", topics=("react", "ui"), created_after=date(2024, 1, 31))
+
+
+def keyword_query(*keywords: str, strategy: str = "stars", **more: Any) -> SourceQuery:
+    return SourceQuery(more.pop("text", ""), strategy, None, 50, keywords=keywords, **more)
+
+
+def star_range(low: int | None = None, high: int | None = None) -> Constraints:
+    return Constraints(stars=NumberRange(min=low, max=high))
+
+
+def test_words_and_wishes() -> None:
+    text = build_query(keyword_query(*WORDS, repositories=WISHES, constraints=star_range(50)))
+    assert text == "React animation library language:C++ topic:react stars:>=50 created:>=2024-01-31 archived:false"
+
+
+def test_asking_for_less_drops_wishes_and_words_but_no_rule() -> None:
+    text = build_query(keyword_query(*WORDS, "springs", repositories=WISHES, constraints=star_range(50)), plain=True)
+    assert text == "React animation library stars:>=50 created:>=2024-01-31 archived:false"
+
+
+@pytest.mark.parametrize(
+    ("constraints", "qualifier"),
+    [(star_range(), ""), (star_range(10), "stars:>=10 "), (star_range(None, 500), "stars:<=500 "), (star_range(10, 500), "stars:10..500 ")],
+)
+def test_stars(constraints: Constraints, qualifier: str) -> None:
+    assert build_query(keyword_query("crm", constraints=constraints)) == f"crm {qualifier}archived:false"
+
+
+def test_widening_terms_stand_beside_the_words_as_alternatives() -> None:
+    text = build_query(
+        keyword_query(*WORDS, strategy=EXPANDED, widened=("motion", "state transition", "React", "tween"), repositories=WISHES)
+    )
+    assert text == 'React animation library OR motion OR "state transition" OR tween language:C++ created:>=2024-01-31 archived:false'
+
+
+def test_a_language_of_two_words_is_quoted() -> None:
+    wishes = RepositoryWishes(language='Jupyter "Notebook" user:x')
+    assert build_query(keyword_query("plots", repositories=wishes)) == 'plots language:"Jupyter Notebook user x" archived:false'
+
+
+def test_stop_words_are_omitted_unless_there_are_no_others() -> None:
+    assert build_query(keyword_query("a", "CLI", "tool", "for", "developers")) == "CLI tool developers archived:false"
+    assert build_query(keyword_query("to", "be", "or", "not")) == "to be or not archived:false"
+
+
+def test_of_many_words_the_first_are_sent() -> None:
+    assert build_query(keyword_query("one two", "three", "Three", "four", "five", "six")) == "two three four five archived:false"
+
+
+def test_the_text_replaces_missing_keywords() -> None:
+    assert build_query(keyword_query(text="C++ web framework")) == "C++ web framework archived:false"
+
+
+@pytest.mark.parametrize("keywords", [(), ("",), ('"', "::", "(-)")])
+def test_without_words_the_query_is_empty(keywords: tuple[str, ...]) -> None:
+    assert build_query(keyword_query(*keywords, repositories=WISHES, constraints=star_range(50))) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("user:torvalds", "user torvalds"),
+        ("-graphics", "graphics"),
+        ("x AND (y)", "x y"),
+        ('a"b', "b"),
+        ("stars:>1\u0000", "stars 1"),
+        ("node.js", "node.js"),
+        ("C#", "C#"),
+        ("机器学习", "机器学习"),
+    ],
+)
+def test_a_word_is_no_syntax(word: str, words: str) -> None:
+    assert build_query(keyword_query(word)) == f"{words} archived:false"
+
+
+TERMS = st.lists(st.text(max_size=80) | st.sampled_from(["AND", "x OR y", "-user:me", "org:x", '"', "is:private"]), max_size=12).map(tuple)
+
+
+@given(TERMS, TERMS, st.sampled_from(["stars", "updated", EXPANDED]), st.booleans())
+def test_no_words_break_githubs_rules(keywords: tuple[str, ...], widened: tuple[str, ...], strategy: str, plain: bool) -> None:
+    """256 characters of words, five operators, no qualifier but ours, quotation marks in pairs."""
+    text = build_query(keyword_query(*keywords, strategy=strategy, widened=widened), plain=plain)
+    assert not text or text.endswith(" archived:false")
+    words = text.removesuffix("archived:false")
+    assert ":" not in words
+    assert words.count('"') % 2 == 0
+    operators = re.findall(r"(?:^| )(AND|OR|NOT)(?= |$)", re.sub(r'"[^"]*"', "x", words))
+    assert set(operators) <= {"OR"}
+    assert len(operators) <= 5
+    assert len(words.replace(" OR ", " ").strip()) <= 256
+    assert not re.search(r"(?:^| )-", words)

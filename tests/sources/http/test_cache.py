@@ -1,4 +1,4 @@
-"""AnswerCache that are kept: on disk for all processes of a machine, in Redis for several; whatever is wrong with them costs time only."""
+"""Caches of answers: on disk for all processes of a machine, in Redis for several; faults cost time only."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def disk(tmp_path: Path) -> Iterator[DiskCache]:
 
 
 @given(st.binary(), st.dictionaries(st.text(), st.text()), st.integers(0, 10_000))
-def test_what_is_kept_comes_back_as_it_was(body: bytes, headers: dict[str, str], age: int) -> None:
+def test_a_cached_answer_is_returned_unchanged(body: bytes, headers: dict[str, str], age: int) -> None:
     assert unpack_answer(pack_answer(body, headers, 1_000_000), 1_000_000 + age) == (body, headers, age)
 
 
 @given(st.binary(max_size=200), st.data())
-def test_what_is_damaged_is_as_good_as_nothing(body: bytes, data: st.DataObject) -> None:
-    """Cut short anywhere, or one byte of the body changed: never another body than the one that was kept."""
+def test_a_damaged_cache_entry_counts_as_missing(body: bytes, data: st.DataObject) -> None:
+    """Cut short anywhere, or one byte of the body changed: never another body than the stored one."""
     value = pack_answer(body, HEADERS, 0.0)
     cut = unpack_answer(value[: data.draw(st.integers(0, len(value) - 1))], 0.0)
     assert cut is None or cut.body == body
@@ -52,7 +52,7 @@ def test_what_is_damaged_is_as_good_as_nothing(body: bytes, data: st.DataObject)
 
 
 @given(st.binary() | st.text() | st.none() | st.integers())
-def test_what_somebody_else_wrote_is_as_good_as_nothing(value: object) -> None:
+def test_a_foreign_cache_entry_counts_as_missing(value: object) -> None:
     assert unpack_answer(value, 0.0) is None
 
 
@@ -69,13 +69,13 @@ def test_a_clock_that_was_put_back_makes_no_answer_younger_than_now() -> None:
     assert answer.age_s == 0
 
 
-async def test_without_a_cache_nothing_is_kept() -> None:
+async def test_without_a_cache_nothing_is_stored() -> None:
     none = NoCache()
     await none.put("key", b"x", {})
     assert await none.get("key") is None
 
 
-async def test_on_disk_it_says_how_old_it_is(tmp_path: Path) -> None:
+async def test_an_answer_on_disk_has_its_age(tmp_path: Path) -> None:
     at = 1_000.0
     disk = DiskCache(tmp_path / "new" / "answers", clock=lambda: at)
     assert await disk.get("key") is None
@@ -117,9 +117,7 @@ async def test_two_processes_share_the_folder(disk: DiskCache) -> None:
     assert theirs.body == b"theirs" * 20_000
 
 
-async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_written(
-    disk: DiskCache, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_readers_do_not_wait_for_writers_and_see_pending_writes(disk: DiskCache, caplog: pytest.LogCaptureFixture) -> None:
     """Twenty-five repositories bring two hundred answers at once: none of it may look like a cache that fails."""
     writing, released = threading.Event(), threading.Event()
 
@@ -145,7 +143,7 @@ async def test_who_reads_waits_for_no_one_who_writes_and_finds_what_is_being_wri
 
 
 @pytest.mark.parametrize(("each_s", "warnings"), [(0.05, 0), (0.6, 1)])
-async def test_many_who_ask_at_once_are_no_fault_of_the_cache_and_one_read_that_hangs_is(
+async def test_many_concurrent_reads_are_no_fault_of_the_cache_and_a_hanging_read_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each_s: float, warnings: int
 ) -> None:
     """Twenty wait longer than the patience either way."""
@@ -157,7 +155,7 @@ async def test_many_who_ask_at_once_are_no_fault_of_the_cache_and_one_read_that_
     disk.close()
 
 
-async def test_what_comes_together_is_put_together(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_answers_are_written_together(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     set_all = module._set_all
 
@@ -189,7 +187,7 @@ run_in_background(put())
 """
 
 
-async def test_what_was_to_be_put_is_there_when_the_process_has_ended(disk: DiskCache) -> None:
+async def test_pending_writes_are_stored_when_the_process_ends(disk: DiskCache) -> None:
     ran = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", QUICK, str(disk.folder)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -204,7 +202,7 @@ async def test_the_folder_is_the_users_own(disk: DiskCache) -> None:
     assert disk.folder.stat().st_mode & 0o077 == 0
 
 
-async def test_a_damaged_file_costs_time_only_and_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_file_costs_time_only_and_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "cache.db").write_bytes(b"no database" * 1_000)
     await costs_time_only(DiskCache(tmp_path))
     assert caplog.text.count("is unavailable") == 1
@@ -297,7 +295,7 @@ async def listening(met: object) -> AsyncIterator[str]:
         server.close()
 
 
-async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
+async def test_in_redis_an_answer_is_stored_for_a_month_and_shared() -> None:
     redis = Resp()
     async with listening(redis.met) as url:
         one, two = RedisCache(url.replace(":secret-word@", "")), RedisCache(url.replace(":secret-word@", ""))
@@ -311,7 +309,7 @@ async def test_in_redis_it_is_kept_for_a_month_and_shared() -> None:
         await asyncio.to_thread(two.close)
 
 
-async def test_a_redis_that_refuses_costs_time_only_and_is_left_alone_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_redis_that_refuses_costs_time_only_and_is_skipped_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
     redis = Resp()
     async with listening(redis.met) as url:  # it knows no AUTH
         answers = RedisCache(url)
@@ -346,7 +344,7 @@ async def test_a_redis_that_never_answers_is_waited_for_once() -> None:
         await asyncio.to_thread(answers.close)
 
 
-def test_an_address_that_is_none_is_told_without_what_it_says() -> None:
+def test_an_invalid_address_is_reported_without_its_password() -> None:
     with pytest.raises(SettingsError, match=r"cache\.url is no address of a Redis server; write for example redis://") as error:
         RedisCache("http://:secret-word@host")
     assert "secret-word" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Asking a service over real connections: what is sent, what is tried again, what is kept, and when it ends."""
+"""Requests to a service over real connections: headers, retries, caching, time limits."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def until(so: Callable[[], object]) -> None:
 # What is sent
 
 
-async def test_a_get_sends_parameters_headers_and_who_asks() -> None:
+async def test_a_get_sends_parameters_headers_and_the_user_agent() -> None:
     async with serving(lambda _: as_json({"total": 1}, headers={"Link": "<x>"})) as server:
         endpoint = service(server, headers={"Authorization": f"Bearer {KEY}"}, params={"api_key": KEY})
         reply = await Caller(contact="mé@example.org\r\n").get(
@@ -99,7 +99,7 @@ async def test_a_get_sends_parameters_headers_and_who_asks() -> None:
     assert "api_key" not in reply.url
 
 
-async def test_a_post_sends_json_and_a_query_in_the_path_is_kept() -> None:
+async def test_a_post_sends_json_and_preserves_a_query_in_the_path() -> None:
     async with serving(lambda _: as_json([])) as server:
         await CALLER.post(service(server, params={"key": "k"}), "/batch?fields=title", {"ids": ["ä"]}, {"page": 2}, within_s=5)
     (request,) = server.requests
@@ -107,7 +107,7 @@ async def test_a_post_sends_json_and_a_query_in_the_path_is_kept() -> None:
     assert request.query == {"fields": "title", "page": "2", "key": "k"}
 
 
-async def test_a_connection_is_kept_and_cookies_are_not() -> None:
+async def test_a_connection_is_reused_and_cookies_are_not_stored() -> None:
     async with serving(lambda _: as_json([], headers={"Set-Cookie": "who=you; Path=/"})) as server:
         for at in range(3):
             await CALLER.get(service(server), f"/{at}", within_s=5)
@@ -115,7 +115,7 @@ async def test_a_connection_is_kept_and_cookies_are_not() -> None:
     assert all("cookie" not in request.headers for request in server.requests)
 
 
-async def test_a_redirect_is_left_to_who_asks() -> None:
+async def test_a_redirect_is_returned_to_the_caller() -> None:
     async with serving(lambda _: Answer(status=301, headers={"Location": "/elsewhere"})) as server:
         moved = await CALLER.get(service(server), "/", within_s=5, accept=frozenset({200, 301}))
         assert (moved.status, moved.headers["location"]) == (301, "/elsewhere")
@@ -125,7 +125,7 @@ async def test_a_redirect_is_left_to_who_asks() -> None:
 
 
 @pytest.mark.parametrize("query", ["\ud800", "x" * 70_000])
-async def test_what_no_address_can_hold_is_told(query: str) -> None:
+async def test_an_unsendable_query_is_reported(query: str) -> None:
     async with serving(lambda _: as_json([])) as server:
         with pytest.raises(SourceUnavailable, match="openalex cannot take this query"):
             await CALLER.get(service(server), "/", {"q": query}, within_s=5)
@@ -152,7 +152,7 @@ async def test_a_failure_of_the_moment_is_tried_again(fault: Answer) -> None:
         (refusal(400, "bad\x1b[31m query"), SourceUnavailable, r"answered 400.*bad \[31m query|bad.*u001b"),
     ],
 )
-async def test_a_refusal_is_told_and_not_tried_again(answer: Answer, kind: type[SourceError], message: str) -> None:
+async def test_a_refusal_is_reported_and_not_retried(answer: Answer, kind: type[SourceError], message: str) -> None:
     async with serving(lambda _: answer) as server:
         with pytest.raises(kind, match=message) as caught:
             await CALLER.get(service(server), "/works", within_s=5)
@@ -167,7 +167,7 @@ async def test_another_status_is_an_answer_where_it_is_expected() -> None:
     assert reply.status == 404
 
 
-async def test_it_gives_up_after_three_tries_and_says_what_was_asked_and_what_to_do() -> None:
+async def test_it_fails_after_three_tries_and_names_the_request_and_the_remedy() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
         with pytest.raises(SourceUnavailable, match=r"openalex answered 500 to http://[^?]*/works: .*out of order.*; retry later"):
             await CALLER.get(service(server), "/works", {"q": "x"}, within_s=5)
@@ -199,7 +199,7 @@ async def test_retry_after_is_waited_for_where_there_is_time() -> None:
     assert second.at - first.at >= 0.3
 
 
-async def test_retry_after_closes_the_service_for_everybody_and_says_until_when() -> None:
+async def test_retry_after_closes_the_service_for_all_and_gives_the_time() -> None:
     async with serving(lambda _: refusal(429, headers={"Retry-After": "7200"})) as server:
         for _ in range(3):
             begun = time.monotonic()
@@ -210,7 +210,7 @@ async def test_retry_after_closes_the_service_for_everybody_and_says_until_when(
     assert len(server.requests) == 1
 
 
-async def test_a_service_under_maintenance_is_not_asked_before_its_time() -> None:
+async def test_a_service_under_maintenance_gets_no_request_before_its_time() -> None:
     async with serving(lambda _: refusal(503, "back at noon", {"Retry-After": "7200"})) as server:
         with pytest.raises(SourceUnavailable, match=r"answered 503.*back at noon.*retry in 7,200 s"):
             await CALLER.get(service(server), "/", within_s=5)
@@ -251,14 +251,14 @@ async def test_githubs_403_is_a_limit(headers: dict[str, str], wait_s: float) ->
     assert len(server.requests) == 1
 
 
-async def test_a_budget_that_is_used_up_is_not_asked_of_before_it_is_renewed() -> None:
+async def test_a_used_up_budget_gets_no_request_before_it_is_renewed() -> None:
     limit_headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"}
     async with serving(lambda _: as_json(1, headers=limit_headers)) as server:
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
         begun = time.monotonic()
         with pytest.raises(RateLimited, match=r"is rate-limiting us; retry in 3,[56]"):
             await Caller(jitter=lambda: 20.0).get(service(server), "/", within_s=600)
-        assert time.monotonic() - begun < BUSY_S  # told at once: no pauses, of which the first would be longer
+        assert time.monotonic() - begun < BUSY_S  # refused at once: no pauses, of which the first would be longer
     assert len(server.requests) == 1
 
 
@@ -273,7 +273,7 @@ async def test_one_that_is_renewed_soon_is_waited_for() -> None:
 
 @settings(deadline=None)
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT")))
-def test_whatever_a_header_says_the_pause_is_bounded(header: str) -> None:
+def test_the_pause_is_bounded_for_every_header(header: str) -> None:
     for pause_s in (
         parse_retry_after({"retry-after": header}, 1e9),
         parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": header}, 1e9),
@@ -290,12 +290,12 @@ def test_retry_after_may_be_a_date(date: str) -> None:
 @pytest.mark.parametrize(
     "date", ["Mon, 01 Jan 99999 00:00:00 GMT", "Mon, 01 Jan 2020 00:00:00 +99999999999999999999", ",", "1 2 3 4 5 6 7"]
 )
-def test_a_date_that_is_none_says_nothing(date: str) -> None:
+def test_an_invalid_date_is_ignored(date: str) -> None:
     assert parse_retry_after({"retry-after": date}, 0) is None
 
 
 @pytest.mark.parametrize("header", ["nan", "inf", "-inf", "1e400", "-5", "soon", ""])
-def test_a_number_that_is_none_says_nothing(header: str) -> None:
+def test_an_invalid_number_is_ignored(header: str) -> None:
     assert parse_retry_after({"retry-after": header}, 0) is None
     assert parse_budget_reset({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "9"}, 0) is None
     assert parse_budget_reset({"x-ratelimit-remaining": "0", "x-ratelimit-reset": header}, 0) == (0 if header == "-5" else None)
@@ -316,7 +316,7 @@ async def test_fifty_searches_on_three_loops_keep_the_limit_as_the_server_counts
     assert server.most <= at_once
 
 
-async def test_with_a_real_limit_those_who_can_have_no_turn_are_told_at_once() -> None:
+async def test_with_a_real_limit_requests_without_a_permit_fail_at_once() -> None:
     async with serving(lambda _: as_json(1)) as server:
         endpoint = service(server, requests=10, per_s=60.0)
         begun = time.monotonic()
@@ -326,7 +326,7 @@ async def test_with_a_real_limit_those_who_can_have_no_turn_are_told_at_once() -
     assert sum(isinstance(one, RateLimited) and "its limit of 10 requests in 60 s is used up" in str(one) for one in results) == 40
 
 
-async def test_a_search_that_gives_up_frees_its_turn_and_its_connection() -> None:
+async def test_a_cancelled_search_frees_its_permit_and_its_connection() -> None:
     async with serving(in_turn(NEVER, as_json(1))) as server:
         endpoint = service(server, at_once=1)
         hanging = asyncio.create_task(CALLER.get(endpoint, "/", within_s=60))
@@ -341,7 +341,7 @@ async def test_a_search_that_gives_up_frees_its_turn_and_its_connection() -> Non
     assert len(server.requests) == 2
 
 
-async def test_a_service_that_fails_again_and_again_is_left_alone() -> None:
+async def test_a_service_that_fails_repeatedly_is_skipped() -> None:
     async with serving(lambda _: refusal(500, "out of order")) as server:
         for _ in range(4):
             with pytest.raises(SourceUnavailable) as caught:
@@ -352,7 +352,7 @@ async def test_a_service_that_fails_again_and_again_is_left_alone() -> None:
     assert caught.value.retry_at is not None
 
 
-async def test_a_service_that_is_there_is_not_left_alone_whatever_it_answers() -> None:
+async def test_a_service_that_answers_is_not_skipped() -> None:
     async with serving(lambda _: refusal(404)) as server:
         for _ in range(FAILURES + 2):
             with pytest.raises(SourceUnavailable, match="404"):
@@ -369,7 +369,7 @@ async def test_failures_that_are_not_in_a_row_are_let_be() -> None:
             assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
 
 
-async def test_searches_with_no_time_left_say_nothing_against_a_service() -> None:
+async def test_searches_without_time_do_not_count_as_failures_of_a_service() -> None:
     async with serving(lambda _: as_json(1, after_s=0.2)) as server:
         endpoint = service(server)
         for _ in range(FAILURES):
@@ -396,7 +396,7 @@ async def test_no_fault_lasts_beyond_the_time_or_raises_anything_else(fault: str
 
 
 @pytest.mark.parametrize("answer", [NEVER, dripping(as_json("x" * 1_000), 0.05)])
-async def test_what_hangs_or_drips_ends_at_the_time(answer: Answer) -> None:
+async def test_a_hanging_or_dripping_answer_ends_at_the_time_limit(answer: Answer) -> None:
     async with serving(lambda _: answer) as server:
         begun = time.monotonic()
         with pytest.raises(SourceTimeout, match=r"openalex did not respond to http://.* within 0\.\d+ s; retry later"):
@@ -418,7 +418,7 @@ async def test_50_mb_are_cut() -> None:
     assert len(server.requests) == 1
 
 
-async def test_what_is_packed_is_unpacked() -> None:
+async def test_a_compressed_answer_is_decompressed() -> None:
     packed = gzip.compress(json.dumps(["ä"] * 10_000).encode())
     async with serving(lambda _: as_bytes(packed, "application/json", headers={"Content-Encoding": "gzip"})) as server:
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == ["ä"] * 10_000
@@ -452,17 +452,17 @@ async def test_no_bomb_is_unpacked(body: bytes, packing: str, message: str) -> N
             tracemalloc.stop()
 
 
-async def test_what_is_packed_and_ends_too_soon_is_tried_again() -> None:
+async def test_a_truncated_compressed_answer_is_retried() -> None:
     short = gzip.compress(b"[" + b"1," * 5_000 + b"1]")[:-12]
     async with serving(in_turn(as_bytes(short, headers={"Content-Encoding": "gzip"}), as_json(1))) as server:
         assert (await CALLER.get(service(server), "/", within_s=5)).json() == 1
     assert len(server.requests) == 2
 
 
-# What is kept
+# Caching
 
 
-async def test_what_is_fresh_is_not_asked_again(cached: Caller) -> None:
+async def test_a_fresh_answer_is_not_requested_again(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1}, headers={"Link": "<next>", "Set-Cookie": "x=y"})) as server:
         endpoint = service(server)
         now = await cached.get(endpoint, "/", {"q": "x"}, within_s=5)
@@ -522,7 +522,7 @@ class Slow:
         self.put_in.append(body)
 
 
-async def test_an_answer_that_came_in_time_does_not_wait_to_be_kept() -> None:
+async def test_an_answer_does_not_wait_for_the_cache() -> None:
     release = threading.Event()
     answers = Slow(release=release)
     async with serving(lambda _: as_json(1)) as server:
@@ -554,7 +554,7 @@ async def test_where_the_service_cannot_answer_an_older_answer_is_used_and_marke
             assert old.age_s >= 0.01
 
 
-async def test_the_cache_alone_is_asked_where_nothing_is_to_be_tried(cached: Caller) -> None:
+async def test_only_the_cache_is_read_where_no_try_is_allowed(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
         cache_only = service(server, tries=0)
         with pytest.raises(SourceUnavailable, match="was not queried"):
@@ -566,7 +566,7 @@ async def test_the_cache_alone_is_asked_where_nothing_is_to_be_tried(cached: Cal
     assert len(server.requests) == 1
 
 
-async def test_where_there_is_no_turn_too(cached: Caller) -> None:
+async def test_an_older_answer_is_used_where_no_permit_is_available(cached: Caller) -> None:
     async with serving(lambda _: as_json({"a": 1})) as server:
         endpoint = service(server, requests=1, per_s=60)
         await cached.get(endpoint, "/", within_s=5)
@@ -589,7 +589,7 @@ async def test_where_the_service_has_answered_no_older_answer_is_used(cached: Ca
     "answer",
     [FAULTS["HTML"], FAULTS["wrong JSON"], FAULTS["empty"], as_json({"error": "try again"}), as_json({"you said": "a-key-of-somebody"})],
 )
-async def test_what_is_no_answer_is_not_kept(cached: Caller, answer: Answer) -> None:
+async def test_an_invalid_answer_is_not_cached(cached: Caller, answer: Answer) -> None:
     async with serving(lambda _: answer) as server:
         endpoint = service(server, params={"api_key": "a-key-of-somebody"}, keeps=keeps_no_error)
         for _ in range(2):
@@ -614,7 +614,7 @@ async def test_a_cache_that_cannot_be_used_loses_no_answer(tmp_path: Path) -> No
 # What is secret
 
 
-async def test_no_key_is_told_logged_or_kept(cached: Caller, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_key_is_reported_logged_or_cached(cached: Caller, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     outputs: list[str] = []
     faults = iter([Answer(), refusal(401), refusal(400), refusal(429), refusal(500), RESET, NEVER, Answer(status=200)])
@@ -654,7 +654,7 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
     assert server.requests[0].headers["authorization"].startswith("Basic ")
 
 
-async def test_what_others_log_of_their_own_requests_is_let_be(caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_of_other_libraries_are_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     import httpx
 
     caplog.set_level(logging.INFO, logger="httpx")
@@ -692,7 +692,7 @@ async def test_http2_is_spoken_where_the_service_speaks_it(secure: str, caplog: 
     assert KEY not in caplog.text
 
 
-async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are_given_back() -> None:
+async def test_each_service_has_its_own_connections_and_the_longest_unused_are_closed() -> None:
     await asyncio.to_thread(clients.close_clients)
     let = threading.Event()
 
@@ -719,7 +719,7 @@ async def test_each_service_keeps_its_own_connections_and_the_longest_unused_are
 
 
 def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> None:
-    """A connection that is kept open, and a cache, which has the answer though nobody waited for that."""
+    """An open connection, and a cache, which has the answer although the caller did not wait for it."""
     script = (
         "import asyncio, sys; from pathlib import Path; sys.path.append(sys.argv[1])\n"
         "from support.http_server import as_json, serving\n"
@@ -739,7 +739,7 @@ def test_nothing_is_complained_about_when_the_process_ends(tmp_path: Path) -> No
         check=False,
         timeout=60,
     )
-    slow = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]  # -X dev tells of a busy machine
+    slow = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]  # -X dev reports a busy machine
     assert (ended.stdout, slow, ended.returncode) == ("1\n", [], 0)
     with diskcache.Cache(str(tmp_path)) as cache:
         assert len(cache) == 1

@@ -77,10 +77,10 @@ ASKERS = st.lists(
 
 @settings(deadline=None)
 @given(ASKERS, st.integers(1, 6), st.floats(0.1, 4), st.integers(1, 6))
-def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_turn(
+def test_the_limit_holds_in_every_period_and_every_waiter_gets_a_permit(
     askers: list[tuple[float, float, float, float, float | None]], most: int, per_s: float, at_once: int
 ) -> None:
-    """Exactly: no burst beyond it, wherever the period begins, whatever the way takes, and whoever gives up."""
+    """Exactly: no burst beyond it, for every start of the period, every transit time and every cancelled waiter."""
     arrivals: list[float] = []
     under_way = 0
 
@@ -121,7 +121,7 @@ def test_never_more_arrive_in_any_period_than_may_and_everybody_who_waits_has_a_
 
 
 @pytest.mark.parametrize(("most", "per_s", "latency_s"), [(1, 3.0, 0.1), (1, 3.0, 5.0), (1, 1.0, 0.7), (10, 60.0, 1.0), (3, 1.0, 0.02)])
-def test_the_real_limits_are_kept_and_used(most: int, per_s: float, latency_s: float) -> None:
+def test_the_real_limits_are_respected_and_used(most: int, per_s: float, latency_s: float) -> None:
     """arXiv, Semantic Scholar, GitHub, PubMed: no faster pair, and hardly a slower one than must be."""
     went: list[float] = []
 
@@ -141,7 +141,7 @@ def test_the_real_limits_are_kept_and_used(most: int, per_s: float, latency_s: f
     assert went[-1] - went[0] <= 3 * (per_s + min(latency_s, TRANSIT_S)) + HAIR
 
 
-def test_how_many_turns_are_left() -> None:
+def test_the_number_of_available_permits() -> None:
     async def count_turns() -> list[int]:
         one, counts = SlidingWindow(3, 60.0), []
         counts.append(one.available())
@@ -150,7 +150,7 @@ def test_how_many_turns_are_left() -> None:
             permit.start()
             counts.append(one.available())
         async with one.acquire():
-            pass  # given back
+            pass  # returned unused
         counts.append(one.available())
         await asyncio.sleep(60.0)
         return [*counts, one.available()]
@@ -160,8 +160,8 @@ def test_how_many_turns_are_left() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 5), st.floats(0.5, 4), st.lists(st.floats(0, 6), min_size=1, max_size=20))
-def test_nobody_goes_sooner_than_was_said_to_those_who_ask(most: int, per_s: float, comes: list[float]) -> None:
-    """So nobody is refused who would have had a turn."""
+def test_no_permit_comes_sooner_than_announced(most: int, per_s: float, comes: list[float]) -> None:
+    """So no request is refused that would have got a permit."""
 
     async def ask(one: SlidingWindow, at: float) -> None:
         await asyncio.sleep(at)
@@ -177,7 +177,7 @@ def test_nobody_goes_sooner_than_was_said_to_those_who_ask(most: int, per_s: flo
     run(all_of_them())
 
 
-def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -> None:
+def test_a_request_that_cannot_get_a_permit_in_time_fails_at_once_with_a_retry_time() -> None:
     async def search() -> None:
         one, begun = limiter(), now()
         for _ in range(10):
@@ -194,7 +194,7 @@ def test_who_can_have_no_turn_in_time_is_told_at_once_and_when_to_come_again() -
     run(search())
 
 
-def test_a_limit_is_not_said_to_be_used_up_where_only_the_time_is() -> None:
+def test_a_limit_is_not_reported_as_used_up_where_only_time_is_over() -> None:
     async def search() -> None:
         one = limiter()
         async with one.acquire(service(), -0.01):  # the request has its own end
@@ -203,7 +203,7 @@ def test_a_limit_is_not_said_to_be_used_up_where_only_the_time_is() -> None:
     run(search())
 
 
-def test_who_waits_behind_requests_that_hang_is_told_when_the_time_is_over() -> None:
+def test_a_waiter_behind_hanging_requests_fails_when_its_time_is_over() -> None:
     async def search() -> None:
         one, begun = limiter(at_once=1), now()
         async with one.acquire(service(), 5.0):
@@ -217,7 +217,7 @@ def test_who_waits_behind_requests_that_hang_is_told_when_the_time_is_over() -> 
     run(search())
 
 
-def test_a_turn_is_free_at_once_where_who_waited_for_it_is_refused_or_gives_up() -> None:
+def test_a_permit_is_free_at_once_where_its_waiter_is_refused_or_cancelled() -> None:
     async def search() -> None:
         one = limiter(1, 3.0)
         with pytest.raises(TimeoutError):
@@ -246,7 +246,7 @@ def test_a_closed_service_is_waited_for_where_there_is_time_and_refused_at_once_
     run(search())
 
 
-def test_one_who_waits_is_refused_when_it_is_closed_meanwhile() -> None:
+def test_a_waiter_is_refused_when_the_service_is_closed_meanwhile() -> None:
     async def search() -> None:
         one, begun = limiter(1, 3.0), now()
         async with one.acquire(service(1, 3.0), 1.0):
@@ -270,7 +270,7 @@ async def try_it(one: RateLimiter, times: list[float], for_s: float = 0.0) -> No
         await asyncio.sleep(for_s)
 
 
-def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_finds_out() -> None:
+def test_after_failures_in_a_row_a_service_is_skipped_until_one_request_probes_it() -> None:
     async def search() -> None:
         one, times = limiter(100, 1.0), []
         fail(one, FAILURES - 1)
@@ -295,7 +295,7 @@ def test_after_failures_in_a_row_a_service_is_left_alone_and_then_one_request_fi
     run(search())
 
 
-def test_when_the_one_that_finds_out_fails_it_is_left_alone_again_and_when_it_gives_up_another_finds_out() -> None:
+def test_a_failed_probe_skips_the_service_again_and_a_cancelled_one_is_replaced() -> None:
     async def search() -> None:
         one, times = limiter(100, 1.0), []
         fail(one)
@@ -312,7 +312,7 @@ def test_when_the_one_that_finds_out_fails_it_is_left_alone_again_and_when_it_gi
     run(search())
 
 
-def test_a_service_that_refused_again_and_again_is_said_to_have_a_limit() -> None:
+def test_a_service_that_refused_repeatedly_is_reported_as_rate_limited() -> None:
     async def search() -> None:
         one = limiter()
         fail(one, error=RateLimited("too many requests"))

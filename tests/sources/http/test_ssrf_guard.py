@@ -1,4 +1,4 @@
-"""No request reaches an address that is not public: tricks against a loopback server that counts, which must have seen nobody."""
+"""The SSRF guard: attacks against a counting loopback server, which must see no request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUBLIC = "93.184.216.34"
 
 
 class Names:
-    """A resolver that says what it is told, one answer after another; it counts."""
+    """A resolver with scripted answers, one after another; it records the hosts."""
 
     def __init__(self, answers: dict[str, list[Sequence[str]]]) -> None:
         self.answers = answers
@@ -198,7 +198,7 @@ async def test_a_name_is_refused_for_any_of_its_addresses(answers: list[str]) ->
 
 
 async def test_rebinding_gains_nothing() -> None:
-    """Resolved once a connection: the public address that was checked is the one that is asked; the private one that follows is refused."""
+    """Resolved once a connection: the checked public address is the one that is connected; the private one that follows is refused."""
     hosts: list[str] = []
 
     class Recorder(PinnedNetwork):
@@ -264,7 +264,7 @@ async def test_robots_txt_leads_nowhere_either() -> None:
     assert counter.met == 0
 
 
-async def test_a_host_that_the_settings_allow_is_asked_at_its_port_only() -> None:
+async def test_a_host_that_the_settings_allow_is_reachable_at_its_port_only() -> None:
     """By name: another name for the same address is refused as ever."""
     with serving(lambda request: Answer(b"ok", headers={"Content-Type": "text/plain"})) as server:
         host, port = server.base_url.removeprefix("http://").split(":")
@@ -341,7 +341,7 @@ def test_a_refusal_shows_no_password() -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_what_python_holds_to_be_local_is_never_public(address: object) -> None:
+def test_an_address_that_python_calls_local_is_never_public(address: object) -> None:
     v4 = ip_address(str(address))
     if not v4.is_global or v4.is_multicast or v4.is_reserved or v4.is_link_local or v4.is_loopback or v4.is_private:
         assert non_public_reason(v4)

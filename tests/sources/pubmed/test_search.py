@@ -1,4 +1,4 @@
-"""PubMed: what is asked of E-utilities, what is made of their answers, recorded ones too, and what of their failures."""
+"""PubMed: requests to E-utilities, their answers (recorded ones too) and their failures."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def eutils(*ids: str, total: int | None = None, **more: Any) -> Callable[[Reques
 
 
 def pubmed_at(base_url: str, caller: Caller | None = None, **fields: Any) -> Pubmed:
-    """A limit that no other test shares, whatever port it gets."""
+    """A limit that no other test shares, for any port."""
     return Pubmed.of(PubmedSettings(**{"base_url": base_url, "per_s": 0.001 * next(numbers), **fields}), caller or Caller())
 
 
@@ -94,8 +94,8 @@ def query(text: str = "phage lysis", limit: int = 20, within_s: float = 5.0, **f
     return SourceQuery(text, "relevance", None, limit, within_s=within_s, **fields)
 
 
-async def test_a_search_asks_for_ids_and_then_for_their_articles() -> None:
-    """In PubMed's order of relevance, whatever the order of the articles; its total as it says."""
+async def test_a_search_requests_ids_and_then_their_articles() -> None:
+    """In PubMed's order of relevance, for any order of the articles; the total is PubMed's."""
     with serving(eutils("30", "4", "200", total=1234)) as server:
         source: Source = pubmed_at(server.base_url)
         answer = await source.search(query('What is the lysis of phages, and NOT "bacteria"[MeSH]?', limit=3))
@@ -136,7 +136,7 @@ async def test_a_key_that_is_not_known_is_not_shown_either(tool: str) -> None:
         (NumberRange(), {}),
     ],
 )
-async def test_years_are_asked_for_as_dates_of_publication(years: NumberRange, parameters: dict[str, str]) -> None:
+async def test_years_are_requested_as_dates_of_publication(years: NumberRange, parameters: dict[str, str]) -> None:
     with serving(eutils()) as server:
         await pubmed_at(server.base_url).search(query(constraints=Constraints(years=years)))
     dates = ("datetype", "mindate", "maxdate")
@@ -158,7 +158,7 @@ async def test_many_words_are_cut_and_cut_again_where_they_find_nothing() -> Non
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "*[]"])
-async def test_nothing_to_ask_for_asks_nobody(text: str) -> None:
+async def test_an_empty_query_sends_no_request(text: str) -> None:
     with serving(eutils("1")) as server:
         assert (await pubmed_at(server.base_url).search(query(text))).results == ()
     assert server.requests == []
@@ -191,7 +191,7 @@ async def test_the_key_raises_the_limit_and_is_never_shown() -> None:
     assert (plain.service.requests, dict(plain.service.params)) == (3, {})
 
 
-async def test_what_pubmed_could_not_do_is_said() -> None:
+async def test_what_pubmed_could_not_do_is_reported() -> None:
     lists = {
         "errorlist": {"phrasesnotfound": ["zqxjv"], "fieldsnotfound": "tiabx"},
         "warninglist": {
@@ -209,7 +209,7 @@ async def test_what_pubmed_could_not_do_is_said() -> None:
 
 
 async def test_numbers_without_an_article_are_counted() -> None:
-    """A PMID that was deleted; an article that nobody asked for is nobody's result."""
+    """A deleted PMID; an article that was not requested is no result."""
 
     def answer(request: Request) -> Answer:
         return eutils("1", "2", "3")(request) if "esearch" in request.path else as_text(article_set(*map(bare, (3, 9, 1))), "text/xml")
@@ -223,7 +223,7 @@ async def test_numbers_without_an_article_are_counted() -> None:
     assert (result.message, result.status) == ("1 of the 3 numbers have no record", "")
 
 
-async def test_whole_articles_of_an_answer_that_breaks_off_are_kept() -> None:
+async def test_whole_articles_of_a_truncated_answer_are_returned() -> None:
     body = article_set(ARTICLE.format(pmid=1), ARTICLE.format(pmid=2), RETRACTED)[:-200]
 
     def answer(request: Request) -> Answer:
@@ -298,7 +298,7 @@ class Remembered:
     ("age_s", "status", "message"),
     [(600.0, "cached", "from the cache, 10 min old"), (7_200.0, "stale", "this is its response of 2 h ago")],
 )
-async def test_an_answer_of_the_cache_says_so(age_s: float, status: str, message: str) -> None:
+async def test_an_answer_of_the_cache_is_marked(age_s: float, status: str, message: str) -> None:
     down = False
     with serving(lambda request: FAULTS["500"] if down else eutils("1")(request)) as server:
         source = pubmed_at(server.base_url, Caller(Remembered(age_s)))
@@ -310,7 +310,7 @@ async def test_an_answer_of_the_cache_says_so(age_s: float, status: str, message
 
 
 @pytest.mark.parametrize("tool", ["esearch", "efetch"])
-async def test_a_failure_with_status_200_is_not_kept(tool: str) -> None:
+async def test_a_failure_with_status_200_is_not_cached(tool: str) -> None:
     """It would stand for an hour."""
     down = True
     failures = {
@@ -353,7 +353,7 @@ async def test_many_with_one_search() -> None:
     assert len(server.requests) == 3
 
 
-async def test_get_of_what_pubmed_has_not() -> None:
+async def test_get_of_a_record_that_pubmed_lacks() -> None:
     """Nothing found; something else found, which ESearch does where a field knows nothing; a number that there is not."""
     gone = as_text("<eFetchResult><ERROR>ID list is empty! Possibly it has no correct IDs.</ERROR></eFetchResult>", "text/xml", 400)
     with serving(lambda request: gone if request.query.get("id") == "404" else eutils("77")(request)) as server:
@@ -373,7 +373,7 @@ def only(body: str) -> Paper:
     return paper
 
 
-def test_a_retracted_article_says_so() -> None:
+def test_a_retracted_article_is_marked() -> None:
     paper = only(article_set(RETRACTED))
     assert paper.metadata["retracted"] is True
     assert paper.metadata["notices"] == [
@@ -385,7 +385,7 @@ def test_a_retracted_article_says_so() -> None:
 
 
 def test_what_is_missing_is_taken_from_where_pubmed_puts_it() -> None:
-    """A title that nobody translated, a span of dates, a group of authors, an abstract in another language."""
+    """An untranslated title, a span of dates, a group of authors, an abstract in another language."""
     paper = only(article_set(RETRACTED))
     assert (paper.title, paper.year, paper.venue, paper.language) == ("Über Phagen", 1998, "J Ph", None)
     assert (paper.authors, paper.abstract) == (("Phage Group", "Ö, A"), "ZIEL: Sehen.")

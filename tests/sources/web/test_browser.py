@@ -1,4 +1,4 @@
-"""The browser and its gate, on servers of our own: what it lets through, how it is started, kept ready, and left."""
+"""The browser and its proxy on local servers: allowed hosts, start, prepared tabs, shutdown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_why_there_is_no_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert "outrider[browser]" in unavailable_reason()
 
 
-async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
+async def test_the_proxy_passes_allowed_hosts_only() -> None:
     with serving(lambda request: as_text("ok")) as server:
         host, port = server.base_url.removeprefix("http://").split(":")
         guard = Guard(frozenset({f"{host}:{port}"}))
@@ -61,7 +61,7 @@ async def test_a_gate_lets_through_what_it_may_and_nothing_else() -> None:
 
 
 async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: int, command: int = 1) -> tuple[int, bytes]:
-    """What a gate replies to one question, and the body that comes through it."""
+    """The reply code of the proxy to one request, and the body that passes through it."""
     async with SocksProxy(guard, hosts) as proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
         name = host.encode()
@@ -79,7 +79,7 @@ async def _through(guard: Guard, hosts: frozenset[str] | None, host: str, port: 
 @pytest.mark.parametrize(
     "payload", [b"", b"\x05", b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x01\x00\x09abc", b"\x05\x01\x00\x05\x01\x00\x03\xff"]
 )
-async def test_a_gate_survives_nonsense(payload: bytes) -> None:
+async def test_the_proxy_survives_malformed_input(payload: bytes) -> None:
     async with SocksProxy(Guard()) as proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
         writer.write(payload)
@@ -136,7 +136,7 @@ async def shared_chromium_for(running_chromium: Chromium) -> AsyncIterator[Make]
 
 @needs_chromium
 async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
-    """Its scripts run; what its page wants of other hosts is not asked, whichever way it tries."""
+    """Its scripts run; no request of its page reaches another host, by any method."""
     with serving(lambda request: as_text("secret")) as other:
         elsewhere = other.base_url.replace("127.0.0.1", "localhost")
 
@@ -160,7 +160,7 @@ async def test_an_engine_in_the_browser(shared_chromium_for: Make) -> None:
 @needs_chromium
 @pytest.mark.parametrize("forced", ["", "1"])
 async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not to loopback, and with one host allowed to no other one; also where the environment tells Playwright to let loopback be."""
+    """Not to loopback, and with one allowed host to no other; also where the environment makes Playwright bypass loopback."""
     monkeypatch.setenv("PLAYWRIGHT_DISABLE_FORCED_CHROMIUM_PROXIED_LOOPBACK", forced)  # read when it starts
     owner = chromium_owner()
     with serving(lambda request: as_text("<p>secret</p>", "text/html")) as inside:
@@ -181,7 +181,7 @@ async def test_a_redirect_leads_the_browser_nowhere_else(forced: str, monkeypatc
 
 @needs_chromium
 async def test_tabs_time_and_errors(shared_chromium_for: Make) -> None:
-    """Two tabs at a time; a page that never comes costs its time; a link that may not be asked starts no browser."""
+    """Two tabs at a time; a page that never loads costs its time; a forbidden link starts no browser."""
     answers = {"/slow": NEVER, "/gone": refusal(404)}
     with serving(lambda request: answers.get(request.path, as_text("<p>here</p>", "text/html", after_s=0.3))) as server:
         chromium = shared_chromium_for(server.base_url)
@@ -263,8 +263,8 @@ p{font-family:x;background:url(/image)}</style><img src="/image"><video src="/vi
 
 
 @needs_chromium
-async def test_what_is_waited_for(shared_chromium_for: Make) -> None:
-    """Results that come late, on a page that is written anew, or on the next one; not those of a frame, nor what the page says itself."""
+async def test_the_page_is_read_when_its_results_appear(shared_chromium_for: Make) -> None:
+    """Results that arrive late, on a rewritten page or on the next one; not those of a frame, nor forged messages of the page."""
     with serving(lambda request: as_text(f"<!DOCTYPE html><body>{PAGES.get(request.path, '')}</body>", "text/html")) as server:
         chromium = shared_chromium_for(server.base_url)
 
@@ -297,8 +297,8 @@ async def test_a_page_that_failed_is_not_waited_for(shared_chromium_for: Make, s
 
 
 @needs_chromium
-async def test_a_tab_is_ready_before_it_is_asked_for(chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepared, then made anew after each use, never more than there may be; it may ask nobody before it is used, and it knows nobody."""
+async def test_a_tab_is_prepared_before_it_is_needed(chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepared, replaced after each use, never over the limit; it sends no request before its use and holds no earlier state."""
     remembers = """<div class=result></div><script>
 document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.cookie + localStorage.length)</script>"""
     cookie = {"Set-Cookie": "theirs=1; Path=/"}
@@ -328,7 +328,7 @@ document.cookie = 'mine=1'; localStorage.mine = 1; fetch('/said?' + document.coo
 
 
 @needs_chromium
-async def test_who_gives_up_leaves_the_tab_to_the_next(shared_chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_request_leaves_the_tab_to_the_next(shared_chromium_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda request: as_text(RESULT, "text/html")) as server:
         chromium = shared_chromium_for(server.base_url)
         tabs = TabCounter(chromium, monkeypatch)
@@ -342,7 +342,7 @@ async def test_who_gives_up_leaves_the_tab_to_the_next(shared_chromium_for: Make
 
 @needs_chromium
 async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whether it dies with a tab that is ready or with a page that is loading; who waits for that one is told at once."""
+    """Whether it dies with a prepared tab or with a loading page, whose caller gets an error at once."""
     pids = _noting(monkeypatch, tmp_path)
     with serving(lambda request: NEVER if request.path == "/slow" else as_text("<p>here</p>", "text/html")) as server:
         chromium = chromium_for(server.base_url)
@@ -369,7 +369,7 @@ async def test_a_chromium_that_died_is_started_again(chromium_for: Make, monkeyp
 
 
 @needs_chromium
-async def test_nobody_s_chromium_is_closed(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_idle_chromium_is_closed(chromium_for: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After a while without use, with the tab that was ready; also one that was prepared and never used."""
     pids = _noting(monkeypatch, tmp_path)
     monkeypatch.setattr(module, "IDLE_S", 0.2)
@@ -401,7 +401,7 @@ asyncio.run(main())
 @needs_chromium
 @pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
 @pytest.mark.parametrize(("pause_s", "kill_signal"), [(0.0, None), (60.0, signal.SIGINT), (60.0, signal.SIGKILL)])
-async def test_nothing_is_left_when_the_process_ends(
+async def test_no_process_or_folder_remains_when_the_process_ends(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,

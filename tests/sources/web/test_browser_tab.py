@@ -83,7 +83,7 @@ async def hosts(running_chromium: Chromium) -> AsyncIterator[LinkedHosts]:
         yield linked_hosts
 
 
-async def test_a_page_may_lead_to_what_may_be_fetched(hosts: LinkedHosts) -> None:
+async def test_a_page_may_lead_to_any_allowed_address(hosts: LinkedHosts) -> None:
     for way in sorted(REDIRECTS.keys() - {"window"}):
         hosts.to = f"/open-{way}"
         fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/{way}", 60.0)
@@ -103,7 +103,7 @@ async def test_a_page_that_comes_too_late_is_not_waited_for(hosts: LinkedHosts) 
 
 
 @pytest.mark.parametrize("after_s", [0.0, SETTLED_S * 1.25])
-async def test_where_nobody_answers_the_first_page_is_kept(hosts: LinkedHosts, after_s: float) -> None:
+async def test_the_first_page_is_used_where_the_target_does_not_answer(hosts: LinkedHosts, after_s: float) -> None:
     """And not what Chromium shows in its place."""
     hosts.to, hosts.after_s = "/dead", after_s
     fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/later", 60.0)
@@ -126,7 +126,7 @@ async def test_a_page_leads_nowhere_that_robots_forbid(hosts: LinkedHosts) -> No
 
 
 @pytest.mark.parametrize(("to", "kind"), [("/doi/10.1000/secret", "doi"), ("/paper.pdf?x=1", "pdf")])
-async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(hosts: LinkedHosts, to: str, kind: str) -> None:
+async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_reported_not_fetched(hosts: LinkedHosts, to: str, kind: str) -> None:
     hosts.to = to
     for way in sorted(REDIRECTS.keys() - {"window"}):
         fetched = await hosts.pages.fetch(f"{hosts.here.base_url}/{way}", 60.0)
@@ -134,7 +134,7 @@ async def test_a_doi_or_a_pdf_that_a_page_leads_to_is_told_not_fetched(hosts: Li
     assert hosts.requested_paths() == []
 
 
-async def test_a_host_that_a_page_leads_to_has_its_turns(running_chromium: Chromium) -> None:
+async def test_the_crawl_delay_of_a_target_host_is_obeyed(running_chromium: Chromium) -> None:
     async with LinkedHosts(running_chromium, "User-agent: *\nCrawl-delay: 600") as hosts:
         hosts.to = "/a"
         assert (await hosts.pages.fetch(f"{hosts.here.base_url}/script", 60.0)).url == f"{hosts.other}/a"
@@ -142,7 +142,7 @@ async def test_a_host_that_a_page_leads_to_has_its_turns(running_chromium: Chrom
         assert hosts.requested_paths() == ["/a"]
 
 
-async def test_who_refuses_is_believed_and_frames_are_not_asked_about(hosts: LinkedHosts) -> None:
+async def test_a_refusal_stops_the_page_and_frames_are_not_checked(hosts: LinkedHosts) -> None:
     urls: list[str] = []
 
     async def may(url: str) -> None:

@@ -1,4 +1,4 @@
-"""robots.txt as RFC 9309 says."""
+"""robots.txt by RFC 9309."""
 
 from __future__ import annotations
 

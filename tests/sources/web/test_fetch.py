@@ -1,4 +1,4 @@
-"""Fetching a page: robots.txt, limits of size, time, type and redirects, what becomes of it, and how often a host is asked."""
+"""Fetching a page: robots.txt, limits of size, time, type and redirects, records, request rate."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def html(text: str = PAGE, **headers: str) -> Answer:
 
 
 class Site:
-    """A server, and `Pages` that may ask it without waiting between."""
+    """A server, and a `PageFetcher` that may query it without pauses."""
 
     def __init__(self, answers: dict[str, Answer | Handler], **fields: object) -> None:
         self.answers = answers
@@ -85,7 +85,7 @@ async def test_a_page_becomes_a_record() -> None:
     assert page.text.count("lysis of bacteria") == 5
 
 
-async def test_who_asks_says_so_and_keeps_no_cookies() -> None:
+async def test_the_user_agent_is_sent_and_no_cookie_is_stored() -> None:
     async with Site({"/a": html(**{"Set-Cookie": "id=1; Path=/"}), "/b": html()}, agent="Outrider/9 (+mailto:ann@example.org)") as site:
         await site.fetch("/a")
         await site.fetch("/b")
@@ -94,8 +94,8 @@ async def test_who_asks_says_so_and_keeps_no_cookies() -> None:
     assert "cookie" not in last.headers
 
 
-async def test_a_doi_or_a_pdf_is_told_not_fetched() -> None:
-    """Also where a redirect leads to one, or only the type tells; the body is not read then."""
+async def test_a_doi_or_a_pdf_is_reported_not_fetched() -> None:
+    """Also where a redirect leads to one, or only the media type shows it; the body is not read then."""
     answers: dict[str, Answer | Handler] = {
         "/short": Answer(status=302, headers={"Location": "https://doi.org/10.1000/XYZ"}),
         "/paper": dripping(as_bytes(b"%PDF" * 1_000, "application/pdf"), 0.01),
@@ -111,7 +111,7 @@ async def test_a_doi_or_a_pdf_is_told_not_fetched() -> None:
     assert sent_bytes < 1_000
 
 
-async def test_robots_are_obeyed_and_asked_once() -> None:
+async def test_robots_are_obeyed_and_requested_once() -> None:
     rules = as_text("User-agent: *\nDisallow: /\n\nUser-agent: Outrider\nDisallow: /private\nAllow: /private/but\n")
     async with Site({"/robots.txt": rules, "/a": html(), "/private/but": html()}) as site:
         await asyncio.gather(site.fetch("/a"), site.fetch("/a"), site.fetch("/private/but"))
@@ -121,7 +121,7 @@ async def test_robots_are_obeyed_and_asked_once() -> None:
     assert (paths[0], paths.count("/robots.txt"), "/private/x" in paths) == ("/robots.txt", 1, False)
 
 
-async def test_robots_are_asked_again_after_a_day() -> None:
+async def test_robots_are_requested_again_after_a_day() -> None:
     now = [0.0]
     async with Site({"/a": html()}, clock=lambda: now[0]) as site:
         for hours in (0, 23, 25):
@@ -142,15 +142,15 @@ async def test_robots_that_are_not_there_allow_and_that_fail_forbid(status: int,
 
 
 async def test_robots_of_a_redirect_s_host_count_too() -> None:
-    """Where the rules lie elsewhere they are followed there, and a page that moved is asked by the rules of where it is."""
+    """A redirect of robots.txt is followed, and a moved page follows the rules of its new host."""
     async with Site({"/robots.txt": as_text("User-agent: *\nDisallow: /b"), "/a": Answer(status=301, headers={"Location": "/b"})}) as site:
         with pytest.raises(Forbidden, match="robots"):
             await site.fetch("/a")
     assert site.requested_paths() == ["/a"]
 
 
-async def test_a_host_is_asked_once_a_second() -> None:
-    """The default, and what its Crawl-delay asks for beyond; who would come too late is told when."""
+async def test_a_host_gets_one_request_a_second() -> None:
+    """The default, and a longer Crawl-delay; a request that would be too late fails with a retry time."""
     async with Site({"/a": html()}, per_s=1.0) as site:
         await asyncio.gather(site.fetch("/a"), site.fetch("/a"))
         times = [request.at for request in site.server.requests if request.path == "/a"]
@@ -207,7 +207,7 @@ async def test_what_is_no_page_is_one_of_our_errors(answer: Answer, error: type[
     assert time.monotonic() - began < (0.6 if error is SourceTimeout else 10.0) + BUSY_S
 
 
-async def test_a_host_that_wants_a_pause_is_left_alone() -> None:
+async def test_a_host_that_requests_a_pause_is_skipped() -> None:
     async with Site({"/a": refusal(429, headers={"Retry-After": "3600"}), "/b": html()}) as site:
         for path in ("/a", "/b"):
             with pytest.raises(RateLimited) as limited:
@@ -218,7 +218,7 @@ async def test_a_host_that_wants_a_pause_is_left_alone() -> None:
 
 
 async def test_more_than_the_bound_is_not_waited_for() -> None:
-    """Whatever a server says of the length, and however slowly the rest would come."""
+    """For any Content-Length, and however slowly the rest would arrive."""
     endless = Answer(b"<p>" + b"x" * 30 * 2**20, headers={"Content-Type": "text/html", "Content-Length": "99999999"})
     async with Site({"/a": endless}) as site:
         with pytest.raises(Malformed, match="more than"):
@@ -322,7 +322,7 @@ async def test_without_time_nothing_is_begun(recwarn: pytest.WarningsRecorder) -
     ],
 )
 async def test_the_encoding_of_a_page(body: bytes, kind: str, title: str) -> None:
-    """What the header says, else the page, else a guess by what stands there."""
+    """The charset of the header, else of the page, else a guess from the bytes."""
     text = b"<html><head><title>" + body + b"</title></head><body>" + BODY.encode() + b"</body></html>"
     async with Site({"/a": as_bytes(text, kind)}) as site:
         assert (await site.fetch("/a")).page.title == title
@@ -369,7 +369,7 @@ async def test_a_page_made_by_scripts_is_read_by_the_browser_if_there_is_one() -
     assert (fetched.page.title, fetched.needs_browser, browser.requested_paths) == ("Lysis", False, [f"{site.url}/a"])
 
 
-async def test_a_browser_that_fails_leaves_what_came() -> None:
+async def test_the_plain_page_is_used_where_the_browser_fails() -> None:
     async with Site({"/a": html(EMPTY)}, browser=Rendering(SourceUnavailable("crashed"))) as site:
         fetched = await site.fetch("/a")
     assert (fetched.page.title, fetched.needs_browser) == ("App", True)
@@ -411,7 +411,7 @@ WORST = {
 
 @pytest.mark.parametrize("shape", WORST)
 def test_no_page_takes_long_to_read(shape: str) -> None:
-    """Five megabytes, which took half a minute and more; less than two seconds of one core, and what was left out is said."""
+    """Five megabytes once took over half a minute; now under two seconds of one core, and the cut is reported."""
     module.parse_body("http://x.org/", PAGE.encode(), "text/html")
     body = b"<html><body>" + (WORST[shape] * (MOST_BYTES // len(WORST[shape]))).encode()
     began = time.process_time()
@@ -443,7 +443,7 @@ def test_a_page_is_cut_after_so_many_elements(most: int, body: str) -> None:
     assert "".join(whole.itertext()).startswith("".join(cut.itertext()))
 
 
-async def test_two_pages_are_read_at_once_and_who_has_left_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_pages_are_parsed_at_once_and_expired_requests_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     now, most, began = 0, 0, list[str]()
     real, release, both_began = module.parse_body, threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""WebSearch search: engines' pages, where their links lead, how an engine is asked."""
+"""Web search: result pages of engines, targets of their links, requests to an engine."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def whole(body: str) -> str:
 
 
 @pytest.mark.parametrize("name", list(ENGINES))
-def test_results_without_what_is_paid_for_each_link_once(name: str) -> None:
+def test_results_without_advertisements_each_link_once(name: str) -> None:
     results_page = parse_results(ENGINES[name], whole(PAGES[name]))
     assert results_page == ResultPage("results", (SearchResult(PAPER, "Phage lysis", "How phages lyse."), SearchResult(BLOG, "A blog", "")))
 
 
 @pytest.mark.parametrize("name", list(ENGINES))
-def test_nothing_a_challenge_and_another_page_are_told_apart(name: str) -> None:
+def test_no_results_a_challenge_and_another_page_are_distinguished(name: str) -> None:
     engine = ENGINES[name]
     assert parse_results(engine, whole(NOTHING[name])) == ResultPage("nothing")
     assert parse_results(engine, whole(CHALLENGE[name])) == ResultPage("challenge")
@@ -192,7 +192,7 @@ HOSTS = iter(range(10_000))
 
 
 def engine(like: SearchEngine = DUCKDUCKGO) -> SearchEngine:
-    """One that nobody has asked yet: what is known of an engine holds for the process."""
+    """An engine without earlier requests: the state of an engine is shared by the process."""
     return replace(like, address=f"https://e{next(HOSTS)}.example.com/?q={{query}}")
 
 
@@ -236,7 +236,7 @@ async def test_no_words_no_question() -> None:
     assert browser.requests == []
 
 
-async def test_nothing_found_is_an_empty_answer() -> None:
+async def test_no_results_give_an_empty_answer() -> None:
     answer = await WebSearch(FakeBrowser(RenderedPage("", 200, whole(NOTHING["duckduckgo"]))), (engine(),)).search(query())
     assert (answer.results, answer.status) == ((), "")
 
@@ -244,7 +244,7 @@ async def test_nothing_found_is_an_empty_answer() -> None:
 @pytest.mark.parametrize(
     ("status", "html"), [(202, CHALLENGE["duckduckgo"]), (200, CHALLENGE["duckduckgo"]), (429, ""), (403, "<p>no</p>"), (202, "<p>x</p>")]
 )
-async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, html: str) -> None:
+async def test_a_challenge_is_a_limit_and_the_engine_is_skipped(status: int, html: str) -> None:
     """By every `Web` of the process, until the pause is over."""
     browser, one = FakeBrowser(RenderedPage("", status, whole(html))), engine()
     for web in (WebSearch(browser, (one,), gap_s=0.0), WebSearch(browser, (one,), gap_s=0.0)):
@@ -256,7 +256,7 @@ async def test_a_challenge_is_a_limit_and_the_engine_is_left_alone(status: int, 
 
 
 async def test_one_question_in_a_while() -> None:
-    """Who asks at once waits; who has no time to wait is told."""
+    """A second request waits; one without time to wait is refused."""
     browser, one = make_browser(), engine()
     web = WebSearch(browser, (one,), gap_s=0.3)
     began = time.monotonic()
@@ -281,7 +281,7 @@ async def test_an_engine_that_fails(status: int, error: type[SourceError]) -> No
         await WebSearch(make_browser(status=status), (engine(),)).search(query())
 
 
-async def test_what_was_answered_lately_is_not_asked_again() -> None:
+async def test_a_recent_answer_is_not_requested_again() -> None:
     html = whole(PAGES["duckduckgo"]).encode()
     browser, answers = make_browser(), FakeCache()
     await WebSearch(browser, (engine(),), answers=answers).search(query())
@@ -301,8 +301,8 @@ async def test_an_old_answer_is_better_than_none() -> None:
     assert answer.retry_at
 
 
-async def test_the_browser_is_left_time_to_hand_over_an_old_answer() -> None:
-    """Who asks stops listening when the time is up."""
+async def test_the_browser_has_time_to_return_an_old_answer() -> None:
+    """The caller stops waiting when its time is over."""
     browser = make_browser()
     await WebSearch(browser, (engine(),), timeout_s=5.0).search(query(within_s=5.0))
     await WebSearch(browser, (engine(),), timeout_s=60.0).search(query(within_s=5.0))
@@ -323,7 +323,7 @@ async def test_an_answer_of_an_engine_does_not_wait_for_the_cache() -> None:
     assert time.monotonic() - began < 0.2 + BUSY_S
 
 
-async def test_challenges_and_broken_pages_are_not_kept() -> None:
+async def test_challenges_and_broken_pages_are_not_cached() -> None:
     answers = FakeCache()
     for html in (CHALLENGE["duckduckgo"], "<p>x</p>"):
         with pytest.raises(SourceError):

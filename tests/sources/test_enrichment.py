@@ -37,7 +37,7 @@ REQUEST = {"query": QUERY, "top_k": 50, "sources": ["library", "openalex", "cros
 
 
 class ServicesAndSite:
-    """Crossref has titles alone; OpenAlex, asked for a DOI, an abstract; Google links to a page, and to a publisher by DOI."""
+    """Services and a site: Crossref has titles, OpenAlex an abstract by DOI, Google links to a page and a publisher."""
 
     def __init__(self) -> None:
         self.server = serving(
@@ -157,7 +157,7 @@ async def test_abstracts_and_pages_arrive_and_a_doi_is_never_fetched(there: Serv
     assert answer.failures == ()
 
 
-async def test_the_next_search_finds_what_was_kept_also_offline(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_the_next_search_finds_saved_records_also_offline(there: ServicesAndSite, tmp_path: Path) -> None:
     await run_search(make_settings(there, tmp_path))
     requests = len(there.server.requests)
     services = Services(make_settings(there, tmp_path, offline=True))
@@ -172,8 +172,8 @@ async def test_the_next_search_finds_what_was_kept_also_offline(there: ServicesA
     assert (len(there.server.requests), answer.snapshot, answer.failures) == (requests, before, ())
 
 
-async def test_newer_figures_go_before_those_that_were_kept(there: ServicesAndSite, tmp_path: Path) -> None:
-    """The abstract is the kept one: the service that gave it is down by now."""
+async def test_newer_figures_replace_saved_ones(there: ServicesAndSite, tmp_path: Path) -> None:
+    """The abstract is the saved one: its service is down by now."""
     await run_search(make_settings(there, tmp_path))
     there.citations, there.down = 8, frozenset({"openalex"})
     answer = await run_search(make_settings(there, tmp_path))
@@ -181,12 +181,12 @@ async def test_newer_figures_go_before_those_that_were_kept(there: ServicesAndSi
     assert (paper.citations, paper.abstract, paper.metadata["filled_from"]["abstract"]) == (8, ABSTRACT, "openalex")
     assert {place.source for place in paper.found_by} == {"crossref", "library", "serpapi_google"}  # its link names the DOI
     assert row(answer, "keep").message == "1 changed; 1 unchanged"
-    assert there.fetched() == ["/site/patients"]  # its text was kept, too
+    assert there.fetched() == ["/site/patients"]  # its text was saved, too
     offline = await run_search(make_settings(there, tmp_path, offline=True), sources=None)
     assert hit(offline, "crossref:10.1000/cr1").citations == 8
 
 
-async def test_the_version_that_was_searched_is_told_not_the_one_that_was_kept(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_the_searched_version_is_reported_not_the_saved_one(there: ServicesAndSite, tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "library", create=True)
     await library.upsert([Paper(doc_id="mine", title="Liver injury, my notes", abstract="Mine.")])
     before = await library.snapshot()
@@ -195,7 +195,7 @@ async def test_the_version_that_was_searched_is_told_not_the_one_that_was_kept(t
     library.close()
 
 
-async def test_vectors_answer_also_where_kept_works_have_none(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_vector_search_works_where_saved_works_have_no_vector(there: ServicesAndSite, tmp_path: Path) -> None:
     library = await Library.open(tmp_path / "library", create=True)
     mine = Paper(doc_id="mine", title="Liver injury by drugs, my notes")
     await library.embed([mine], WordEmbedder())
@@ -243,7 +243,7 @@ async def test_a_slow_library_is_written_beside_the_answer(there: ServicesAndSit
     library.close()
 
 
-async def test_a_folder_that_is_no_library_is_left_alone(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_a_folder_that_is_no_library_is_not_changed(there: ServicesAndSite, tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "thesis.tex").write_text("mine")
     answer = await run_search(make_settings(there, tmp_path))
@@ -252,13 +252,13 @@ async def test_a_folder_that_is_no_library_is_left_alone(there: ServicesAndSite,
     assert hit(answer, "crossref:10.1000/cr1").abstract == ABSTRACT
 
 
-async def test_nothing_is_kept_or_fetched_where_the_settings_say_so(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_nothing_is_saved_or_fetched_where_the_settings_forbid_it(there: ServicesAndSite, tmp_path: Path) -> None:
     answer = await run_search(make_settings(there, tmp_path, keep=False, pages=0))
     assert [one.strategy for one in answer.sources if one.source == "enrich"] == ["identifiers"]
     assert (there.fetched(), (tmp_path / "library").exists()) == ([], False)
 
 
-async def test_every_link_and_identifier_stands_in_what_somebody_sent(there: ServicesAndSite, tmp_path: Path) -> None:
+async def test_every_link_and_identifier_occurs_in_an_answer(there: ServicesAndSite, tmp_path: Path) -> None:
     bodies: list[str] = []
     inner = there.server.handler
 
@@ -287,7 +287,7 @@ async def test_services_that_know_nothing_more_cost_nothing_but_their_rows(tmp_p
     assert strategies[-3:] == [("enrich", "identifiers"), ("github", "details"), ("library", "keep")]
 
 
-def test_offline_there_is_nobody_to_fetch_pages_else_one_for_all() -> None:
+def test_offline_has_no_page_fetcher_and_online_shares_one() -> None:
     assert Services(Settings(sources=SourcesSettings(offline=True))).pages is None
     assert Services(Settings(), sources=()).pages is None
     assert Services(Settings()).pages is Services(Settings()).pages is not None

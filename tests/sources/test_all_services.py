@@ -39,7 +39,7 @@ async def run_search(own_settings: Settings, **request: Any) -> SearchResponse:
         services.close()
 
 
-async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) -> None:
+async def test_every_service_is_queried_and_every_work_is_returned(tmp_path: Path) -> None:
     async with serving(make_handler()) as server:
         answer = await run_search(make_settings(server.base_url, tmp_path))
     rows = {(row.source, row.strategy): row for row in answer.sources if row.source != "library"}
@@ -51,7 +51,7 @@ async def test_every_service_is_asked_and_every_work_comes_back(tmp_path: Path) 
     assert answer.failures == ()
 
 
-async def test_the_caller_picks_who_is_asked(tmp_path: Path) -> None:
+async def test_the_caller_selects_the_sources(tmp_path: Path) -> None:
     async with serving(make_handler()) as server:
         answer = await run_search(make_settings(server.base_url, tmp_path), sources=["pubmed", "arxiv"])
     assert {row.source for row in answer.sources} == {"pubmed", "arxiv"}
@@ -91,7 +91,7 @@ async def test_a_service_that_fails_costs_only_its_own_results(
     assert took_s < 20  # the run's limit
 
 
-async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> None:
+async def test_all_failed_services_are_named_and_nothing_is_returned(tmp_path: Path) -> None:
     async with serving(make_handler(dict.fromkeys(SERVICES, refusal(503)))) as server:
         answer = await run_search(make_settings(server.base_url, tmp_path, timeout_s=1.0))
     assert [failure.error for failure in answer.failures] == ["NothingSearchable"]
@@ -99,8 +99,8 @@ async def test_all_that_fail_are_named_and_nothing_is_found(tmp_path: Path) -> N
     assert {row.source for row in answer.sources} == {"library", *SERVICES}
 
 
-async def test_nobody_waits_for_another(tmp_path: Path) -> None:
-    """Nobody is answered before all eight are asked."""
+async def test_services_are_queried_in_parallel(tmp_path: Path) -> None:
+    """No service answers before all eight have a request."""
 
     async def together(request: Request) -> Answer:
         while server.most < 8:  # noqa: ASYNC110 - counted by the server
@@ -113,7 +113,7 @@ async def test_nobody_waits_for_another(tmp_path: Path) -> None:
 
 
 async def test_searches_share_the_limits_of_services(tmp_path: Path) -> None:
-    """Ten at once, of a service that allows three requests in ten minutes: three were asked, the others say that they were not."""
+    """Ten at once with a limit of three requests in ten minutes: three are sent, the others are reported as rate-limited."""
     async with serving(make_handler()) as server:
         own_settings = make_settings(server.base_url, tmp_path, requests=3.0, per_s=600.0, timeout_s=PATIENT_S)
         services = Services(own_settings)
