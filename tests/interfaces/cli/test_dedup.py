@@ -1,4 +1,4 @@
-"""`outrider dedup`: files in, works out, by the records' own ids."""
+"""`outrider dedup`: works of files, by the records' own ids."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def table(tmp_path: Path) -> Path:
 
 def test_every_record_is_in_one_group_by_its_own_id(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dedup", str(table), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["groups"] == [["1", "2"], ["3"]]
-    assert [len(why) for why in said["reasons"]] == [1, 0]
-    assert "title equal" in said["reasons"][0][0]
+    report = json.loads(capsys.readouterr().out)
+    assert report["groups"] == [["1", "2"], ["3"]]
+    assert [len(why) for why in report["reasons"]] == [1, 0]
+    assert "title equal" in report["reasons"][0][0]
 
 
 def test_one_record_for_each_work(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,10 +45,10 @@ def test_one_record_for_each_work(table: Path, tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["groups"] == [["2"], ["3"]]
 
 
-def test_what_is_read_is_never_written(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_input_files_are_never_overwritten(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "link.csv").symlink_to(table)
-    for given, output in ((table, table), (tmp_path, table), (table, tmp_path / "link.csv")):
-        assert run(["dedup", str(given), "-o", str(output)]) == 2
+    for source, output in ((table, table), (tmp_path, table), (table, tmp_path / "link.csv")):
+        assert run(["dedup", str(source), "-o", str(output)]) == 2
         assert "one of the input files, which are not changed" in capsys.readouterr().err
     assert table.read_text() == ROWS
 
@@ -57,17 +57,17 @@ def test_files_that_share_ids_name_their_file(table: Path, tmp_path: Path, capsy
     other = tmp_path / "other.ris"
     other.write_text(RIS)
     assert run(["dedup", str(table), str(other), "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["groups"] == [["refs.csv:1", "refs.csv:2", "other.ris:1"], ["refs.csv:3"]]
-    assert "Files share ids" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["groups"] == [["refs.csv:1", "refs.csv:2", "other.ris:1"], ["refs.csv:3"]]
+    assert "Files share ids" in output.err
 
 
-def test_records_without_id_and_ids_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_without_id_and_duplicate_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.ris").write_text(RIS.replace("ID  - 1\n", "") + RIS + RIS)
     assert run(["dedup", "a.ris", "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["groups"] == [["a.ris#1", "1", "1#2"]]
-    assert "1 records have no id of their own" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["groups"] == [["a.ris#1", "1", "1#2"]]
+    assert "1 records have no id of their own" in output.err
 
 
 def test_a_summary_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,14 +77,14 @@ def test_a_summary_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Aspirin harms" not in out
 
 
-def test_text_from_files_is_no_command_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escape_sequences_in_files_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.ris").write_text(RIS.replace("Aspirin", "\x1b[31mAspirin") * 2)
     assert run(["dedup", "a.ris"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["missing.ris"], "there is no such file"),
         (["refs.csv", "-o", "x.docx"], "has no known suffix"),
@@ -96,20 +96,20 @@ def test_text_from_files_is_no_command_to_the_terminal(tmp_path: Path, capsys: p
         (["folder"], "no record in"),
     ],
 )
-def test_bad_input(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_bad_input(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     for name in ("empty.ris", "photo.png"):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "broken.xlsx").write_bytes(b"PK not a workbook")
     (tmp_path / "folder").mkdir()
     assert run(["dedup", *arguments]) == 2
-    said = capsys.readouterr()
-    assert says in said.err
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.out == ""
 
 
-def test_an_entry_that_is_lost_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_entry_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.bib").write_text("@article{a, title={Wings}}\n@article{b, title={Tails\n@article{c, title={Fins}}\n")
     assert run(["dedup", "a.bib", "--json"]) == 0
-    said = capsys.readouterr()
-    assert ["a"] in json.loads(said.out)["groups"]
-    assert "Not read: a.bib" in said.err
+    output = capsys.readouterr()
+    assert ["a"] in json.loads(output.out)["groups"]
+    assert "Not read: a.bib" in output.err

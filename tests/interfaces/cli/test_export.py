@@ -28,7 +28,7 @@ def test_an_answer_is_exported(shelved: Path, tmp_path: Path, capsys: pytest.Cap
     assert (row["doc_id"], row["title"]) == ("a", "Aspirin and the liver")
 
 
-def test_an_answer_keeps_what_its_records_say_of_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_keeps_the_fields_of_its_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rows.jsonl").write_text(
         json.dumps({"title": "Liver", "volume": "3", "issue": "2", "pages": "1-9", "mesh": ["Liver"]}) + "\n"
     )
@@ -56,7 +56,7 @@ def test_an_export_of_the_library_reads_back_unchanged(shelved: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--format", "docx"], "'docx'"),
         (["-o", "."], "has no known suffix"),
@@ -67,12 +67,12 @@ def test_an_export_of_the_library_reads_back_unchanged(shelved: Path, tmp_path: 
         (["-f", "{"], "--filters is not JSON"),
     ],
 )
-def test_bad_input(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_bad_input(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert run(["export", *arguments, "-l", str(shelved)]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_what_is_no_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_answer_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("{}")
     assert run(["export", str(tmp_path / "x.json")]) == 2
     assert "is not an answer of `outrider search --json`" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def test_columns_are_mapped_and_counted(tmp_path: Path, capsys: pytest.CaptureFi
     assert sorted(record["title"] for record in json.loads(capsys.readouterr().out)["records"]) == ["Heart", "Liver"]
 
 
-def test_people_see_what_failed_and_why_and_the_exit_code_is_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_names_failures_with_reasons_and_the_exit_code_is_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "good.md").write_text("# Liver\n\nText.")
@@ -40,7 +40,7 @@ def test_people_see_what_failed_and_why_and_the_exit_code_is_0(tmp_path: Path, c
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ([], "nothing to ingest"),
         (["no/such/file"], "no such file or folder"),
@@ -48,9 +48,9 @@ def test_people_see_what_failed_and_why_and_the_exit_code_is_0(tmp_path: Path, c
         ([".", "--map", "titel=Heading"], "titel"),
     ],
 )
-def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert run(["ingest", *arguments, "-l", str(tmp_path / "library")]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_ctrl_c_stops_cleanly_and_a_rerun_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

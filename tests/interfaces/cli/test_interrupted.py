@@ -19,7 +19,7 @@ async def press_ctrl_c(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "at", "goes_on"),
+    ("command", "at", "is_resumable"),
     [
         (["search", "liver"], "interfaces.cli.search._answer", False),
         (["export"], "interfaces.cli.export._write", False),
@@ -29,11 +29,11 @@ async def press_ctrl_c(*_: object, **__: object) -> None:
         (["library", "reindex"], "usecases.ingest.areindex", True),
     ],
 )
-def test_an_interruption_promises_only_what_is_so(
-    shelved: Path, command: list[str], at: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_resumable_commands_promise_to_continue(
+    shelved: Path, command: list[str], at: str, is_resumable: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module, _, name = at.rpartition(".")
     monkeypatch.setattr(import_module(f"outrider.{module}"), name, press_ctrl_c)
     assert run([*command, "-l", str(shelved)]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == ("Interrupted. The results so far are saved; run the same command to continue." if goes_on else "Interrupted.")
+    assert last == ("Interrupted. The results so far are saved; run the same command to continue." if is_resumable else "Interrupted.")

@@ -56,7 +56,7 @@ def test_tags(library: str, out: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["library", "show", "nobody"], 2, "nobody"),
         (["library", "tag", "--delete"], 2, "--delete needs"),
@@ -65,10 +65,10 @@ def test_tags(library: str, out: Any) -> None:
         (["library", "list", "-n", "0"], 2, "--limit"),
     ],
 )
-def test_bad_input(library: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str) -> None:
+def test_bad_input(library: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str) -> None:
     assert run([*arguments, "-l", library]) == code
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert "Traceback" not in err
 
 
@@ -81,6 +81,6 @@ def test_a_missing_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_people_see_tables(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "info", "-l", library]) == 0
     assert run(["library", "list", "-l", library]) == 0
-    shown, notes = capsys.readouterr()
-    assert "Liver study 3" in shown
+    output, notes = capsys.readouterr()
+    assert "Liver study 3" in output
     assert "5 of 5 records" in notes

@@ -1,4 +1,4 @@
-"""`outrider library dedup`: says which records are one work, and remembers it."""
+"""`outrider library dedup`: reports which records are one work, and stores the decisions."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ TITLE = "Aspirin and acute liver injury in adults"
 
 @pytest.fixture
 def library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    said = {"title": TITLE, "authors": ["Smith, Ann"], "year": 2020, "doi": "10.1000/x"}
-    rows = [{"doc_id": name, **said, "schema": "outrider.record/1", "kind": "paper", "identifiers": {"doi": "10.1000/x"}} for name in "abc"]
+    common = {"title": TITLE, "authors": ["Smith, Ann"], "year": 2020, "doi": "10.1000/x"}
+    rows = [
+        {"doc_id": name, **common, "schema": "outrider.record/1", "kind": "paper", "identifiers": {"doi": "10.1000/x"}} for name in "abc"
+    ]
     for row in rows:
         row.pop("doi")
     rows.append({**rows[0], "doc_id": "d", "title": "Statins and chronic kidney disease", "identifiers": {}})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    place = str(tmp_path / "library")
-    assert run(["ingest", "rows.jsonl", "--offline", "-l", place]) == 0
+    path = str(tmp_path / "library")
+    assert run(["ingest", "rows.jsonl", "--offline", "-l", path]) == 0
     capsys.readouterr()
-    return place
+    return path
 
 
-def groups(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+def find_groups(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
     capsys.readouterr()
     assert run(["library", "dedup", "--json", *arguments]) == 0
-    said: dict[str, object] = json.loads(capsys.readouterr().out)
-    return said
+    report: dict[str, object] = json.loads(capsys.readouterr().out)
+    return report
 
 
-def test_a_dry_run_remembers_nothing(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_stores_nothing(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        said = groups(capsys, "--dry-run", "-l", library)
-        assert (said["groups"], said["records"], said["remembered"]) == ([["a", "b", "c"]], 4, 0)
+        report = find_groups(capsys, "--dry-run", "-l", library)
+        assert (report["groups"], report["records"], report["remembered"]) == ([["a", "b", "c"]], 4, 0)
     assert run(["library", "decisions", "--json", "-l", library]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_what_is_remembered_is_remembered_once(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert groups(capsys, "-l", library)["remembered"] == 1
-    assert groups(capsys, "-l", library)["remembered"] == 0
+def test_a_decision_is_stored_once(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert find_groups(capsys, "-l", library)["remembered"] == 1
+    assert find_groups(capsys, "-l", library)["remembered"] == 0
     assert run(["library", "decisions", "--json", "-l", library]) == 0
     (decision,) = json.loads(capsys.readouterr().out)
     assert (decision["what"], decision["ids"], decision["by"]) == ("merge", ["a", "b", "c"], "outrider library dedup")
 
 
-def test_what_was_split_by_hand_stays_apart(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_split_by_hand_stay_separate(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "split", "b", "-l", library]) == 0
-    assert groups(capsys, "-l", library)["groups"] == [["a", "c"]]
+    assert find_groups(capsys, "-l", library)["groups"] == [["a", "c"]]
 
 
-def test_for_people(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_counts_records_and_works(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "dedup", "--dry-run", "-l", library]) == 0
-    said = capsys.readouterr()
-    assert TITLE in said.out
-    assert "3 of 4 records are 1 works." in said.out
-    assert "without --dry-run they are remembered" in said.err
+    output = capsys.readouterr()
+    assert TITLE in output.out
+    assert "3 of 4 records are 1 works." in output.out
+    assert "without --dry-run they are remembered" in output.err
 
 
 def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def find_neighbours(library: str, capsys: pytest.CaptureFixture[str], *arguments
 
 
 def test_neighbours_of_a_record_with_reasons(library: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What rows cite, by own id or DOI, is in the graph; names are looked up in any dress."""
+    """The graph contains works cited by own id or DOI; names are found in any spelling order."""
     works = {row["title"]: row for row in find_neighbours(library, capsys, "Knuth, Donald")}
     assert {title: row["why"] for title, row in works.items()} == {"Sorting": "author knuth, d", "Searching": "author knuth, d"}
     around = {row["title"]: row["why"] for row in find_neighbours(library, capsys, works["Sorting"]["doc_id"])}
@@ -61,7 +61,7 @@ def test_people_see_a_table(library: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("name", "message"), [("asprin", "did you mean 'aspirin'?"), ("mesh:asprin", "did you mean 'aspirin'?"), ("zzz", "no entity 'zzz'")]
 )
-def test_an_unknown_name_is_told(library: str, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
+def test_an_unknown_name_is_reported(library: str, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:
     capsys.readouterr()
     assert run(["library", "neighbours", name, "-l", library]) == 2
     assert message in capsys.readouterr().err

@@ -29,9 +29,9 @@ THINGS = [f"{first}{second}um" for first in "bdfgklmnpr" for second in ("ala", "
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    reranker_server = Server()
+    yield reranker_server
+    reranker_server.close()
 
 
 @pytest.fixture
@@ -53,33 +53,33 @@ def library(tmp_path: Path) -> str:
     return str(tmp_path / "library")
 
 
-def by_chance(path: str, body: dict[str, Any]) -> Answer:
-    """What Text Embeddings Inference answers, with scores that say nothing."""
+def score_at_random(path: str, body: dict[str, Any]) -> Answer:
+    """An answer of Text Embeddings Inference with random scores."""
     draw = random.Random(body["query"])
     return 200, [{"index": at, "score": draw.random()} for at in range(len(body.get("texts", ())))], {}
 
 
-def test_a_probe_shows_figures_and_decision_and_the_library_keeps_them(
+def test_a_probe_shows_figures_and_decision_and_the_library_stores_them(
     library: str, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.answer = by_chance
+    server.answer = score_at_random
     monkeypatch.setenv("OUTRIDER_RERANKER__BASE_URL", server.url)
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "none")
     assert run(["library", "probe", "-n", "40", "-l", library, "--json"]) == 0
-    (judged,) = json.loads(capsys.readouterr().out)["verdicts"]
-    assert judged["reranker"] == f"reranker at {server.url}"
-    assert (judged["effect"], judged["chosen"], judged["queries"]) == ("worse", False, 40)
-    assert judged["difference"] == pytest.approx(judged["after"] - judged["before"])
+    (evaluation,) = json.loads(capsys.readouterr().out)["verdicts"]
+    assert evaluation["reranker"] == f"reranker at {server.url}"
+    assert (evaluation["effect"], evaluation["chosen"], evaluation["queries"]) == ("worse", False, 40)
+    assert evaluation["difference"] == pytest.approx(evaluation["after"] - evaluation["before"])
     assert run(["library", "probe", "-n", "40", "-l", library, "--seed", "1"]) == 0
-    shown = capsys.readouterr()
-    assert "does harm" in shown.out
-    assert "Searches now use no reranker" in shown.err
+    output = capsys.readouterr()
+    assert "does harm" in output.out
+    assert "Searches now use no reranker" in output.err
     assert run(["search", THINGS[0], "-l", library, "--json"]) == 0
     steps = {step["step"]: step["why"] for step in json.loads(capsys.readouterr().out)["bypassed"]}
     assert "makes this library's ranking worse" in steps["reranker"]
 
 
-def test_what_cannot_be_judged_is_one_line(
+def test_an_impossible_probe_is_one_line(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "none")
@@ -92,7 +92,7 @@ def test_what_cannot_be_judged_is_one_line(
     assert run(["library", "probe", "-n", "5", "-l", library]) == 2
 
 
-def test_without_the_embedding_model_the_probe_goes_on_without_dense_and_says_so(
+def test_without_the_embedding_model_the_probe_continues_without_dense_and_reports_it(
     library: str, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def embed() -> None:
@@ -101,29 +101,29 @@ def test_without_the_embedding_model_the_probe_goes_on_without_dense_and_says_so
         opened.close()
 
     asyncio.run(embed())
-    server.answer = by_chance
+    server.answer = score_at_random
     monkeypatch.setenv("OUTRIDER_RERANKER__BASE_URL", server.url)
     monkeypatch.setenv("OUTRIDER_EMBEDDING__MODEL_NAME", "none")
     assert run(["library", "probe", "-n", "20", "-l", library, "--json"]) == 0
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["verdicts"][0]["queries"] == 20
-    assert shown.err.count("without dense search") == 1
+    output = capsys.readouterr()
+    assert json.loads(output.out)["verdicts"][0]["queries"] == 20
+    assert output.err.count("without dense search") == 1
 
 
-async def test_what_a_probe_reranks_is_what_a_search_of_the_graph_reranks(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_probe_reranks_the_same_candidates_as_a_search(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(*_: object) -> tuple[str, ...]:
         return ()
 
-    monkeypatch.setattr(LibrarySource, "related_terms", none)  # the one thing that a probe leaves out
-    made = Services(Settings.model_validate({"library": {"uri": library}, "embedding": {"model_name": "none"}}))
+    monkeypatch.setattr(LibrarySource, "related_terms", none)  # the only step that a probe skips
+    services = Services(Settings.model_validate({"library": {"uri": library}, "embedding": {"model_name": "none"}}))
     query = f"{THINGS[0]} {THINGS[7]}"
     try:
-        answer = await build(made).ainvoke(SearchRequest(query=query, top_k=20, rerank_enabled=False))
-        search = await make_first_stage(made, await made.library())
-        found = await search(query, 20)
+        answer = await build(services).ainvoke(SearchRequest(query=query, top_k=20, rerank_enabled=False))
+        search = await make_first_stage(services, await services.library())
+        candidates = await search(query, 20)
     finally:
-        made.close()
-    ruled = {hit.doc_id: hit.scores["rules"] for hit in answer["hits"]}
-    assert ruled
-    assert list(ruled) == [one.record.doc_id for one in found][: len(ruled)]
-    assert [one.score for one in found][: len(ruled)] == pytest.approx(list(ruled.values()), abs=1e-6)
+        services.close()
+    rule_scores = {hit.doc_id: hit.scores["rules"] for hit in answer["hits"]}
+    assert rule_scores
+    assert list(rule_scores) == [one.record.doc_id for one in candidates][: len(rule_scores)]
+    assert [one.score for one in candidates][: len(rule_scores)] == pytest.approx(list(rule_scores.values()), abs=1e-6)

@@ -50,18 +50,18 @@ def test_reindex_info_check_show(library: str, capsys: pytest.CaptureFixture[str
     assert "embedded  4 of 6 tokens" in capsys.readouterr().out
 
 
-def test_another_model_and_what_the_settings_say_then(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_model_and_the_hint_to_change_the_settings(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["library", "reindex", "-l", library]) == 0
     capsys.readouterr()
     assert run(["library", "reindex", "--model", "other", "-l", library]) == 0
-    shown = capsys.readouterr()
-    assert "5 of 5 records have a vector of other; 5 were embedded now" in shown.out
-    assert "The vectors of words were replaced." in shown.out
-    assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); change" in shown.err
+    output = capsys.readouterr()
+    assert "5 of 5 records have a vector of other; 5 were embedded now" in output.out
+    assert "The vectors of words were replaced." in output.out
+    assert "The settings still name words (environment variable OUTRIDER_EMBEDDING__MODEL_NAME); change" in output.err
     assert read_json(capsys, "library", "info", "--json", "-l", library)["vectors"]["model"] == "other"
 
 
-def test_edges_that_are_missing_are_written(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_edges_are_written(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where only some are."""
 
     async def break_edges() -> None:
@@ -75,7 +75,9 @@ def test_edges_that_are_missing_are_written(library: str, capsys: pytest.Capture
     assert read_json(capsys, "library", "check", "--json", "-l", library)["sound"]
 
 
-def test_what_another_run_left_is_told(library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_an_interrupted_run_are_reported(
+    library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(["library", "reindex", "-l", library]) == 0
     with monkeypatch.context() as patched:
         gone = WordEmbedder(name="other", error=ModelUnavailable("gone"), error_after=2)

@@ -37,13 +37,13 @@ def test_train_from_the_command_line(base: str, library: str, tmp_path: Path, ca
     assert report["unknown_ids"] == ["gone"]
     assert report["saved"]
     assert run(make_arguments(base, library, "--out", str(tmp_path / "a"))) == 0
-    shown = capsys.readouterr().out
-    assert "held-out nDCG@10" in shown
-    assert f"Saved to {tmp_path / 'a'}" in " ".join(shown.split())
+    output = capsys.readouterr().out
+    assert "held-out nDCG@10" in output
+    assert f"Saved to {tmp_path / 'a'}" in " ".join(output.split())
 
 
 @pytest.mark.parametrize(("when", "at"), [("training", 8), ("loading the base", 0)])
-def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
+def test_ctrl_c_saves_the_best_model_and_reports_it(
     base: str, library: str, tmp_path: Path, when: str, at: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = Progress.show
@@ -55,14 +55,14 @@ def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
 
     monkeypatch.setattr(Progress, "show", press)
     assert run(make_arguments(base, library, "--out", str(tmp_path / "a"), "--epochs", "90")) == 130
-    shown = capsys.readouterr()
-    assert shown.err.endswith(library_training.AGAIN + "\n")
-    assert "run the same command to continue" not in shown.err
-    assert ("interrupted" in shown.out) == (tmp_path / "a" / "README.md").is_file() == (when == "training")
+    output = capsys.readouterr()
+    assert output.err.endswith(library_training.AGAIN + "\n")
+    assert "run the same command to continue" not in output.err
+    assert ("interrupted" in output.out) == (tmp_path / "a" / "README.md").is_file() == (when == "training")
 
 
 @pytest.mark.parametrize(
-    ("more", "code", "says"),
+    ("more", "code", "message"),
     [
         (["--out", "new", "--judgements", "none.jsonl"], 2, "none.jsonl"),
         (["--out", "."], 2, "something other"),
@@ -72,17 +72,17 @@ def test_ctrl_c_saves_the_best_and_says_what_became_of_it(
     ],
 )
 def test_bad_input(
-    base: str, library: str, more: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    base: str, library: str, more: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     Path("here").touch()
     assert run(make_arguments(base, library, *more)) == code
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert "Traceback" not in err
 
 
-def test_a_base_is_asked_for_where_none_is_set(library: str, capsys: pytest.CaptureFixture[str], base: str, tmp_path: Path) -> None:
+def test_without_a_base_the_error_names_the_option(library: str, capsys: pytest.CaptureFixture[str], base: str, tmp_path: Path) -> None:
     arguments = ["library", "train-reranker", "--out", "new", "-l", library]
     assert run(arguments) == 2
     assert "give --base" in capsys.readouterr().err

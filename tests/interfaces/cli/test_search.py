@@ -16,15 +16,15 @@ from support.chat_server import ChatServer, Reply, Request
 pytestmark = pytest.mark.slow
 
 
-def test_people_see_rank_title_year_score_why_where_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_rank_title_year_score_reason_source_and_sentences(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin liver", "--library", str(shelved)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    text = " ".join(capsys.readouterr().out.split())
     for part in ("1. Aspirin and the liver", "2020", "Hepatology", "score 0.", "(rules)", "why: title has", "matched by words (rank 1)"):
-        assert part in shown
-    assert "│ Aspirin harms the liver at high doses." in shown
+        assert part in text
+    assert "│ Aspirin harms the liver at high doses." in text
 
 
-def test_programs_get_one_response(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_one_response(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin", "--json", "--top-k", "1", "--filters", '{"year": {"$gt": 2010}}', "-l", str(shelved)]) == 0
     out, err = capsys.readouterr()
     answer = SearchResponse.model_validate_json(out)
@@ -39,7 +39,7 @@ def test_explain_shows_the_plan_and_what_was_left_out(shelved: Path, capsys: pyt
     assert "Statins" not in out
 
 
-def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escape_sequences_in_records_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An escape sequence or markup in a title is shown as text."""
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -57,7 +57,7 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["search", ""], 2, "no letter or digit"),
         (["search", "😀"], 2, "no letter or digit"),
@@ -80,12 +80,12 @@ def test_text_from_outside_commands_no_terminal(tmp_path: Path, capsys: pytest.C
     ],
 )
 def test_bad_input_is_one_clear_error(
-    shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+    shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     library = ["-l", str(shelved)] if arguments[:2] == ["search", arguments[-1]] or len(arguments) > 2 else []
     assert run([*arguments, *library]) == code
     out, err = capsys.readouterr()
-    assert says in err.replace("\n", " ")
+    assert message in err.replace("\n", " ")
     assert "Traceback" not in err
     assert out == ""
 
@@ -96,12 +96,12 @@ def test_odd_queries_are_answered(shelved: Path, query: str, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["sources"]
 
 
-def test_a_missing_library_ends_with_3_and_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_library_exits_with_3_and_names_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "x", "-l", str(tmp_path / "none")]) == 3
     assert "outrider ingest" in capsys.readouterr().err
 
 
-def test_an_empty_library_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_library_gives_no_hits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert run(["search", "liver", "-l", str(tmp_path / "empty")]) == 0
     assert "Nothing was found" in capsys.readouterr().out
@@ -113,13 +113,13 @@ def test_the_query_can_come_from_standard_input(shelved: Path) -> None:
     assert json.loads(done.stdout)["hits"][0]["doc_id"] == "a"
 
 
-def test_a_reader_that_goes_away_is_no_traceback(shelved: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(shelved: Path) -> None:
     command = f"{sys.executable} -m outrider search aspirin --json -l {shelved} | head -c 1 > /dev/null"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
 
 
-def with_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
+def configure_model(monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> None:
     for name, value in {"MODEL": "scripted", "BASE_URL": server.base_url, "API_KEY": KEY, "PRICES": '{"scripted": "1/10"}'}.items():
         monkeypatch.setenv(f"OUTRIDER_LLM__{name}", value)
 
@@ -136,21 +136,21 @@ def test_a_model_plans_and_scores_and_the_cost_is_shown(
     shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ChatServer(plan_or_scores) as server:
-        with_model(monkeypatch, server)
+        configure_model(monkeypatch, server)
         assert run(["search", "aspirin", "--explain", "-l", str(shelved)]) == 0
     out, err = capsys.readouterr()
-    shown = " ".join(out.split())
-    assert "score 0.50 (model)" in shown
-    assert "2 model calls, 200 tokens in, 40 out, $0.0006" in shown
+    text = " ".join(out.split())
+    assert "score 0.50 (model)" in text
+    assert "2 model calls, 200 tokens in, 40 out, $0.0006" in text
     assert "Planned by model" in err
     assert "Searched for: aspirin liver" in err
 
 
-def test_a_second_round_takes_the_first_and_what_is_said_of_it(
+def test_a_second_round_takes_the_first_answer_and_feedback(
     shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ChatServer(plan_or_scores) as server:
-        with_model(monkeypatch, server)
+        configure_model(monkeypatch, server)
         assert run(["search", "aspirin", "--json", "-l", str(shelved)]) == 0
         first = tmp_path / "first.json"
         first.write_text(capsys.readouterr().out)
@@ -161,9 +161,9 @@ def test_a_second_round_takes_the_first_and_what_is_said_of_it(
     assert [query.text for query in answer.strategy.earlier[0].queries] == ["aspirin", "aspirin liver"]
 
 
-def test_no_call_beyond_the_bound(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_model_call_beyond_the_limits(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatServer(plan_or_scores) as server:
-        with_model(monkeypatch, server)
+        configure_model(monkeypatch, server)
         assert run(["search", "aspirin", "--max-calls", "0", "-l", str(shelved)]) == 0
         assert run(["search", "aspirin", "--max-cost", "0.0000001", "-l", str(shelved)]) == 0
     out, err = capsys.readouterr()
@@ -175,7 +175,7 @@ def test_no_call_beyond_the_bound(shelved: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatServer(lambda _: Reply("no such key", status=401)) as server:
-        with_model(monkeypatch, server)
+        configure_model(monkeypatch, server)
         assert run(["search", "aspirin", "-l", str(shelved)]) == 4
     assert len(server.requests) == 1
     out, err = capsys.readouterr()
@@ -185,7 +185,7 @@ def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--after", "none.json"], "none.json cannot be read"),
         (["--after", __file__], "cannot be read as an answer"),
@@ -194,11 +194,11 @@ def test_a_rejected_key_ends_the_command_with_4(shelved: Path, capsys: pytest.Ca
         (["--feedback", "x" * 2_001], "user_feedback"),
     ],
 )
-def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_options_of_the_model_are_checked(shelved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert run(["search", "aspirin", "-l", str(shelved), *arguments]) == 2
-    assert says in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
-def test_steps_that_did_not_run_for_one_reason_are_told_together(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_skipped_for_one_reason_are_reported_together(shelved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin", "-l", str(shelved)]) == 0
     assert "translator.model, fine_scorer (no model is configured" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from outrider.interfaces.cli import run
 
 
-def test_every_setting_and_where_it_came_from(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_setting_is_shown_with_its_origin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("OUTRIDER_RUN__CANDIDATES", "33")
     assert run(["config", "show", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -23,28 +23,28 @@ def test_secrets_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "search_config.yaml").write_text("library:\n  storage_options:\n    aws_secret_access_key: hunter2\n")
     for form in ([], ["--json"]):
         assert run(["config", "show", *form]) == 0
-        shown = capsys.readouterr()
-        assert "hunter2" not in shown.out + shown.err
+        output = capsys.readouterr()
+        assert "hunter2" not in output.out + output.err
 
 
 @pytest.mark.parametrize(
-    ("yaml", "says"),
+    ("yaml", "message"),
     [
         ("run:\n  candidatez: 3\n", "did you mean 'run.candidates'"),
         ("run: [", "search_config.yaml"),
         ("run:\n  candidates: many\n", "whole number"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str], yaml: str, says: str) -> None:
+def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str], yaml: str, message: str) -> None:
     (tmp_path / "search_config.yaml").write_text(yaml)
     assert run(["config", "check"]) == 2
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert "search_config.yaml" in err
     assert run(["search", "x"]) == 2
 
 
-def test_doctor_says_what_is_there_and_what_is_missing(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_what_is_available_and_what_is_missing(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json", "-l", str(shelved)]) == 0
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
     assert rows["library"]["status"] == "ok"
@@ -66,18 +66,18 @@ def test_help_and_version_load_nothing_heavy() -> None:
 
 
 def test_completion_is_offered() -> None:
-    """For the shell that asks."""
-    asked = f"{sys.executable} -m outrider --show-completion; exit $?"
-    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"})
+    """For the shell that runs the command."""
+    command = f"{sys.executable} -m outrider --show-completion; exit $?"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"})
     assert (done.returncode, "_outrider_completion" in done.stdout) == (0, True), done.stderr
 
 
-def test_a_named_file_may_say_what_the_folder_s_may_not(
+def test_a_named_file_may_set_what_the_folder_s_may_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--config` stands for the file of the working folder, for every command."""
+    """`--config` replaces the file of the working folder for every command."""
     (tmp_path / "search_config.yaml").write_text("llm: {base_url: 'https://mine.example/v1'}\n")
-    monkeypatch.setenv("OUTRIDER_CONFIG", "")  # so that it is as before after this test
+    monkeypatch.setenv("OUTRIDER_CONFIG", "")  # so that this test restores it
     monkeypatch.setenv("OUTRIDER_LLM__API_KEY", "s3cret")
     for command in (["config", "check"], ["search", "x"], ["doctor"], ["library", "info"]):
         assert run(command) == 2

@@ -23,27 +23,27 @@ def test_a_run_is_exported_reported_replayed_and_checked(
     library = ["-l", str(shelved)]
     assert run(["systematic", "aspirin[tiab]", *library, "-o", str(outputs[0]), "--report", str(tmp_path / "report"), "--json"]) == 0
     out, err = capsys.readouterr()
-    said = json.loads(out)
-    assert said["result_set"]["complete"]
-    assert said["manifest"]["asked"]["query"] == "aspirin[tiab]"
+    report = json.loads(out)
+    assert report["result_set"]["complete"]
+    assert report["manifest"]["asked"]["query"] == "aspirin[tiab]"
     assert "records written" in err
-    place = Path(said["result_set"]["manifest"])
-    assert place.parent.parent == runs
+    path = Path(report["result_set"]["manifest"])
+    assert path.parent.parent == runs
     for output in outputs[1:]:
-        assert run(["systematic", "--resume", place.parent.name, *library, "-o", str(output)]) == 0
+        assert run(["systematic", "--resume", path.parent.name, *library, "-o", str(output)]) == 0
     assert "title" in outputs[2].read_text(encoding="utf-8").splitlines()[0].split(",")
     for output in outputs:
         capsys.readouterr()
-        assert run(["verify", str(place), str(output)]) == 0, capsys.readouterr().out
+        assert run(["verify", str(path), str(output)]) == 0, capsys.readouterr().out
         output.write_bytes(output.read_bytes().replace(b"spirin", b"spirim", 1))
-        assert run(["verify", str(place.parent), str(output)]) == 3
+        assert run(["verify", str(path.parent), str(output)]) == 3
         assert f"{output.name}, line " in capsys.readouterr().out
-    assert run(["replay", str(place), *library]) == 0
+    assert run(["replay", str(path), *library]) == 0
     assert "No difference" in capsys.readouterr().out
     assert (tmp_path / "report" / "prisma-2020.svg").is_file()
 
 
-def test_people_see_hits_run_and_proof(shelved: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_shows_hits_run_and_proof(shelved: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["systematic", "aspirin[tiab]", "-l", str(shelved)]) == 0
     out = capsys.readouterr().out
     for part in ("1. 2020 Aspirin and the liver", "Complete.", "tag systematic-", "outrider verify"):
@@ -61,8 +61,8 @@ def test_explain_shows_tree_history_with_hits_and_remarks_and_runs_nothing(
     assert '      "zebra"[Title]' in out
     assert not runs.exists()
     assert run(["systematic", "aspirin[tiab]", "-l", str(shelved), "--explain", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [row["hits"] for row in said["history"]] == [1]
+    report = json.loads(capsys.readouterr().out)
+    assert [row["hits"] for row in report["history"]] == [1]
 
 
 def test_an_error_of_the_query_points_at_its_column(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_an_error_of_the_query_points_at_its_column(runs: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["systematic"], 2, "give a query"),
         (["systematic", "x", "--resume", "y"], 2, "not both"),
@@ -85,9 +85,11 @@ def test_an_error_of_the_query_points_at_its_column(runs: Path, capsys: pytest.C
         (["verify", "nowhere.json"], 2, "cannot be read"),
     ],
 )
-def test_bad_input_is_one_clear_error(runs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str) -> None:
+def test_bad_input_is_one_clear_error(
+    runs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
     assert run(arguments) == code
     out, err = capsys.readouterr()
-    assert says in err
+    assert message in err
     assert out == ""
     assert "Traceback" not in err

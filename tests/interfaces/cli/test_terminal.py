@@ -25,7 +25,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_a_line_now_and_then_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_progress_is_an_occasional_line(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with Progress("loading", clock=clock) as bar:
         bar.show("embedding", 10, 5_183)
@@ -40,7 +40,7 @@ def test_a_line_now_and_then_where_nobody_watches(capsys: pytest.CaptureFixture[
     assert lines(capsys) == ["embedding: 1,200 of 5,183 (23 %), 12/s", "indexing", "indexing: 7"]
 
 
-def test_bytes_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_are_reported_in_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with Progress(size=True, clock=clock) as bar:
         clock.now += LINE_EVERY_S
@@ -48,7 +48,7 @@ def test_bytes_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys) == ["a.pdf: 3.0 MiB of 4.0 MiB (75 %)"]
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with Progress(quiet=True, clock=clock) as bar:
         clock.now += LINE_EVERY_S
@@ -73,18 +73,18 @@ def test_a_bar_on_a_terminal_begins_again_with_a_new_step(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("scoring", "says"),
+    ("scoring", "message"),
     [
         (Scoring(read=30, of=50, risk=0.123, max_risk=0.2), f"A model read 30 of 50 works; {CHANCE} is put at 0.12"),
         (Scoring(read=20, of=50, risk=None), f"A model read 20 of 50 works; {CHANCE} is not known"),
         (Scoring(read=50, of=50), ""),
     ],
 )
-def test_how_far_a_model_read(scoring: Scoring, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_share_of_works_read_by_a_model_is_reported(scoring: Scoring, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_answer(SearchResponse(query="liver", mode="discovery", scoring=scoring))
-    told = " ".join(capsys.readouterr().err.split())
-    assert says in told
-    assert bool(says) == ("A model read" in told)
+    output = " ".join(capsys.readouterr().err.split())
+    assert message in output
+    assert bool(message) == ("A model read" in output)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_how_far_a_model_read(scoring: Scoring, says: str, capsys: pytest.Captur
 def test_a_hit_without_a_link_shows_its_identifiers(
     url: str | None, identifiers: dict[str, str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """PubMed says no link of its articles, and none is made up."""
+    """PubMed gives no link to its articles, and none is invented."""
     hit = Hit(rank=1, doc_id="pubmed:1", kind="paper", title="Livers", url=url, identifiers=Identifiers(**identifiers), score=0.5)
     show_answer(SearchResponse(query="liver", mode="discovery", hits=(hit,)))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]

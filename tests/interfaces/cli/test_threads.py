@@ -1,4 +1,4 @@
-"""`outrider search --thread` and `outrider threads`, as a user types them."""
+"""The commands `outrider search --thread` and `outrider threads`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_two_searches_on_a_thread_are_listed_shown_resumed_and_deleted(shelved: 
     assert run(["threads", "list"]) == 0
     assert "aspirin liver" in capsys.readouterr().out
     assert run(["threads", "show", "one", "-l", str(shelved), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [one["asked"].get("user_feedback") for one in shown["runs"]] == [None, "newer"]
-    assert shown["answer"] == second
+    thread = json.loads(capsys.readouterr().out)
+    assert [one["asked"].get("user_feedback") for one in thread["runs"]] == [None, "newer"]
+    assert thread["answer"] == second
     assert run(["threads", "show", "one", "-l", str(shelved)]) == 0
     assert "newer" in capsys.readouterr().out
     assert run(["threads", "resume", "one", "-l", str(shelved), "--json"]) == 0
@@ -37,7 +37,7 @@ def test_two_searches_on_a_thread_are_listed_shown_resumed_and_deleted(shelved: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["threads", "show", "none"], "no thread 'none'"),
         (["threads", "resume", "none"], "no thread 'none'"),
@@ -46,13 +46,13 @@ def test_two_searches_on_a_thread_are_listed_shown_resumed_and_deleted(shelved: 
         (["search", "x", "--thread", ""], "1 to 200"),
     ],
 )
-def test_bad_input_is_one_clear_error(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_clear_error(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
     out, err = capsys.readouterr()
-    assert says in err
+    assert message in err
     assert ("Traceback" in err, out) == (False, "")
 
 
-def test_without_a_thread_nothing_is_kept(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_thread_nothing_is_stored(shelved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["search", "aspirin", "-l", str(shelved), "--json"]) == 0
     assert not (tmp_path / "threads.sqlite").exists()

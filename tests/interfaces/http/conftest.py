@@ -13,22 +13,22 @@ for needed in ("langserve", "uvicorn", "prometheus_client"):
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server at `address` keeps threads and systematic runs."""
-    return tmp_path_factory.mktemp("kept")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of threads and systematic runs of the server at `address`."""
+    return tmp_path_factory.mktemp("server-data")
 
 
 @pytest.fixture(scope="session")
-def address(shelved: Path, kept: Path) -> Iterator[str]:
-    """One real server, offline, for all tests that only ask."""
+def address(shelved: Path, data_folder: Path) -> Iterator[str]:
+    """One real server, offline, for all tests that only send requests."""
     from support.http_app import running
 
-    given = {
+    values = {
         "library.uri": str(shelved),
         "sources.offline": True,
-        "systematic.folder": str(kept / "runs"),
+        "systematic.folder": str(data_folder / "runs"),
         "systematic.page": 1,
-        "threads.uri": str(kept / "threads.sqlite"),
+        "threads.uri": str(data_folder / "threads.sqlite"),
     }
-    with running(Services(load(given, environ={}, cwd=kept, user_dir=kept).settings)) as base_url:
+    with running(Services(load(values, environ={}, cwd=data_folder, user_dir=data_folder).settings)) as base_url:
         yield base_url

@@ -38,15 +38,17 @@ def test_schemas_and_playground(address: str, page: str) -> None:
     assert httpx.get(f"{address}/search/{page}").status_code == 200
 
 
-def test_the_playgrounds_own_files_are_served_and_nothing_else_of_the_disk(address: str) -> None:
+def test_only_the_playgrounds_own_files_are_served(address: str) -> None:
     page = httpx.get(f"{address}/search/playground/").text
     script = page.split('src="/search/playground/')[1].split('"')[0]
-    asked = {path: httpx.get(f"{address}/search/playground/{path}").status_code for path in (script, "assets", "%2e%2e/%2e%2e/server.py")}
-    assert asked == {script: 200, "assets": 404, "%2e%2e/%2e%2e/server.py": 404}
+    statuses = {
+        path: httpx.get(f"{address}/search/playground/{path}").status_code for path in (script, "assets", "%2e%2e/%2e%2e/server.py")
+    }
+    assert statuses == {script: 200, "assets": 404, "%2e%2e/%2e%2e/server.py": 404}
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("search_input", "message"),
     [
         ({}, "query"),
         ({"query": ""}, "no letter or digit"),
@@ -57,12 +59,12 @@ def test_the_playgrounds_own_files_are_served_and_nothing_else_of_the_disk(addre
 )
 @pytest.mark.parametrize("route", ["invoke", "stream", "stream_log", "stream_events"])
 def test_a_bad_request_is_422_and_names_the_field_before_anything_is_streamed(
-    address: str, route: str, asked: dict[str, Any], says: str
+    address: str, route: str, search_input: dict[str, Any], message: str
 ) -> None:
-    answer = httpx.post(f"{address}/search/{route}", json={"input": asked})
+    answer = httpx.post(f"{address}/search/{route}", json={"input": search_input})
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
-    assert says in answer.text
+    assert message in answer.text
 
 
 async def test_a_body_of_another_shape_is_422() -> None:
@@ -82,7 +84,7 @@ async def test_a_batch_is_bounded() -> None:
     assert answer.json()["errors"][0]["field"] == "inputs"
 
 
-def test_a_thread_goes_on_with_its_searches(address: str, kept: Path) -> None:
+def test_a_thread_continues_its_searches(address: str, data_folder: Path) -> None:
     remote = RemoteRunnable(f"{address}/search")
     config = {"configurable": {"thread_id": "mine"}}
     remote.invoke({"query": "aspirin"}, config)
@@ -93,10 +95,10 @@ def test_a_thread_goes_on_with_its_searches(address: str, kept: Path) -> None:
     assert len(second.strategy.earlier) == 1
     assert len(SearchResponse.model_validate(by_rest.json()).strategy.earlier) == 2  # type: ignore[union-attr]
     assert odd.status_code == 422
-    assert (kept / "threads.sqlite").exists()
+    assert (data_folder / "threads.sqlite").exists()
 
 
-async def test_without_a_thread_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_thread_nothing_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_client(services()) as client:
         answer = await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
         assert client.application.runs.runner._threads is None  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The description, and whether the server does what it says (schemathesis)."""
+"""The OpenAPI description, and conformance of the server to it (schemathesis)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from support.http_app import ASPIRIN, running, services
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 EXAMPLES = 3
 LEFT_OUT = ("/health", "/search/stream_log", "/analyze/stream_log")
-"""Told elsewhere: what loads models, and what LangChain itself calls deprecated."""
+"""Tested elsewhere: routes that load models, and routes that LangChain itself deprecates."""
 
 
 def test_every_operation_declares_its_problems_and_has_no_validation_error_of_fastapi() -> None:
-    made = build_application(services()).app.openapi()
-    operations = [one for item in made["paths"].values() for one in item.values()]
+    description = build_application(services()).app.openapi()
+    operations = [one for item in description["paths"].values() for one in item.values()]
     assert len(operations) > 15
     for one in operations:
         for status in ("401", "413", "422", "429", "500", "503"):
             assert list(one["responses"][status]["content"]) == ["application/problem+json"]
-    assert "HTTPValidationError" not in made["components"]["schemas"]
-    assert made["paths"]["/api/search"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    assert "HTTPValidationError" not in description["components"]["schemas"]
+    assert description["paths"]["/api/search"]["post"]["requestBody"]["content"]["application/json"]["examples"]
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """hypothesis-jsonschema 0.23 asks `many.more()`; the Hypothesis of today is iterated instead."""
+def patch_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """hypothesis-jsonschema 0.23 calls `many.more()`; current Hypothesis iterates instead."""
     from hypothesis.internal.conjecture.utils import many
 
     def more(self: Any) -> bool:
@@ -43,26 +43,26 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(many, "more", more, raising=False)
 
 
-@pytest.mark.usefixtures("drawn")
+@pytest.mark.usefixtures("patch_many")
 @pytest.mark.filterwarnings("ignore")
-def test_no_answer_is_one_that_the_description_does_not_know() -> None:
-    """Requests made from the schema: status, media type and form of every answer are declared, and none is a bug."""
+def test_every_answer_conforms_to_the_description() -> None:
+    """Requests generated from the schema: status, media type and form of every answer are declared, and none is a bug."""
     with running(services(ASPIRIN)) as base_url:
-        described = httpx.get(f"{base_url}/openapi.json").json()
-        for operation in (one for item in described["paths"].values() for one in item.values()):
+        description = httpx.get(f"{base_url}/openapi.json").json()
+        for operation in (one for item in description["paths"].values() for one in item.values()):
             operation.pop("security", None)  # keys have tests of their own
-        schema = schemathesis.openapi.from_dict(described)
+        schema = schemathesis.openapi.from_dict(description)
         schema.config.update(base_url=base_url)
         operations = [one.ok() for one in schema.get_all_operations()]
-        explored = [_explored(one) for one in operations if one.path not in LEFT_OUT]
-    assert sum(explored) >= len(operations)
+        case_counts = [explore_operation(one) for one in operations if one.path not in LEFT_OUT]
+    assert sum(case_counts) >= len(operations)
 
 
-def _explored(operation: Any) -> int:
+def explore_operation(operation: Any) -> int:
     from schemathesis.specs.openapi import checks
 
-    told = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]
-    asked = 0
+    conformance_checks = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]
+    case_count = 0
 
     @given(case=operation.as_strategy())
     @settings(
@@ -74,10 +74,10 @@ def _explored(operation: Any) -> int:
         suppress_health_check=list(HealthCheck),
     )
     def explore(case: Any) -> None:
-        nonlocal asked
-        asked += 1
-        said = case.call_and_validate(checks=told, timeout=30)
-        assert said.status_code not in (500, 504), said.text
+        nonlocal case_count
+        case_count += 1
+        answer = case.call_and_validate(checks=conformance_checks, timeout=30)
+        assert answer.status_code not in (500, 504), answer.text
 
     explore()
-    return asked
+    return case_count

@@ -17,24 +17,24 @@ from support.http_app import ASPIRIN, STATINS, BlockingLibrary, open_client, ser
 LATER = {"Prefer": "respond-async"}
 
 
-def events_in(text: str) -> list[tuple[int, str, Any]]:
+def parse_events(text: str) -> list[tuple[int, str, Any]]:
     """(number, name, data) of each event."""
-    found = []
+    events = []
     for block in text.split("\n\n"):
-        said = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
-        if "event" in said:
-            found.append((int(said["id"]), said["event"], json.loads(said["data"])))
-    return found
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
+        if "event" in fields:
+            events.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+    return events
 
 
-async def test_a_search_is_answered_whole() -> None:
+async def test_a_search_returns_the_whole_answer() -> None:
     async with open_client(services()) as client:
         answer = await client.post("/api/search", json={"query": "aspirin liver"})
     assert answer.status_code == 200
     assert SearchResponse.model_validate(answer.json()).hits[0].doc_id == "a"
 
 
-async def test_the_run_may_be_bounded_but_not_beyond_the_servers_own_bounds() -> None:
+async def test_a_request_may_lower_the_limits_of_the_run_but_not_raise_them() -> None:
     async with open_client(services()) as client:
         lower = await client.post("/api/search", json={"query": "aspirin", "run": {"max_calls": 0, "run_timeout_s": 5}})
         higher = await client.post("/api/search", json={"query": "aspirin", "run": {"max_calls": 10_000}})
@@ -54,7 +54,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_a_request_that_cannot_be_understood_is_422_and_names_the_field() -> None:
+async def test_an_invalid_request_is_422_and_names_the_field() -> None:
     async with open_client(services()) as client:
         for body, field in WRONG:
             answer = await client.post("/api/search", json=body)
@@ -64,7 +64,7 @@ async def test_a_request_that_cannot_be_understood_is_422_and_names_the_field() 
             assert problem["errors"][0].get("field", "") in (field, field.removesuffix(".0"))
 
 
-async def test_an_asynchronous_search_has_a_number_a_place_and_an_answer() -> None:
+async def test_an_asynchronous_search_has_an_id_a_location_and_an_answer() -> None:
     async with open_client(services()) as client:
         accepted = await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)
         place = accepted.headers["location"]
@@ -76,88 +76,90 @@ async def test_an_asynchronous_search_has_a_number_a_place_and_an_answer() -> No
     assert SearchResponse.model_validate(done.json()["response"]).hits[0].doc_id == "a"
 
 
-async def test_who_prefers_to_wait_a_little_gets_the_answer_where_it_is_quick() -> None:
-    held = BlockingLibrary([ASPIRIN])
-    async with open_client(services(shelf=held)) as client:
+async def test_a_client_that_prefers_to_wait_gets_a_quick_answer_directly() -> None:
+    shelf = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=shelf)) as client:
         late = await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async, wait=1"})
-        held.let.set()
+        shelf.let.set()
         quick = await client.post("/api/search", json={"query": "aspirin"}, headers={"Prefer": "respond-async; wait=60"})
     assert (late.status_code, quick.status_code) == (202, 200)
 
 
-async def test_events_tell_nodes_counts_and_the_first_works_and_end_with_the_answer() -> None:
+async def test_events_report_nodes_counts_and_first_hits_and_end_with_the_answer() -> None:
     async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin liver"}, headers=LATER)).headers["location"]
         answer = await client.get(f"{place}/events")
-    said = events_in(answer.text)
-    names = [name for _, name, _ in said]
+    events = parse_events(answer.text)
+    names = [name for _, name, _ in events]
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert [number for number, _, _ in said] == list(range(1, len(said) + 1))
+    assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
     assert (names[0], names[-1]) == ("started", "response")
-    assert [data["node"] for _, name, data in said if name == "finished"][:2] == ["translator", "scout"]
-    first = next(data for _, name, data in said if name == "hits")
+    assert [data["node"] for _, name, data in events if name == "finished"][:2] == ["translator", "scout"]
+    first = next(data for _, name, data in events if name == "hits")
     assert (first["node"], first["total"], first["hits"][0]["doc_id"]) == ("scout", 1, "a")
     assert names.index("hits") < names.index("response")
-    assert next(data for _, name, data in said if name == "sources")["sources"][0]["status"] == "ok"
-    assert SearchResponse.model_validate(said[-1][2]).hits[0].doc_id == "a"
+    assert next(data for _, name, data in events if name == "sources")["sources"][0]["status"] == "ok"
+    assert SearchResponse.model_validate(events[-1][2]).hits[0].doc_id == "a"
 
 
-async def test_the_first_works_are_told_before_the_search_is_over() -> None:
-    """A node later than the scout is held back; the scout's works are on their way meanwhile."""
-    made = services()
-    held = asyncio.Event()
+async def test_the_first_hits_are_reported_before_the_search_ends() -> None:
+    """While a node after the scout is blocked, the hits of the scout are already sent."""
+    reranked_services = services()
+    shelf = asyncio.Event()
 
     async def waits(*, asked: bool = False) -> tuple[None, str]:
-        await held.wait()
+        await shelf.wait()
         return None, "none"
 
-    made.reranker = waits
-    async with open_client(made) as client:
+    reranked_services.reranker = waits
+    async with open_client(reranked_services) as client:
         run_id = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).json()["id"]
         run = client.application.runs.get(run_id, "")  # type: ignore[attr-defined]
         names = []
         async for _, one in run.follow():
             names.append(one.name)
             if one.name == "hits":
-                held.set()
+                shelf.set()
     assert names[-1] == "response"
 
 
-async def test_who_comes_again_gets_what_came_after_the_last_event_seen() -> None:
+async def test_a_reconnecting_client_gets_the_events_after_its_last_one() -> None:
     async with open_client(services()) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
-        whole = events_in((await client.get(f"{place}/events")).text)
-        rests = [events_in((await client.get(f"{place}/events", headers={"Last-Event-ID": seen})).text) for seen in ("0", "1", "5", "x")]
+        whole = parse_events((await client.get(f"{place}/events")).text)
+        rests = [
+            parse_events((await client.get(f"{place}/events", headers={"Last-Event-ID": last_id})).text) for last_id in ("0", "1", "5", "x")
+        ]
         over = await client.get(f"{place}/events", headers={"Last-Event-ID": str(len(whole))})
     assert rests == [whole, whole[1:], whole[5:], whole]
     assert over.status_code == 204
 
 
 async def test_a_search_can_be_stopped() -> None:
-    held = BlockingLibrary([ASPIRIN])
-    async with open_client(services(shelf=held)) as client:
+    shelf = BlockingLibrary([ASPIRIN])
+    async with open_client(services(shelf=shelf)) as client:
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
-        await until(lambda: held.begun > 0)
+        await until(lambda: shelf.begun > 0)
         stopped = await client.delete(place)
-        said = events_in((await client.get(f"{place}/events")).text)
+        events = parse_events((await client.get(f"{place}/events")).text)
         state = (await client.get(place)).json()
-    assert (stopped.status_code, said[-1][1], state["status"], held.stopped) == (204, "cancelled", "cancelled", 1)
+    assert (stopped.status_code, events[-1][1], state["status"], shelf.stopped) == (204, "cancelled", "cancelled", 1)
 
 
-async def test_a_search_that_fails_by_a_bug_says_only_that_and_the_log_says_all(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_search_is_an_internal_error_and_the_log_has_the_details(caplog: pytest.LogCaptureFixture) -> None:
     async with open_client(services(shelf=Shelf([ASPIRIN], error=KeyError("secret inside")))) as client:
         sync = await client.post("/api/search", json={"query": "aspirin"})
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=LATER)).headers["location"]
-        said = events_in((await client.get(f"{place}/events")).text)
+        events = parse_events((await client.get(f"{place}/events")).text)
         remote = await client.post("/search/invoke", json={"input": {"query": "aspirin"}})
-    for problem in (sync.json(), said[-1][2], remote.json()):
+    for problem in (sync.json(), events[-1][2], remote.json()):
         assert (problem["status"], problem["type"]) == (500, "urn:outrider:problem:internal")
         assert "secret inside" not in json.dumps(problem)
         assert problem["instance"].removeprefix("urn:uuid:") in caplog.text
     assert "secret inside" in caplog.text
 
 
-async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
+async def test_answers_expire_and_their_number_is_limited() -> None:
     now = [0.0]
     async with open_client(services(keep_runs=2, keep_s=10.0)) as client:
         runs = client.application.runs  # type: ignore[attr-defined]
@@ -174,25 +176,25 @@ async def test_answers_are_kept_for_a_while_and_only_so_many() -> None:
     assert (many, old) == ([404, 200, 200], [404, 404, 200])
 
 
-async def test_a_search_belongs_to_the_key_that_asked_for_it() -> None:
+async def test_a_search_belongs_to_the_key_that_started_it() -> None:
     keys = {"ann": hash_key("key of ann"), "bob": hash_key("key of bob")}
     async with open_client(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]
-        found = [(await client.get(place, headers=headers)).status_code for headers in (ann, bob)]
+        statuses = [(await client.get(place, headers=headers)).status_code for headers in (ann, bob)]
         stopped = (await client.delete(place, headers=bob)).status_code
-    assert (found, stopped) == ([200, 404], 404)
+    assert (statuses, stopped) == ([200, 404], 404)
 
 
 async def test_parallel_searches_do_not_mix() -> None:
     async with open_client(services(ASPIRIN, STATINS, at_once=4)) as client:
         words = ["aspirin", "statins"] * 10
         answers = await asyncio.gather(*(client.post("/api/search", json={"query": word}) for word in words))
-    found = [(answer.json()["query"], answer.json()["hits"][0]["doc_id"]) for answer in answers]
-    assert found == [("aspirin", "a"), ("statins", "b")] * 10
+    results = [(answer.json()["query"], answer.json()["hits"][0]["doc_id"]) for answer in answers]
+    assert results == [("aspirin", "a"), ("statins", "b")] * 10
 
 
-async def test_a_boolean_query_that_cannot_be_read_is_422_with_the_place() -> None:
+async def test_an_invalid_boolean_query_is_422_with_the_position() -> None:
     async with open_client(services()) as client:
         for path, body in (
             ("/api/search", {"query": "aspirin AND (liver", "mode": "systematic"}),
@@ -203,12 +205,12 @@ async def test_a_boolean_query_that_cannot_be_read_is_422_with_the_place() -> No
             assert (answer.status_code, "column" in answer.json()["detail"]) == (422, True), answer.text
 
 
-def test_the_library_is_told(address: str) -> None:
+def test_the_library_is_described(address: str) -> None:
     about = httpx.get(f"{address}/api/library").json()
     assert (about["records"], about["by_kind"]["paper"]) == (4, 3)
 
 
-def test_the_examples_of_the_description_are_of_their_types() -> None:
+def test_the_examples_of_the_description_are_valid() -> None:
     SearchResponse.model_validate(SEARCH_ANSWER)
     for example in SEARCH_EXAMPLES.values():
         SearchBody.model_validate(example["value"])

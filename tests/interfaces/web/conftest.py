@@ -54,33 +54,33 @@ async def browser() -> AsyncIterator[Browser]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=find_chromium(), chromium_sandbox=os.geteuid() != 0)
-        yield made
-        await made.close()
+        chromium = await playwright.chromium.launch(executable_path=find_chromium(), chromium_sandbox=os.geteuid() != 0)
+        yield chromium
+        await chromium.close()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def opens(browser: Browser, site: str) -> Opens:
-    """Opens the page in a fresh context. Whatever the console says is wrong, the policy's refusals too, fails the test."""
+    """Opens the page in a fresh context. Any console error, including a policy violation, fails the test."""
 
     @asynccontextmanager
-    async def opened(address: str = site, *, ready: bool = True, **context: Any) -> AsyncIterator[Page]:
-        seen: list[str] = []
-        made = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        made.set_default_timeout(20_000)
-        tab = await made.new_page()
-        tab.on("pageerror", lambda error: seen.append(str(error)))
-        tab.on("console", lambda message: seen.append(message.text) if message.type == "error" else None)
+    async def open_page(address: str = site, *, ready: bool = True, **context: Any) -> AsyncIterator[Page]:
+        errors: list[str] = []
+        browser_context = await browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+        browser_context.set_default_timeout(20_000)
+        tab = await browser_context.new_page()
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         await tab.goto(f"{address}/")
         if ready:
             await tab.wait_for_selector("html[data-ready=yes]")
         try:
             yield tab
         finally:
-            await made.close()
-        assert [one for one in seen if "the server responded with a status of" not in one] == []
+            await browser_context.close()
+        assert [one for one in errors if "the server responded with a status of" not in one] == []
 
-    return opened
+    return open_page
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -90,8 +90,8 @@ async def page(opens: Opens) -> AsyncIterator[Page]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def searched(opens: Opens) -> AsyncIterator[Page]:
-    """The answer to one search; tests leave it as they found it."""
+async def results_page(opens: Opens) -> AsyncIterator[Page]:
+    """The page with the answer to one search; tests restore its state."""
     async with opens() as tab:
         await search(tab, top_k=30)
         yield tab

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_facets_filter_within_a_group_any_and_between_groups_all(searched: Page) -> None:
-    facets = searched.get_by_role("complementary")
-    hits = searched.locator("#hits .hit")
+async def test_facets_match_any_within_a_group_and_all_between_groups(results_page: Page) -> None:
+    facets = results_page.get_by_role("complementary")
+    hits = results_page.locator("#hits .hit")
     before = await hits.count()
     repository = facets.get_by_role("checkbox", name="repository")
     await repository.check()
     repositories = await hits.count()
     assert 0 < repositories < before
-    assert f"{repositories} of {before} hits shown" in await searched.locator("#shown").inner_text()
+    assert f"{repositories} of {before} hits shown" in await results_page.locator("#shown").inner_text()
     rust = facets.get_by_role("checkbox", name="Rust")
     await rust.check()
     assert await hits.count() == 1
@@ -39,8 +39,8 @@ async def test_facets_filter_within_a_group_any_and_between_groups_all(searched:
     assert await hits.count() == before
 
 
-async def test_a_radar_has_six_corners_that_say_their_figure_and_reason(searched: Page) -> None:
-    tool = searched.locator(".hit", has_text="liver/tool").first
+async def test_a_radar_has_six_corners_with_figure_and_reason(results_page: Page) -> None:
+    tool = results_page.locator(".hit", has_text="liver/tool").first
     corners = tool.locator(".corner")
     names = [await corner.get_attribute("aria-label") or "" for corner in await corners.all()]
     assert len(names) == 6
@@ -52,7 +52,7 @@ async def test_a_radar_has_six_corners_that_say_their_figure_and_reason(searched
     assert await tip.inner_text() == names[0]
     await corners.nth(1).focus()
     assert await tip.inner_text() == names[1]
-    await searched.keyboard.press("Escape")
+    await results_page.keyboard.press("Escape")
     assert await tip.count() == 0
     cut = await tool.locator(".radar text").evaluate_all(
         """all => all.filter(one => { const a = one.getBoundingClientRect(), b = one.ownerSVGElement.getBoundingClientRect();
@@ -61,21 +61,21 @@ async def test_a_radar_has_six_corners_that_say_their_figure_and_reason(searched
     assert cut == 0
 
 
-async def test_up_to_four_hits_stand_side_by_side(searched: Page) -> None:
-    boxes = searched.locator("#hits .compare input")
+async def test_up_to_four_hits_are_compared_side_by_side(results_page: Page) -> None:
+    boxes = results_page.locator("#hits .compare input")
     for at in range(4):
         await boxes.nth(at).check()
     await boxes.nth(4).click()
     assert not await boxes.nth(4).is_checked()
-    assert "4 hits are compared at most" in await searched.locator("#compare-said").inner_text()
-    await searched.get_by_role("button", name="Compare").click()
-    dialog = searched.get_by_role("dialog", name="Side by side")
+    assert "4 hits are compared at most" in await results_page.locator("#compare-said").inner_text()
+    await results_page.get_by_role("button", name="Compare").click()
+    dialog = results_page.get_by_role("dialog", name="Side by side")
     assert await dialog.locator("thead th").count() == 4
     rows = await dialog.locator("tbody th").all_inner_texts()
     assert {"Score", "Why", "Sentences that answer", "Dimensions", "maintenance"} <= set(rows)
-    assert await grave(searched) == []
-    await searched.keyboard.press("Escape")
+    assert await grave(results_page) == []
+    await results_page.keyboard.press("Escape")
     assert not await dialog.is_visible()
-    await searched.get_by_role("button", name="Clear").click()
-    assert not await searched.locator("#compare-bar").is_visible()
-    assert await searched.locator("#hits .compare input:checked").count() == 0
+    await results_page.get_by_role("button", name="Clear").click()
+    assert not await results_page.locator("#compare-bar").is_visible()
+    assert await results_page.locator("#hits .compare input:checked").count() == 0

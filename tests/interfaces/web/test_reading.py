@@ -1,4 +1,4 @@
-"""The page by keyboard alone, in the dark, on a narrow screen, by axe's rules, and behind a key."""
+"""The page with keyboard only, in dark mode, on a narrow screen, under axe's rules, and with an API key."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CUT = """() => [...document.querySelectorAll("main button, main label, main h1, 
   .map(one => one.outerHTML.slice(0, 120))"""
 
 
-async def test_everything_is_reached_and_done_by_keyboard(page: Page) -> None:
+async def test_everything_works_by_keyboard(page: Page) -> None:
     await page.keyboard.press("Tab")
     assert await page.evaluate("document.activeElement.textContent") == "Skip to content"
     await page.keyboard.press("Enter")
-    await page.wait_for_function("location.hash === '#main'")  # nobody types so soon that the jump takes the focus away
+    await page.wait_for_function("location.hash === '#main'")  # no user types so soon that the jump moves the focus
     await page.keyboard.press("/")
     await page.keyboard.type(QUERY)
     assert await page.locator("#query").input_value() == QUERY
@@ -49,14 +49,14 @@ async def _tab_to(page: Page, selector: str) -> None:
     for _ in range(150):
         await page.keyboard.press("Tab")
         if await page.evaluate("wanted => document.activeElement.matches(wanted)", selector):
-            shown = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert shown != "none"
+            outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none"
             return
     pytest.fail(f"Tab does not come to {selector}")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
-async def test_axe_finds_nothing_serious_and_nothing_is_cut(opens: Opens, scheme: str, width: int) -> None:
+async def test_axe_finds_nothing_serious_and_nothing_is_clipped(opens: Opens, scheme: str, width: int) -> None:
     async with opens(color_scheme=scheme, viewport={"width": width, "height": 844}) as tab:
         before = await grave(tab)
         await search(tab)
@@ -69,16 +69,16 @@ async def test_axe_finds_nothing_serious_and_nothing_is_cut(opens: Opens, scheme
     assert (back == "rgb(255, 255, 255)") == (scheme == "light")
 
 
-async def test_the_theme_is_chosen_and_kept(page: Page) -> None:
+async def test_the_chosen_theme_is_remembered(page: Page) -> None:
     await page.get_by_role("button", name="Dark").click()
     await page.reload()
     await page.get_by_role("button", name="Light").wait_for()
     assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
 
 
-async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(opens: Opens, page_world: tuple[str, ChatServer, Path]) -> None:
-    made = services_over(*page_world, api_keys={"ann": hash_key("key of ann")})
-    with running(made, needs_key=True) as address:
+async def test_a_key_is_requested_stored_in_the_tab_and_sent(opens: Opens, page_world: tuple[str, ChatServer, Path]) -> None:
+    keyed_services = services_over(*page_world, api_keys={"ann": hash_key("key of ann")})
+    with running(keyed_services, needs_key=True) as address:
         async with opens(address, ready=False) as tab:
             dialog = tab.get_by_role("dialog", name="API key")
             await dialog.wait_for()
@@ -91,6 +91,6 @@ async def test_a_key_is_asked_for_kept_in_the_tab_and_sent(opens: Opens, page_wo
             await dialog.get_by_role("button", name="Use").click()
             await tab.wait_for_selector("html[data-ready=yes]")
             await search(tab)
-            kept = await tab.evaluate("[JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]")
-    assert "key of ann" in kept[0]
-    assert "key of ann" not in kept[1] + kept[2]
+            storage = await tab.evaluate("[JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]")
+    assert "key of ann" in storage[0]
+    assert "key of ann" not in storage[1] + storage[2]

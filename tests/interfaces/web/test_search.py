@@ -1,4 +1,4 @@
-"""The search tab in a real browser, over a world of services on loopback."""
+"""The search tab in a real browser, over fake services on loopback."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHIFTS = """() => new Promise((done) => {
 })"""
 
 
-async def test_first_hits_come_before_the_search_is_over(page: Page) -> None:
-    """What the sources found stands there while the model still scores it, then the answer replaces it."""
+async def test_first_hits_appear_before_the_search_ends(page: Page) -> None:
+    """The hits of the sources are shown while the model still scores them, then the answer replaces them."""
     with hold("crossref", "slowly") as source, hold("scorer", "slowly") as scorer:
         await page.get_by_role("searchbox").fill(f"{QUERY} slowly")
         await page.get_by_role("button", name="Search").click()
@@ -46,21 +46,21 @@ async def test_first_hits_come_before_the_search_is_over(page: Page) -> None:
     assert "Done in" in await page.locator("#search-status").inner_text()
 
 
-async def test_partial_hits_are_shown_as_they_come(page: Page) -> None:
-    """Seen by an observer, since what comes next replaces them."""
+async def test_partial_hits_are_shown_on_arrival(page: Page) -> None:
+    """Recorded by an observer, since later hits replace them."""
     await page.evaluate(
-        """() => { window.seen = []; new MutationObserver(() => {
-          const said = document.querySelector("#search-status").textContent;
-          if (document.querySelector("#hits h3")) window.seen.push([said, !document.querySelector("#hits .compare")]);
+        """() => { window.partialHits = []; new MutationObserver(() => {
+          const status = document.querySelector("#search-status").textContent;
+          if (document.querySelector("#hits h3")) window.partialHits.push([status, !document.querySelector("#hits .compare")]);
         }).observe(document.querySelector("#hits"), {childList: true}); }"""
     )
     await search(page)
-    seen = await page.evaluate("window.seen")
-    assert seen[0][1]
-    assert "after scout" in seen[0][0]
+    partial_results = await page.evaluate("window.partialHits")
+    assert partial_results[0][1]
+    assert "after scout" in partial_results[0][0]
 
 
-async def test_a_service_that_fails_is_named_and_costs_only_its_own(page: Page) -> None:
+async def test_a_failing_service_is_named_and_loses_only_its_own_hits(page: Page) -> None:
     await search(page, f"{QUERY} broken")
     summary = page.locator("#source-summary")
     assert "failed: crossref" in await summary.inner_text()
@@ -70,8 +70,8 @@ async def test_a_service_that_fails_is_named_and_costs_only_its_own(page: Page) 
     assert any("openalex" in row and "ok" in row for row in rows)
 
 
-async def test_a_node_that_fails_is_marked_in_the_strip_and_said(opens: Opens) -> None:
-    """As the server tells it: the events of such a search, played back."""
+async def test_a_failing_node_is_marked_in_the_strip_and_reported(opens: Opens) -> None:
+    """The server's events of such a search are replayed."""
     events = [
         ("started", {"node": "fine_scorer"}),
         ("failures", {"failures": [{"node": "fine_scorer", "error": "ChatUnavailable", "message": "the model is <b>down</b>"}]}),
@@ -82,13 +82,13 @@ async def test_a_node_that_fails_is_marked_in_the_strip_and_said(opens: Opens) -
     end = f"id: 4\nevent: problem\ndata: {json.dumps(events[3][1])}\n\n"
     async with opens() as tab:
         await tab.route("**/api/search", lambda route: route.fulfill(status=202, json={"id": "x"}))
-        asked: list[str] = []
+        last_event_ids: list[str] = []
 
         async def follow(route: object) -> None:
-            """The connection breaks behind the third event; who comes again gets the last one."""
-            seen = route.request.headers.get("last-event-id", "")  # type: ignore[attr-defined]
-            asked.append(seen)
-            await route.fulfill(body=end if seen else wire, content_type="text/event-stream")  # type: ignore[attr-defined]
+            """The connection breaks after the third event; a reconnection gets the last one."""
+            last_id = route.request.headers.get("last-event-id", "")  # type: ignore[attr-defined]
+            last_event_ids.append(last_id)
+            await route.fulfill(body=end if last_id else wire, content_type="text/event-stream")  # type: ignore[attr-defined]
 
         await tab.route("**/events", follow)
         await tab.get_by_role("searchbox").fill("liver")
@@ -98,21 +98,21 @@ async def test_a_node_that_fails_is_marked_in_the_strip_and_said(opens: Opens) -
         assert "rule ranker instead" in await step.inner_text()
         assert "the model is <b>down</b>" in await tab.locator("#failures").inner_text()
         await tab.get_by_text("nothing could be searched").wait_for()
-        assert asked == ["", "3"]
+        assert last_event_ids == ["", "3"]
 
 
-async def test_a_hit_says_why_who_found_it_and_what_was_folded(searched: Page) -> None:
-    review = searched.locator(".hit", has_text="a review").first
+async def test_a_hit_shows_reason_source_and_duplicates(results_page: Page) -> None:
+    review = results_page.locator(".hit", has_text="a review").first
     assert "by model - it answers" in await review.inner_text()
     assert "library / lance fts, rank" in await review.inner_text()
-    folded = searched.locator(".hit", has=searched.locator(".folded")).first
+    folded = results_page.locator(".hit", has=results_page.locator(".folded")).first
     assert "1 duplicate folded into it" in await folded.inner_text()
     assert "openalex" in await folded.inner_text()
 
 
-async def test_kept_sentences_are_marked_where_they_stand(searched: Page) -> None:
+async def test_kept_sentences_are_marked_in_place(results_page: Page) -> None:
     """Offsets count code points; the text has characters that are two units of a JavaScript string before them."""
-    review = searched.locator(".hit", has_text="a review").first
+    review = results_page.locator(".hit", has_text="a review").first
     marks = await review.locator("mark").all_inner_texts()
     assert "Liver injury by drugs ends." in marks
     assert "matters here" in await review.locator(".passage").first.inner_text()
@@ -121,51 +121,51 @@ async def test_kept_sentences_are_marked_where_they_stand(searched: Page) -> Non
     assert "Liver injury by drugs ends." in await review.locator("details mark").all_inner_texts()
 
 
-async def test_a_script_in_a_title_is_text_and_its_link_is_none(searched: Page) -> None:
-    title = searched.locator(".hit h3", has_text="onerror")
+async def test_a_script_in_a_title_is_text_without_a_link(results_page: Page) -> None:
+    title = results_page.locator(".hit h3", has_text="onerror")
     assert await title.inner_text() == HOSTILE
     assert await title.locator("a").count() == 0
-    assert await searched.locator("#hits img, #hits script").count() == 0
-    assert await searched.title() != "1"
-    links = await searched.locator("#hits a").evaluate_all("all => all.map(one => [one.protocol, one.rel])")
+    assert await results_page.locator("#hits img, #hits script").count() == 0
+    assert await results_page.title() != "1"
+    links = await results_page.locator("#hits a").evaluate_all("all => all.map(one => [one.protocol, one.rel])")
     assert {tuple(one) for one in links} <= {("https:", "noopener noreferrer"), ("http:", "noopener noreferrer")}
     assert links
 
 
-async def test_a_script_in_a_readme_is_text(searched: Page) -> None:
-    tool = searched.locator(".hit", has=searched.locator("h3", has_text="liver/tool"))
+async def test_a_script_in_a_readme_is_text(results_page: Page) -> None:
+    tool = results_page.locator(".hit", has=results_page.locator("h3", has_text="liver/tool"))
     assert "<script>document.title=1</script>" in await tool.text_content()
-    assert await searched.locator("#hits img, #hits script").count() == 0
-    assert await searched.title() != "1"
+    assert await results_page.locator("#hits img, #hits script").count() == 0
+    assert await results_page.title() != "1"
 
 
-async def test_hits_are_saved_as_files_and_formulas_are_defused(searched: Page, tmp_path: Path) -> None:
+async def test_hits_are_saved_as_files_and_formulas_are_defused(results_page: Page, tmp_path: Path) -> None:
     for form, sign in (("ris", "TY  - "), ("bibtex", "@"), ("json", "outrider.record/1"), ("csv", "doc_id")):
-        await searched.get_by_label("Export").select_option(form)
-        async with searched.expect_download() as coming:
-            await searched.get_by_role("button", name="Save").click()
+        await results_page.get_by_label("Export").select_option(form)
+        async with results_page.expect_download() as coming:
+            await results_page.get_by_role("button", name="Save").click()
         path = tmp_path / form
         download = await coming.value
         await download.save_as(path)
         assert download.suggested_filename.startswith("outrider-hits.")
         assert sign in path.read_text(encoding="utf-8")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "csv").read_text(encoding="utf-8"), newline="")))
-    assert len(rows) == await searched.locator("#hits .hit").count()
+    assert len(rows) == await results_page.locator("#hits .hit").count()
     assert [cell for row in rows for cell in row.values() if cell[:1] == "="] == []
 
 
-async def test_a_search_is_stopped_on_the_server_too(page: Page) -> None:
+async def test_stop_also_stops_the_search_on_the_server(page: Page) -> None:
     with hold("crossref", "endlessly"), hold("openalex", "endlessly"), hold("pubmed", "endlessly"):
         await page.get_by_role("searchbox").fill(f"endlessly {QUERY}")
         await page.get_by_role("searchbox").press("Enter")
         await page.locator('#strip li[data-step="scout"][data-state="runs"]').wait_for()
-        async with page.expect_request(lambda asked: asked.method == "DELETE"):
+        async with page.expect_request(lambda request: request.method == "DELETE"):
             await page.get_by_role("button", name="Stop").click()
         assert await page.locator("#search-status").inner_text() == "Stopped."
         assert await page.get_by_role("button", name="Stop").is_disabled()
 
 
-async def test_a_search_that_is_stopped_before_the_server_has_named_it_is_stopped_there_too(page: Page) -> None:
+async def test_a_search_stopped_before_it_has_an_id_is_stopped_on_the_server(page: Page) -> None:
     accepted = asyncio.Event()
 
     async def later(route: Route) -> None:
@@ -179,21 +179,21 @@ async def test_a_search_that_is_stopped_before_the_server_has_named_it_is_stoppe
         async with page.expect_request("**/api/search"):
             await page.get_by_role("searchbox").press("Enter")
         await page.get_by_role("button", name="Stop").click()
-        async with page.expect_request(lambda asked: asked.method == "DELETE"):
+        async with page.expect_request(lambda request: request.method == "DELETE"):
             accepted.set()
 
 
-async def test_filters_and_sources_narrow_what_is_asked_and_a_wrong_one_is_said(page: Page) -> None:
+async def test_filters_and_sources_narrow_the_request_and_errors_are_reported(page: Page) -> None:
     await page.locator("#narrow summary").click()
     await page.get_by_label("From year").fill("2020")
     await page.get_by_label("Language").fill("Rust")
     await page.get_by_role("checkbox", name="library").check()
     assert await page.locator("#narrowed").inner_text() == "(year, language, library)"
     await page.get_by_label("Exploratory").check()
-    async with page.expect_request("**/api/search") as sent:
+    async with page.expect_request("**/api/search") as request_info:
         await page.get_by_role("searchbox").fill("liver")
         await page.get_by_role("searchbox").press("Enter")
-    body = (await sent.value).post_data_json
+    body = (await request_info.value).post_data_json
     assert body["filters"] == {"year": {"$gte": 2020}, "language": "Rust"}
     assert (body["sources"], body["search_mode"]) == (["library"], "exploratory")
     await page.get_by_role("searchbox").fill("???")
@@ -201,7 +201,7 @@ async def test_filters_and_sources_narrow_what_is_asked_and_a_wrong_one_is_said(
     await page.get_by_text("has no letter or digit to search for").wait_for()
 
 
-async def test_what_stands_there_does_not_jump(page: Page) -> None:
-    """Cumulative layout shift beyond what the user set off; below 0.1 is called good (https://web.dev/articles/cls)."""
+async def test_the_layout_does_not_shift(page: Page) -> None:
+    """Cumulative layout shift not caused by the user; below 0.1 is good (https://web.dev/articles/cls)."""
     await search(page)
     assert await page.evaluate(SHIFTS) < 0.1

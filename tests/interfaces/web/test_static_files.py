@@ -1,4 +1,4 @@
-"""The page's files and their policy, what only the page asks, and that its formulas are the code's. No browser."""
+"""The page's files and their policy, requests of the page, and its formulas, which equal the code's. No browser."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ async def test_files_are_served_to_everybody_under_a_strict_policy() -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_nothing_else_of_the_folder_or_beside_it_is_served() -> None:
+async def test_no_other_file_in_or_outside_the_folder_is_served() -> None:
     async with open_client(services()) as client:
         for path in ("/page/", "/page/index.html", "/page/../files.py", "/page/%2e%2e/files.py", "/page/files.py", "/page/app.js/"):
             assert (await client.get(path)).status_code in (307, 404), path
 
 
-def test_no_file_has_a_script_or_style_of_its_own_or_asks_another_server() -> None:
+def test_no_file_has_an_inline_script_or_style_or_contacts_another_server() -> None:
     shell = (files.FOLDER / files.SHELL).read_text(encoding="utf-8")
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", shell) == []
     for file in files.FOLDER.iterdir():
@@ -54,46 +54,46 @@ def test_no_file_has_a_script_or_style_of_its_own_or_asks_another_server() -> No
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), file.name
 
 
-def test_each_module_asks_for_files_that_there_are() -> None:
+def test_each_module_imports_existing_files() -> None:
     for file in files.FOLDER.glob("*.js"):
         for name in re.findall(r'from "\./([\w.]+)"', file.read_text(encoding="utf-8")):
             assert f"/page/{name}" in files.addresses()
 
 
 @pytest.mark.parametrize("name", sorted(dimensions.PARTS))
-def test_a_formula_shown_computes_what_the_code_computes(name: str) -> None:
-    """Evaluated as it is shown, with the same inputs."""
+def test_a_displayed_formula_computes_the_same_as_the_code(name: str) -> None:
+    """The displayed text is evaluated with the same inputs."""
     import math
 
-    known = {**vars(math), **vars(dimensions), "min": min, "open_issues": 50, "age_s": lambda days: days * dimensions.DAY_S}
-    shown = next(one for one in explain_scoring(Services(Settings())).dimensions if one.name == name)
-    for part in shown.parts:
+    names = {**vars(math), **vars(dimensions), "min": min, "open_issues": 50, "age_s": lambda days: days * dimensions.DAY_S}
+    dimension = next(one for one in explain_scoring(Services(Settings())).dimensions if one.name == name)
+    for part in dimension.parts:
         assert part.examples
         for one in part.examples:
-            value = eval(part.formula, {**known, part.name: one.given})
+            value = eval(part.formula, {**names, part.name: one.given})
             assert value == pytest.approx(one.value, abs=0.0006), (part.name, part.formula)
 
 
-def test_weights_are_those_of_the_settings_and_names_all_six() -> None:
+def test_all_six_dimensions_have_the_weights_of_the_settings() -> None:
     changed = Settings.model_validate({"repository": {"maturity": 0.3}, "organizer": {"relevance_threshold": 0.4}})
-    told = explain_scoring(Services(changed))
-    assert {one.name: one.weight for one in told.dimensions}["maturity"] == 0.3
-    assert (len(told.dimensions), told.threshold, len(COUNTS)) == (6, 0.4, 6)
-    assert {one.by for one in told.dimensions if one.name in ("documentation", "ease_of_use")} == {"model"}
+    scoring = explain_scoring(Services(changed))
+    assert {one.name: one.weight for one in scoring.dimensions}["maturity"] == 0.3
+    assert (len(scoring.dimensions), scoring.threshold, len(COUNTS)) == (6, 0.4, 6)
+    assert {one.by for one in scoring.dimensions if one.name in ("documentation", "ease_of_use")} == {"model"}
 
 
-async def exported(client: httpx.AsyncClient, query: str, asked: str) -> httpx.Response:
+async def export_hits(client: httpx.AsyncClient, query: str, parameters: str) -> httpx.Response:
     run = (await client.post("/api/search", json={"query": query}, headers=LATER)).json()["id"]
     await client.get(f"/api/search/{run}/events")
-    return await client.get(f"/api/search/{run}/export{asked}")
+    return await client.get(f"/api/search/{run}/export{parameters}")
 
 
 async def test_hits_are_exported_and_formulas_are_defused() -> None:
     odd = paper("x", "=HYPERLINK(1) aspirin", authors=("+cmd|' /C calc'!A0",))
     async with open_client(services(odd, ASPIRIN, STATINS)) as client:
-        table = await exported(client, "aspirin", "?format=csv")
-        ris = await exported(client, "aspirin", "?format=ris&rank=1")
-        wrong = await exported(client, "aspirin", "?format=xls")
+        table = await export_hits(client, "aspirin", "?format=csv")
+        ris = await export_hits(client, "aspirin", "?format=ris&rank=1")
+        wrong = await export_hits(client, "aspirin", "?format=xls")
         none = await client.get("/api/search/nothing/export")
     rows = list(csv.DictReader(io.StringIO(table.text)))
     assert sorted(row["doc_id"] for row in rows) == ["a", "x"]
@@ -103,33 +103,33 @@ async def test_hits_are_exported_and_formulas_are_defused() -> None:
     assert (wrong.status_code, none.status_code) == (422, 404)
 
 
-async def test_a_search_of_somebody_else_is_not_exported() -> None:
+async def test_a_search_of_another_key_is_not_exported() -> None:
     keys = {name: hash_key(f"key of {name}") for name in ("ann", "bob")}
     async with open_client(services(api_keys=keys), needs_key=True) as client:
         ann, bob = ({"Authorization": f"Bearer key of {name}"} for name in keys)
         place = (await client.post("/api/search", json={"query": "aspirin"}, headers=ann | LATER)).headers["location"]
         await client.get(f"{place}/events", headers=ann)
-        found = [(await client.get(f"{place}/export", headers=headers)).status_code for headers in (ann, bob, {})]
-    assert found == [200, 404, 401]
+        statuses = [(await client.get(f"{place}/export", headers=headers)).status_code for headers in (ann, bob, {})]
+    assert statuses == [200, 404, 401]
 
 
-def exact(folder: Path) -> Services:
-    made = services()
-    settings = made.settings.model_copy(update={"systematic": SystematicSettings(folder=str(folder))})
-    return Services(settings, clock=made.clock, shelf=made.shelf, sources=(), pin=LibraryVersions(make_papers(30)), world={})
+def make_systematic_services(folder: Path) -> Services:
+    base = services()
+    settings = base.settings.model_copy(update={"systematic": SystematicSettings(folder=str(folder))})
+    return Services(settings, clock=base.clock, shelf=base.shelf, sources=(), pin=LibraryVersions(make_papers(30)), world={})
 
 
 async def test_a_run_has_a_report_a_diagram_and_files(tmp_path: Path) -> None:
-    async with open_client(exact(tmp_path)) as client:
-        told = await client.post("/api/systematic/explain", json={"query": "aspirin[Title] OR nothing[Title]"})
+    async with open_client(make_systematic_services(tmp_path)) as client:
+        explained = await client.post("/api/systematic/explain", json={"query": "aspirin[Title] OR nothing[Title]"})
         run = (await client.post("/api/systematic", json={"query": "aspirin[Title]"})).text.splitlines()[0].split('"')[3]
         answers: dict[str, Any] = {
             name: await client.get(f"/api/systematic/{run}{name}") for name in ("", "/prisma.svg", "/export?format=ris")
         }
         wrong = [await client.get(f"/api/systematic/{path}") for path in ("nothing", "..%2f..%2fetc", f"{run}/export?format=markdown")]
         unread = await client.post("/api/systematic/explain", json={"query": "aspirin AND (liver"})
-    assert [row["hits"] for row in told.json()["history"]] == [20, 0, 20]
-    assert any(one["code"] == "empty" for one in told.json()["findings"])
+    assert [row["hits"] for row in explained.json()["history"]] == [20, 0, 20]
+    assert any(one["code"] == "empty" for one in explained.json()["findings"])
     assert (answers[""].json()["total"], answers[""].json()["flow"]["for_screening"], answers[""].json()["complete"]) == (20, 20, True)
     assert answers["/prisma.svg"].headers["content-type"] == "image/svg+xml"
     assert answers["/export?format=ris"].text.count("TY  - ") == 20

@@ -16,7 +16,7 @@ LONG_MS = 60_000
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_a_query_is_explained_while_it_is_typed(page: Page) -> None:
+async def test_a_query_is_explained_while_typing(page: Page) -> None:
     await page.get_by_role("link", name="Systematic").click()
     query = page.get_by_label("Query, as for PubMed")
     await query.fill("aspirin[Title] AND (liver")
@@ -30,16 +30,16 @@ async def test_a_query_is_explained_while_it_is_typed(page: Page) -> None:
     assert "this term matches nothing" in await page.locator(".remarks").inner_text()
 
 
-async def test_ten_thousand_hits_come_to_the_last_with_progress_report_and_files(page: Page, tmp_path: Path) -> None:
+async def test_all_ten_thousand_hits_arrive_with_progress_report_and_files(page: Page, tmp_path: Path) -> None:
     await page.get_by_role("link", name="Systematic").click()
     await page.get_by_label("Query, as for PubMed").fill("aspirin[Title]")
     await page.evaluate(
-        """() => { window.told = []; const said = document.querySelector("#exact-status");
-          new MutationObserver(() => window.told.push(said.textContent)).observe(said, {childList: true}); }"""
+        """() => { window.statuses = []; const line = document.querySelector("#exact-status");
+          new MutationObserver(() => window.statuses.push(line.textContent)).observe(line, {childList: true}); }"""
     )
     await page.get_by_role("button", name="Run").click()
     await page.get_by_text("10,000 hits, to the last one.").wait_for(timeout=LONG_MS)
-    assert len(set(await page.evaluate("window.told"))) > 5
+    assert len(set(await page.evaluate("window.statuses"))) > 5
     await page.locator(".prisma img").wait_for()
     assert await page.locator(".prisma img").evaluate("async one => { await one.decode(); return one.naturalWidth }") > 800
     assert "to be screened 10,000" in await page.locator(".prisma figcaption").inner_text()
@@ -55,7 +55,7 @@ async def test_ten_thousand_hits_come_to_the_last_with_progress_report_and_files
     assert await grave(page) == []
 
 
-async def test_a_run_that_is_stopped_goes_on_without_losing_or_repeating_a_hit(page: Page) -> None:
+async def test_a_stopped_run_resumes_without_losing_or_repeating_a_hit(page: Page) -> None:
     await page.get_by_role("link", name="Systematic").click()
     await page.get_by_label("Query, as for PubMed").fill("liver[Title]")
     with hold("library", "liver"):
