@@ -1,4 +1,4 @@
-"""`outrider.distill` and what a user fits, over real libraries; and what stands in for an engine that is not there."""
+"""`outrider.distill` and calibration over real libraries, and the substitute for a missing engine."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def services(folder: Path, **distiller: Any) -> Services:
     return Services(settings, clock=lambda: NOON)
 
 
-def distil(texts: Any, tmp_path: Path, query: str = "does aspirin harm the liver", distiller: Any = None, **given: Any) -> Any:
-    return outrider.distill(query, texts, services=services(tmp_path / "none", **(distiller or {})), **given)
+def distil(texts: Any, tmp_path: Path, query: str = "does aspirin harm the liver", distiller: Any = None, **options: Any) -> Any:
+    return outrider.distill(query, texts, services=services(tmp_path / "none", **(distiller or {})), **options)
 
 
-def test_the_answer_is_kept_with_its_place_and_a_promise(tmp_path: Path) -> None:
+def test_the_answer_is_kept_with_its_position_and_keep_rate(tmp_path: Path) -> None:
     context = distil([PROSE], tmp_path, bypass=False)
     assert "Aspirin harms the liver of adults at high doses" in context.text
     assert all(unit.text == PROSE[unit.start : unit.end] and unit.doc_id == "1" for unit in context.units)
@@ -59,18 +59,18 @@ def test_texts_are_strings_mappings_records_and_hits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [[1], [{"body": "x"}], 7, [{"text": "a", "id": "x"}, {"text": "b", "id": "x"}]])
-def test_what_is_no_text_is_said(texts: Any, tmp_path: Path) -> None:
+def test_input_that_is_no_text_is_an_error(texts: Any, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="text"):
         distil(texts, tmp_path)
 
 
-@pytest.mark.parametrize("given", [{"query": " "}, {"max_tokens": -1}, {"max_tokens": True}, {"engine": "deberta"}])
-def test_other_bad_input_is_said(given: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{"query": " "}, {"max_tokens": -1}, {"max_tokens": True}, {"engine": "deberta"}])
+def test_other_bad_input_is_an_error(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(BadRequest):
-        distil([PROSE], tmp_path, **given)
+        distil([PROSE], tmp_path, **options)
 
 
-def test_short_texts_pass_as_they_are_unless_forced(tmp_path: Path) -> None:
+def test_short_texts_pass_unchanged_unless_forced(tmp_path: Path) -> None:
     short = "  Aspirin harms the liver.\nThe weather was fine. "
     context = distil([short], tmp_path)
     assert [(unit.text, unit.why) for unit in context.units] == [(short.strip(), "passed")]
@@ -81,26 +81,26 @@ def test_short_texts_pass_as_they_are_unless_forced(tmp_path: Path) -> None:
     assert distil([short], tmp_path, distiller={"bypass": False}).bypassed == ""
 
 
-def test_what_takes_longer_than_it_is_worth_passes_as_it_is(tmp_path: Path) -> None:
+def test_texts_whose_distillation_costs_more_than_it_saves_pass_unchanged(tmp_path: Path) -> None:
     cheap = {"engine": "classifier", "model_name": "/no/such/folder", "token_ms": 0.001}
     context = distil([PROSE], tmp_path, distiller=cheap)
     assert "worth" in context.bypassed
     assert context.units[0].text == PROSE
 
 
-def test_of_the_settings_a_failing_engine_is_replaced_and_it_is_said(tmp_path: Path) -> None:
+def test_a_failing_engine_of_the_settings_is_replaced_and_reported(tmp_path: Path) -> None:
     settings = {"engine": "classifier+", "model_name": "/no/such/folder", "token_ms": 0.0}
     context = distil([PROSE], tmp_path, distiller=settings, bypass=False)
     assert context.engine == "lexical + rhetoric"
     assert [note.partition(":")[0] for note in context.notes] == ["classifier+", "ensemble"]
 
 
-def test_an_engine_that_is_named_is_not_replaced(tmp_path: Path) -> None:
+def test_a_failing_engine_of_the_call_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no model at /no/such/folder"):
         distil([PROSE], tmp_path, engine="classifier", model="/no/such/folder", bypass=False)
 
 
-def test_where_words_cannot_be_left_out_everything_stays_verbatim(tmp_path: Path) -> None:
+def test_without_the_compression_model_everything_stays_verbatim(tmp_path: Path) -> None:
     context = distil([PROSE], tmp_path, distiller={"compress": True, "llmlingua_model": "/no/such/folder"}, bypass=False)
     assert context.verbatim
     assert context.units
@@ -108,7 +108,7 @@ def test_where_words_cannot_be_left_out_everything_stays_verbatim(tmp_path: Path
 
 
 @pytest.mark.parametrize("most", [0, 30, 60, 10_000])
-def test_the_budget_holds_frame_and_all(most: int, tmp_path: Path) -> None:
+def test_the_budget_includes_the_frame(most: int, tmp_path: Path) -> None:
     context = distil([PROSE, PROSE.replace("Aspirin", "Ibuprofen")], tmp_path, max_tokens=most)
     assert estimate_tokens(context.text) == context.tokens <= most
 
@@ -118,7 +118,7 @@ def test_odd_texts_go_through_the_public_function(text: str, tmp_path: Path) -> 
     context = distil([text], tmp_path, query="word نص 😀", distiller={"threshold": 0.0, "max_context_tokens": 1_000_000}, bypass=False)
     assert all(unit.text == text[unit.start : unit.end] for unit in context.units)
     assert bool(context.units) == bool(text.strip())
-    if "\ud800" not in text:  # half a character, which JSON cannot say
+    if "\ud800" not in text:  # half a character, which JSON cannot express
         assert context.model_validate_json(context.model_dump_json()) == context
 
 
@@ -128,28 +128,28 @@ def test_a_million_characters_on_one_line_are_distilled(tmp_path: Path) -> None:
     assert all(unit.text == text[unit.start : unit.end] for unit in context.units)
 
 
-async def test_what_a_user_fits_is_kept_shown_and_used(tmp_path: Path) -> None:
-    made = services(tmp_path)
-    (await made.new_library()).close()
-    assert [one.where for one in await find_engine_calibrations(made)] == ["shipped with the engine"]
-    found = await calibrate_distiller(made, [LABELLED] * 30, "mine", keep_rate=0.9)
-    assert (found.engine, found.keep_rate, found.pairs) == ("lexical + rhetoric", 0.9, 30)
-    assert [(one.where, one.calibration) for one in await find_engine_calibrations(made)] == [("the library", found)]
-    context = await outrider.adistill("does aspirin harm the liver", [PROSE], services=made, bypass=False)
-    assert (context.fitted_on, context.keep_rate, context.threshold) == ("mine", 0.9, found.threshold)
-    await calibrate_distiller(made, [LABELLED] * 40, "mine again")
-    assert [one.calibration.pairs for one in await find_engine_calibrations(made) if one.calibration] == [40]
-    made.close()
+async def test_a_calibration_is_stored_shown_and_used(tmp_path: Path) -> None:
+    fitted_services = services(tmp_path)
+    (await fitted_services.new_library()).close()
+    assert [one.where for one in await find_engine_calibrations(fitted_services)] == ["shipped with the engine"]
+    fitted = await calibrate_distiller(fitted_services, [LABELLED] * 30, "mine", keep_rate=0.9)
+    assert (fitted.engine, fitted.keep_rate, fitted.pairs) == ("lexical + rhetoric", 0.9, 30)
+    assert [(one.where, one.calibration) for one in await find_engine_calibrations(fitted_services)] == [("the library", fitted)]
+    context = await outrider.adistill("does aspirin harm the liver", [PROSE], services=fitted_services, bypass=False)
+    assert (context.fitted_on, context.keep_rate, context.threshold) == ("mine", 0.9, fitted.threshold)
+    await calibrate_distiller(fitted_services, [LABELLED] * 40, "mine again")
+    assert [one.calibration.pairs for one in await find_engine_calibrations(fitted_services) if one.calibration] == [40]
+    fitted_services.close()
 
 
-async def test_what_is_fitted_needs_a_library(tmp_path: Path) -> None:
+async def test_a_calibration_needs_a_library(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissing):
         await calibrate_distiller(services(tmp_path / "none"), [LABELLED] * 30, "mine")
 
 
-async def test_the_embedding_reads_with_the_model_that_services_were_given(tmp_path: Path) -> None:
-    made = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
-    (one,) = await prepare_distillers(made, engine="ensemble", bypass=False)
+async def test_the_embedding_engine_uses_the_model_of_the_services(tmp_path: Path) -> None:
+    fitted_services = Services(Settings.model_validate({"embedding": {"model_name": "words"}}), embedder=WordEmbedder())  # type: ignore[arg-type]
+    (one,) = await prepare_distillers(fitted_services, engine="ensemble", bypass=False)
     assert one.distil("liver", [Reading("a", PROSE)]).engine == "lexical + rhetoric + embedding words"
 
 

@@ -1,4 +1,4 @@
-"""Keeping goes on beside the answer, one search at a time, and says what went wrong where nobody waits any more."""
+"""Results are saved in the background, one search at a time; errors without a waiting caller are logged."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from support.fakes import paper
 ONE = paper("crossref:1", "Livers", abstract="Said.", source="crossref")
 
 
-def beside(folder: Path) -> ResultSaver:
+def make_saver(folder: Path) -> ResultSaver:
     return ResultSaver(lambda: Library.open(folder, create=True))
 
 
-async def test_a_library_is_made_and_says_what_was_new_and_what_changed(tmp_path: Path) -> None:
-    keeper = beside(tmp_path / "library")
-    assert await keeper.keep([ONE], update_stored_record) == (1, 0)
-    assert await keeper.keep([ONE], update_stored_record) == (0, 0)
-    assert await keeper.keep([ONE.model_copy(update={"citations": 5}), paper("s2:1", abstract="x", source="s2")], update_stored_record) == (
+async def test_a_library_is_created_and_reports_new_and_changed_records(tmp_path: Path) -> None:
+    saver = make_saver(tmp_path / "library")
+    assert await saver.keep([ONE], update_stored_record) == (1, 0)
+    assert await saver.keep([ONE], update_stored_record) == (0, 0)
+    assert await saver.keep([ONE.model_copy(update={"citations": 5}), paper("s2:1", abstract="x", source="s2")], update_stored_record) == (
         1,
         1,
     )
@@ -42,8 +42,8 @@ async def test_a_library_is_made_and_says_what_was_new_and_what_changed(tmp_path
     await asyncio.to_thread(wait_for_saves)
 
 
-def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
-    """Neither does the end of the loop: a command has ended its own when it says the answer."""
+def test_saving_continues_after_its_caller_stops_waiting(tmp_path: Path) -> None:
+    """Also after the end of the loop: a command ends its loop before it prints the answer."""
 
     async def slow() -> Library:
         await asyncio.sleep(0.5)
@@ -57,42 +57,42 @@ def test_who_stops_waiting_does_not_stop_it(tmp_path: Path) -> None:
     asyncio.run(search())
     wait_for_saves()
 
-    async def held() -> list[str]:
+    async def read_ids() -> list[str]:
         library = await Library.open(tmp_path / "library")
         try:
             return [one.doc_id for one in await library.fetch(["crossref:1"])]
         finally:
             library.close()
 
-    assert asyncio.run(held()) == ["crossref:1"]
+    assert asyncio.run(read_ids()) == ["crossref:1"]
 
 
-async def test_searches_at_once_keep_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_searches_save_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(save_results, "WAIT_S", 0.0)
-    keeper = beside(tmp_path / "library")
+    saver = make_saver(tmp_path / "library")
     works = [paper(f"crossref:{number}", abstract="Said.", source="crossref") for number in range(6)]
-    assert await asyncio.gather(*(keeper.keep([work], update_stored_record) for work in works)) == [(1, 0)] * 6
+    assert await asyncio.gather(*(saver.keep([work], update_stored_record) for work in works)) == [(1, 0)] * 6
     await asyncio.to_thread(wait_for_saves)
 
 
-async def test_another_process_that_writes_is_said_to_who_waits_or_to_the_log(
+async def test_another_writing_process_is_reported_to_the_caller_or_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(save_results, "WAIT_S", 0.3)
     (await Library.open(tmp_path / "library", create=True)).close()
     with FileLock(tmp_path / "library" / LOCK):
         with pytest.raises(LibraryBusy):
-            await beside(tmp_path / "library").keep([ONE], update_stored_record)
+            await make_saver(tmp_path / "library").keep([ONE], update_stored_record)
         assert not caplog.records
         with caplog.at_level(logging.WARNING), pytest.raises(TimeoutError):
             async with asyncio.timeout(0.0):
-                await beside(tmp_path / "library").keep([ONE], update_stored_record)
+                await make_saver(tmp_path / "library").keep([ONE], update_stored_record)
         await asyncio.to_thread(wait_for_saves)
         await asyncio.sleep(0)
     assert "1 works of a search were not saved to the library: the library at" in caplog.text
 
 
-async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_saving_ends_even_if_the_library_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(save_results, "LIMIT_S", 0.2)
 
     async def never() -> Library:
@@ -106,7 +106,7 @@ async def test_it_ends_though_the_library_never_answers(monkeypatch: pytest.Monk
     assert time.monotonic() - began < 10
 
 
-async def test_what_is_wrong_with_the_library_reaches_who_waits() -> None:
+async def test_an_error_of_the_library_reaches_the_caller() -> None:
     async def torn() -> Library:
         raise LibraryCorrupt("torn")
 
@@ -139,14 +139,14 @@ asyncio.run(search())
 """
 
 
-async def test_a_process_that_ends_waits_for_it_and_says_so(tmp_path: Path) -> None:
+async def test_an_exiting_process_waits_for_saving_and_reports_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SEARCH, str(tmp_path / "library"), str(tmp_path / "go on")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: ASYNC220 - at once
     assert process.stderr
     notice = await asyncio.to_thread(process.stderr.readline)
     (tmp_path / "go on").touch()
-    said, rest = await asyncio.to_thread(process.communicate, timeout=120)
-    assert (process.returncode, said) == (0, "answered\n")
+    output, rest = await asyncio.to_thread(process.communicate, timeout=120)
+    assert (process.returncode, output) == (0, "answered\n")
     assert notice.startswith("the results of this search are still being saved to the library")
     assert rest == ""
     library = await Library.open(tmp_path / "library")
@@ -155,14 +155,14 @@ async def test_a_process_that_ends_waits_for_it_and_says_so(tmp_path: Path) -> N
 
 
 async def make_neglected_library(folder: Path) -> Library:
-    """As many writes as leave it in need."""
+    """Enough writes to make maintenance due."""
     library = await Library.open(folder, create=True)
     for number in range(DUE_FRAGMENTS):
         await library.upsert([paper(str(number), f"fox {number}")])
     return library
 
 
-async def test_what_searches_wrote_is_folded_in(tmp_path: Path) -> None:
+async def test_maintenance_compacts_the_writes_of_searches(tmp_path: Path) -> None:
     library = await make_neglected_library(tmp_path)
     assert await library.due()
     await maintain_library(lambda: Library.open(tmp_path))
@@ -171,7 +171,7 @@ async def test_what_searches_wrote_is_folded_in(tmp_path: Path) -> None:
     library.close()
 
 
-async def test_one_at_a_time_maintains_and_another_writer_goes_first(
+async def test_one_maintenance_runs_at_a_time_and_yields_to_another_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(save_results, "MAINTENANCE_WAIT_S", 0.2)

@@ -13,44 +13,44 @@ from outrider.state.errors import LibraryMissing, SettingsError
 from support.fakes import Shelf
 
 
-def at(folder: Path) -> Services:
+def make_services(folder: Path) -> Services:
     return Services(Settings(library=LibrarySettings(uri=str(folder))))
 
 
 def test_the_library_is_opened_once(tmp_path: Path) -> None:
     async def twice() -> bool:
-        made = at(tmp_path)
-        return await made.library() is await made.library()
+        services = make_services(tmp_path)
+        return await services.library() is await services.library()
 
     assert asyncio.run(twice())
 
 
-def test_a_library_that_is_not_there_is_looked_for_again(tmp_path: Path) -> None:
-    """A failure is not kept: the next question finds the library that was made meanwhile."""
+def test_a_missing_library_is_opened_again_on_the_next_call(tmp_path: Path) -> None:
+    """A failure is not cached: the next call finds the library that was created meanwhile."""
 
     async def look() -> str:
-        made = at(tmp_path / "later")
+        services = make_services(tmp_path / "later")
         with pytest.raises(LibraryMissing):
-            await made.library()
-        await (await at(tmp_path / "later").new_library()).snapshot()
-        return (await made.library()).library_id
+            await services.library()
+        await (await make_services(tmp_path / "later").new_library()).snapshot()
+        return (await services.library()).library_id
 
     assert asyncio.run(look())
 
 
 def test_a_cancelled_opening_blocks_nobody(tmp_path: Path) -> None:
     async def look() -> None:
-        made = at(tmp_path)
-        first = asyncio.create_task(made.library())
+        services = make_services(tmp_path)
+        first = asyncio.create_task(services.library())
         await asyncio.sleep(0)
         first.cancel()
         async with asyncio.timeout(30):
-            await made.library()
+            await services.library()
 
     asyncio.run(look())
 
 
-def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
+def test_parts_are_replaced_by_keyword_also_by_an_empty_tuple() -> None:
     shelf = Shelf()
     assert Services(Settings(), shelf=shelf).shelf is shelf
     assert Services(Settings(), sources=()).sources == ()
@@ -58,12 +58,12 @@ def test_parts_are_replaced_by_keyword_also_by_nothing() -> None:
     assert Services(off).source_names == ()
 
 
-def test_what_only_a_search_needs_breaks_nothing_else(tmp_path: Path) -> None:
-    """A wrong address of the cache is told when services are to be asked."""
-    made = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), cache=CacheSettings(url="nonsense")))
-    assert asyncio.run(made.library()).library_id
+def test_a_wrong_setting_of_a_search_breaks_nothing_else(tmp_path: Path) -> None:
+    """A wrong address of the cache is an error only when the sources are opened."""
+    services = Services(Settings(library=LibrarySettings(uri=str(tmp_path)), cache=CacheSettings(url="nonsense")))
+    assert asyncio.run(services.library()).library_id
     with pytest.raises(SettingsError, match="redis://"):
-        _ = made.sources
+        _ = services.sources
 
 
 def test_versions_name_tool_and_prompts() -> None:
@@ -71,13 +71,13 @@ def test_versions_name_tool_and_prompts() -> None:
     assert set(Services(Settings()).versions) == {"outrider", *prompts}
 
 
-def test_closing_gives_the_library_back(tmp_path: Path) -> None:
+def test_closing_releases_the_library(tmp_path: Path) -> None:
     async def reopen() -> bool:
-        made = at(tmp_path)
-        first = await made.library()
-        made.close()
-        made.close()
-        return await made.library() is not first
+        services = make_services(tmp_path)
+        first = await services.library()
+        services.close()
+        services.close()
+        return await services.library() is not first
 
     assert asyncio.run(reopen())
 
@@ -102,7 +102,7 @@ class Browsers:
         (False, True, (Shelf(),), True, 0),
     ],
 )
-async def test_the_browser_begins_to_start_where_the_web_will_be_searched(
+async def test_the_browser_starts_early_if_the_web_will_be_searched(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     offline: bool,
@@ -112,7 +112,7 @@ async def test_the_browser_begins_to_start_where_the_web_will_be_searched(
     prepared: int,
 ) -> None:
     browsers = Browsers()
-    monkeypatch.setattr(services_module, "find_browser", lambda asked: browsers if asked.web.enabled else None)
+    monkeypatch.setattr(services_module, "find_browser", lambda sources_settings: browsers if sources_settings.web.enabled else None)
     settings = Settings(
         library=LibrarySettings(uri=str(tmp_path / "none")),
         llm=LlmSettings(model="none"),

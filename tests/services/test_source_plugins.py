@@ -1,4 +1,4 @@
-"""Sources of other packages: the guide's example works, and whatever one of them does wrong is a line of the answer."""
+"""Sources of other packages: the guide's example works, and each fault of a package is a line of the answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Puts a distribution on the path, as pip would: its metadata, and its module."""
+    """Installs a distribution like pip: its metadata and its module."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
@@ -72,18 +72,18 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def block(language: str) -> str:
     part = GUIDE.split("## A source as a package")[1].split("\n## ")[0]
-    found = re.search(rf"```{language}[^\n]*\n(.*?)```", part, re.DOTALL)
-    assert found
-    return found.group(1)
+    match = re.search(rf"```{language}[^\n]*\n(.*?)```", part, re.DOTALL)
+    assert match
+    return match.group(1)
 
 
-def made(**extra: dict[str, Any]) -> dict[str, Source]:
+def load_sources(**extra: dict[str, Any]) -> dict[str, Source]:
     return {source.name: source for source in load_plugins(extra, Caller())}
 
 
-def papers(asked: Request) -> Answer:
+def papers(request: Request) -> Answer:
     one = {"id": 7, "title": "Liver injury by drugs", "link": "https://acme.example/7", "doi": "10.1000/7"}
-    return as_json({"papers": [one], "total": 1} if asked.path == "/search" else one)
+    return as_json({"papers": [one], "total": 1} if request.path == "/search" else one)
 
 
 # --- the guide's example ----------------------------------------------------------------------------------------------------------------
@@ -94,28 +94,32 @@ async def test_the_example_of_the_guide_is_searched_like_the_others(install: Ins
     install(entry.replace('"', ""), block("python"))
     with serving(papers) as server:
         (tmp_path / "search_config.yaml").write_text(block("yaml").replace("https://api.acme.example", server.base_url))
-        loaded = load(environ={"ACME_KEY": "s3cret-of-acme"}, cwd=tmp_path / "none", user_dir=tmp_path).settings
-        alone = {name: section.model_copy(update={"enabled": False}) for name, section in loaded.sources if hasattr(section, "enabled")}
-        sources = loaded.sources.model_copy(update=alone)
-        kept: dict[str, Any] = {
+        guide_settings = load(environ={"ACME_KEY": "s3cret-of-acme"}, cwd=tmp_path / "none", user_dir=tmp_path).settings
+        disabled = {
+            name: section.model_copy(update={"enabled": False}) for name, section in guide_settings.sources if hasattr(section, "enabled")
+        }
+        sources = guide_settings.sources.model_copy(update=disabled)
+        overrides: dict[str, Any] = {
             "library": LibrarySettings(uri=str(tmp_path / "library")),
             "cache": CacheSettings(folder=str(tmp_path / "cache")),
         }
-        kept |= {"enrich": EnrichSettings(enabled=False)}
-        services = Services(loaded.model_copy(update={"sources": sources, **kept}), shelf=Shelf(), reranker=no_reranker, clock=lambda: NOON)
+        overrides |= {"enrich": EnrichSettings(enabled=False)}
+        services = Services(
+            guide_settings.model_copy(update={"sources": sources, **overrides}), shelf=Shelf(), reranker=no_reranker, clock=lambda: NOON
+        )
         assert services.source_names == ("acme",)
         request = check_request({"query": "liver injury", "sources": ["acme"]})
         answer = SearchResponse.model_validate(await build(services).ainvoke(request))
         (acme,) = services.sources
-        found = await acme.get("doi", "10.1000/7", 5.0)
-    assert found is not None
+        record = await acme.get("doi", "10.1000/7", 5.0)
+    assert record is not None
     assert [(hit.doc_id, hit.url) for hit in answer.hits] == [("acme:7", "https://acme.example/7")]
     assert [(row.source, row.status, row.total) for row in answer.sources] == [("acme", "ok", 1)]
-    assert {asked.headers["x-api-key"] for asked in server.requests} == {"s3cret-of-acme"}
-    assert "s3cret" not in str(redact(loaded)) + repr(loaded)
+    assert {call.headers["x-api-key"] for call in server.requests} == {"s3cret-of-acme"}
+    assert "s3cret" not in str(redact(guide_settings)) + repr(guide_settings)
 
 
-def test_its_name_is_one_that_can_be_asked_for(install: Install) -> None:
+def test_its_name_is_a_valid_source_of_a_request(install: Install) -> None:
     with pytest.raises(BadRequest, match="unknown source 'acme'; known: library, github"):
         check_request({"query": "liver", "sources": ["acme"]})
     install("acme = acme_papers:source", "raise RuntimeError('imported')")
@@ -123,13 +127,13 @@ def test_its_name_is_one_that_can_be_asked_for(install: Install) -> None:
     assert known_sources() == (*KNOWN_SOURCES, "acme")
 
 
-def test_offline_and_switched_off_none_is_imported(install: Install, tmp_path: Path) -> None:
+def test_offline_or_disabled_no_package_is_imported(install: Install, tmp_path: Path) -> None:
     install("acme = acme_papers:source", f"import pathlib; pathlib.Path({str(tmp_path / 'imported')!r}).touch()")
-    assert made(acme={"enabled": False}) == {}
+    assert load_sources(acme={"enabled": False}) == {}
     offline = Services(Settings(sources=SourcesSettings(offline=True), library=LibrarySettings(uri=str(tmp_path))))
     assert offline.source_names == ("library",)
     assert not (tmp_path / "imported").exists()
-    assert "acme" in made()
+    assert "acme" in load_sources()
     assert (tmp_path / "imported").exists()
 
 
@@ -165,57 +169,57 @@ class Good:
         (GOOD + "class Bad(Good):\n    @property\n    def name(self): return 1 / 0\ndef source(*_): return Bad()", "ZeroDivisionError"),
     ],
 )
-async def test_a_package_that_gives_no_source_is_a_line_that_says_why(install: Install, code: str, why: str) -> None:
+async def test_a_package_without_a_source_is_a_line_with_the_reason(install: Install, code: str, why: str) -> None:
     install("acme = acme_papers:source", code)
-    (source,) = made(acme={"api_key": "s3cret-of-acme"}).values()
+    (source,) = load_sources(acme={"api_key": "s3cret-of-acme"}).values()
     assert (type(source), source.name) == (DisabledSource, "acme")
     with pytest.raises(SearchError) as caught:
         await source.search(QUERY)
-    said = str(caught.value)
-    assert why in said
-    assert "acme-papers 1.0" in said
-    assert "s3cret" not in said
-    assert "sources.extra.acme.enabled: false" in said
+    message = str(caught.value)
+    assert why in message
+    assert "acme-papers 1.0" in message
+    assert "s3cret" not in message
+    assert "sources.extra.acme.enabled: false" in message
 
 
 @pytest.mark.parametrize("name", ["Acme", "ac me", "a__b", "acme.papers", "acmé"])
-def test_a_name_that_no_setting_could_have_is_told(install: Install, name: str) -> None:
+def test_an_invalid_name_is_reported(install: Install, name: str) -> None:
     install(f"{name} = acme_papers:source", GOOD + "source = lambda *_: Good()")
-    (source,) = made().values()
+    (source,) = load_sources().values()
     assert isinstance(source, DisabledSource)
     assert "must be of a-z" in source.why
 
 
-def test_names_that_are_taken_are_told_and_shadow_nobody(install: Install) -> None:
+def test_duplicate_names_are_reported_and_replace_no_source(install: Install) -> None:
     install("github = acme_papers:source\nacme = acme_papers:source", GOOD + "source = lambda *_: Good()")
     install("acme = other_papers:source", GOOD + "source = lambda *_: Good()", "other_papers", "other-papers")
-    found = made()
-    assert {name: type(source) for name, source in found.items()} == {
+    sources_by_name = load_sources()
+    assert {name: type(source) for name, source in sources_by_name.items()} == {
         "acme": PluginSource, "acme of other-papers 1.0": DisabledSource, "github of acme-papers 1.0": DisabledSource,
     }  # fmt: skip
-    assert "Outrider's own" in found["github of acme-papers 1.0"].why  # type: ignore[attr-defined]
-    assert not any("github" in name for name in made(github={"enabled": False}))
+    assert "Outrider's own" in sources_by_name["github of acme-papers 1.0"].why  # type: ignore[attr-defined]
+    assert not any("github" in name for name in load_sources(github={"enabled": False}))
 
 
-def test_settings_of_nobody_are_told() -> None:
-    (source,) = made(acme={"base_url": "https://acme.example"}, other={"enabled": False}).values()
+def test_settings_without_a_package_are_reported() -> None:
+    (source,) = load_sources(acme={"base_url": "https://acme.example"}, other={"enabled": False}).values()
     assert isinstance(source, DisabledSource)
     assert "no installed package" in source.why
 
 
 def test_enabled_takes_a_flag(install: Install) -> None:
     install("acme = acme_papers:source", GOOD + "source = lambda *_: Good()")
-    assert isinstance(made(acme={"enabled": "yes"})["acme"], DisabledSource)
-    assert isinstance(made(acme={"enabled": True})["acme"], PluginSource)
+    assert isinstance(load_sources(acme={"enabled": "yes"})["acme"], DisabledSource)
+    assert isinstance(load_sources(acme={"enabled": True})["acme"], PluginSource)
 
 
-async def test_a_package_that_fails_costs_the_search_nothing_else(install: Install, tmp_path: Path) -> None:
+async def test_a_failing_package_loses_only_its_own_results(install: Install, tmp_path: Path) -> None:
     bad = GOOD + "class Bad(Good):\n    async def search(self, query): return query / 0\nsource = lambda *_: Bad()"
     install("acme = acme_papers:source\nbroken = acme_papers:missing", bad)
     extra = {source.name: source for source in load_plugins({}, Caller())}
     shelf = Shelf([paper("a", "Liver injury")])
-    kept = Settings(library=LibrarySettings(uri=str(tmp_path)), enrich=EnrichSettings(enabled=False))
-    services = Services(kept, shelf=shelf, sources=(shelf, *extra.values()), reranker=no_reranker, clock=lambda: NOON)
+    configured = Settings(library=LibrarySettings(uri=str(tmp_path)), enrich=EnrichSettings(enabled=False))
+    services = Services(configured, shelf=shelf, sources=(shelf, *extra.values()), reranker=no_reranker, clock=lambda: NOON)
     answer = SearchResponse.model_validate(await build(services).ainvoke(check_request({"query": "liver"})))
     assert [hit.doc_id for hit in answer.hits] == ["a"]
     assert {row.source: row.status for row in answer.sources} == {"library": "ok", "acme": "unavailable", "broken": "off"}
@@ -225,16 +229,18 @@ async def test_a_package_that_fails_costs_the_search_nothing_else(install: Insta
 # --- what can be wrong with its answers --------------------------------------------------------------------------------------------------
 
 
-def around(answer: Any = None, error: BaseException | None = None) -> PluginSource:
-    async def said(*_: Any) -> Any:
+def wrap_answer(answer: Any = None, error: BaseException | None = None) -> PluginSource:
+    async def respond(*_: Any) -> Any:
         if error:
             raise error
         return answer
 
-    return PluginSource(SimpleNamespace(search=said, get=said), "acme 1.0", ("s3cret",), "acme", ("all",), Capabilities(frozenset()), 5.0)  # type: ignore[arg-type]
+    return PluginSource(
+        SimpleNamespace(search=respond, get=respond), "acme 1.0", ("s3cret",), "acme", ("all",), Capabilities(frozenset()), 5.0
+    )  # type: ignore[arg-type]
 
 
-def of_acme(doc_id: str = "acme:1", **fields: Any) -> Any:
+def make_record(doc_id: str = "acme:1", **fields: Any) -> Any:
     return paper(doc_id, "Title", **{"source": "acme", **fields})
 
 
@@ -243,14 +249,14 @@ def of_acme(doc_id: str = "acme:1", **fields: Any) -> Any:
     [
         None,
         [],
-        SourceAnswer([Scored(of_acme(), 1.0)]),  # type: ignore[arg-type]
-        SourceAnswer((of_acme(),)),
+        SourceAnswer([Scored(make_record(), 1.0)]),  # type: ignore[arg-type]
+        SourceAnswer((make_record(),)),
         SourceAnswer((Scored("no record", 1.0),)),  # type: ignore[arg-type]
-        SourceAnswer((Scored(of_acme("github:1"), 1.0),)),
-        SourceAnswer((Scored(of_acme(source="library"), 1.0),)),
-        SourceAnswer((Scored(of_acme(), float("nan")),)),
-        SourceAnswer((Scored(of_acme(), "1"),)),  # type: ignore[arg-type]
-        SourceAnswer((Scored(of_acme(), 1.0), Scored(of_acme(), 0.5))),
+        SourceAnswer((Scored(make_record("github:1"), 1.0),)),
+        SourceAnswer((Scored(make_record(source="library"), 1.0),)),
+        SourceAnswer((Scored(make_record(), float("nan")),)),
+        SourceAnswer((Scored(make_record(), "1"),)),  # type: ignore[arg-type]
+        SourceAnswer((Scored(make_record(), 1.0), Scored(make_record(), 0.5))),
         SourceAnswer((), total="many"),  # type: ignore[arg-type]
         SourceAnswer((), total=True),
         SourceAnswer((), total=-5),
@@ -260,18 +266,18 @@ def of_acme(doc_id: str = "acme:1", **fields: Any) -> Any:
         SourceAnswer((), retry_at=1e300),
     ],
 )
-async def test_what_is_no_answer_is_malformed(answer: Any) -> None:
+async def test_an_invalid_answer_is_malformed(answer: Any) -> None:
     with pytest.raises(Malformed, match=r"acme \(acme 1.0\) gave "):
-        await around(answer).search(QUERY)
+        await wrap_answer(answer).search(QUERY)
 
 
-async def test_an_answer_stays_as_it_is_and_get_is_looked_at_too() -> None:
-    answer = SourceAnswer((Scored(of_acme(), 1.0),), total=1, status="cached", message="old")
-    assert await around(answer).search(QUERY) is answer
-    assert await around(of_acme()).get("doi", "10.1/1", 1.0) == of_acme()
-    assert await around().get("doi", "10.1/1", 1.0) is None
+async def test_a_valid_answer_is_unchanged_and_get_is_checked_too() -> None:
+    answer = SourceAnswer((Scored(make_record(), 1.0),), total=1, status="cached", message="old")
+    assert await wrap_answer(answer).search(QUERY) is answer
+    assert await wrap_answer(make_record()).get("doi", "10.1/1", 1.0) == make_record()
+    assert await wrap_answer().get("doi", "10.1/1", 1.0) is None
     with pytest.raises(Malformed):
-        await around(of_acme("library:1")).get("doi", "10.1/1", 1.0)
+        await wrap_answer(make_record("library:1")).get("doi", "10.1/1", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -286,16 +292,16 @@ async def test_an_answer_stays_as_it_is_and_get_is_looked_at_too() -> None:
         (BadRequest("said in its own words"), BadRequest),
     ],
 )
-async def test_whatever_it_raises_is_a_search_error_without_its_key(error: BaseException, becomes: type[SearchError]) -> None:
-    for ask in (lambda: around(error=error).search(QUERY), lambda: around(error=error).get("doi", "10.1/1", 1.0)):
+async def test_any_exception_becomes_a_search_error_without_the_key(error: BaseException, becomes: type[SearchError]) -> None:
+    for ask in (lambda: wrap_answer(error=error).search(QUERY), lambda: wrap_answer(error=error).get("doi", "10.1/1", 1.0)):
         with pytest.raises(becomes) as caught:
             await ask()  # type: ignore[no-untyped-call]
         assert "s3cret" not in str(caught.value)
 
 
-async def test_results_are_cut_to_what_was_asked_for() -> None:
-    many = tuple(Scored(of_acme(f"acme:{number}"), 1 / (number + 1)) for number in range(50))
-    answer = await around(SourceAnswer(many, total=50)).search(QUERY)
+async def test_results_are_cut_to_the_requested_limit() -> None:
+    many = tuple(Scored(make_record(f"acme:{number}"), 1 / (number + 1)) for number in range(50))
+    answer = await wrap_answer(SourceAnswer(many, total=50)).search(QUERY)
     assert (answer.results, answer.total) == (many[:10], 50)
 
 
@@ -304,7 +310,7 @@ def plugin(search: Callable[..., Any], name: str = "acme") -> PluginSource:
 
 
 LET: list[threading.Event] = []
-"""Of the test that runs: set when it has ended."""
+"""Event of the running test: set when it ends."""
 
 
 @pytest.fixture
@@ -320,7 +326,7 @@ async def stubborn(*_: Any) -> Any:
     while not let.is_set():
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0.05)
-    raise RuntimeError("too late for anybody to hear")
+    raise RuntimeError("raised after the caller left")
 
 
 async def blocking(*_: Any) -> Any:
@@ -330,8 +336,8 @@ async def blocking(*_: Any) -> Any:
 
 @pytest.mark.usefixtures("let")
 @pytest.mark.parametrize(("search", "name"), [(stubborn, "stubborn"), (blocking, "blocking")])
-async def test_a_package_that_does_not_stop_holds_up_nobody(search: Callable[..., Any], name: str) -> None:
-    """Neither by keeping on when it is told to stop, nor by blocking; its loop's other searches are told so."""
+async def test_a_package_that_does_not_stop_delays_no_other(search: Callable[..., Any], name: str) -> None:
+    """Neither by ignoring cancellation nor by blocking; later searches on its loop get an error."""
     shelf = Shelf([paper("a", "Liver injury")])
     scout = Scout((shelf, plugin(search, name)), reciprocal_rank_fusion, interleave, RunSettings(run_timeout_s=60.0), lambda: NOON)
     state = PipelineState.model_validate({"query": "liver", "started_at": NOON})
@@ -351,7 +357,7 @@ async def stubborn_not(*_: Any) -> Any:
     return None
 
 
-async def test_a_package_that_cancels_itself_costs_only_its_own_results() -> None:
+async def test_a_package_that_cancels_itself_loses_only_its_own_results() -> None:
     async def search(*_: Any) -> Any:
         task = asyncio.current_task()
         assert task
@@ -359,8 +365,8 @@ async def test_a_package_that_cancels_itself_costs_only_its_own_results() -> Non
         await asyncio.sleep(1)
 
     shelf = Shelf([paper("a", "Liver injury")])
-    made = Settings(enrich=EnrichSettings(enabled=False))
-    services = Services(made, shelf=shelf, sources=(shelf, plugin(search)), reranker=no_reranker, clock=lambda: NOON)
+    configured = Settings(enrich=EnrichSettings(enabled=False))
+    services = Services(configured, shelf=shelf, sources=(shelf, plugin(search)), reranker=no_reranker, clock=lambda: NOON)
     answer = SearchResponse.model_validate(await build(services).ainvoke(check_request({"query": "liver"})))
     assert [hit.doc_id for hit in answer.hits] == ["a"]
     assert [(row.status, row.message) for row in answer.sources if row.source == "acme"] == [
@@ -369,22 +375,22 @@ async def test_a_package_that_cancels_itself_costs_only_its_own_results() -> Non
 
 
 @pytest.mark.usefixtures("let")
-async def test_whoever_stops_waiting_for_a_package_is_let_go_at_once() -> None:
+async def test_a_cancelled_caller_returns_at_once() -> None:
     started = time.monotonic()
-    asking = asyncio.ensure_future(plugin(stubborn, "gone").search(QUERY))
+    task = asyncio.ensure_future(plugin(stubborn, "gone").search(QUERY))
     await asyncio.sleep(0.1)
-    asking.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await task
     assert time.monotonic() - started < BUSY_S
 
 
-ANY = st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.tuples(st.floats()) | st.just(of_acme())
+ANY = st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.tuples(st.floats()) | st.just(make_record())
 
 
 @settings(max_examples=200)
-@given(st.lists(st.tuples(st.sampled_from([of_acme(), of_acme("acme:2")]) | ANY, ANY), max_size=2), ANY, ANY, ANY, ANY)
-def test_what_passes_can_be_reported(results: list[Any], total: Any, message: Any, status: Any, retry_at: Any) -> None:
+@given(st.lists(st.tuples(st.sampled_from([make_record(), make_record("acme:2")]) | ANY, ANY), max_size=2), ANY, ANY, ANY, ANY)
+def test_an_accepted_answer_can_be_reported(results: list[Any], total: Any, message: Any, status: Any, retry_at: Any) -> None:
     """The scout makes a line and a ranked list of it without an error."""
     from outrider.nodes.run_settings import format_time
     from outrider.nodes.scout import make_ranked_list
@@ -400,21 +406,21 @@ def test_what_passes_can_be_reported(results: list[Any], total: Any, message: An
 # --- settings ----------------------------------------------------------------------------------------------------------------------------
 
 
-def loaded(folder: Path, text: str = "", user: str = "", **environ: str) -> dict[str, Any]:
-    for name, said in (("work", text), ("user", user)):
+def load_extra(folder: Path, text: str = "", user: str = "", **environ: str) -> dict[str, Any]:
+    for name, content in (("work", text), ("user", user)):
         (folder / name).mkdir(exist_ok=True)
-        (folder / name / "search_config.yaml").write_text(said)
+        (folder / name / "search_config.yaml").write_text(content)
     return load(environ=environ, cwd=folder / "work", user_dir=folder / "user").settings.sources.extra
 
 
 def test_settings_of_a_source_come_from_all_layers(tmp_path: Path) -> None:
     text = "sources: {extra: {acme: {rows: 5, api_key: 0123}, empty: }}"
     user = 'sources: {extra: {acme: {fields: [a, 1, {b: "${N}"}], rows: 4, pages: 2}}}'
-    assert loaded(tmp_path, text, user, N="7") == {"acme": {"fields": ["a", 1, {"b": 7}], "rows": 5, "api_key": "0123", "pages": 2}}
+    assert load_extra(tmp_path, text, user, N="7") == {"acme": {"fields": ["a", 1, {"b": 7}], "rows": 5, "api_key": "0123", "pages": 2}}
     variables = {"OUTRIDER_SOURCES__EXTRA__ACME__ROWS": "6", "OUTRIDER_SOURCES__EXTRA__OTHER": '{"enabled": false}'}
-    assert loaded(tmp_path, "sources: {extra: {acme: {rows: 5}}}", **variables) == {"acme": {"rows": 6}, "other": {"enabled": False}}
-    assert loaded(tmp_path, OUTRIDER_SOURCES__EXTRA='{"acme": {"token": 17, "a.b": 1}}') == {"acme": {"token": 17, "a.b": 1}}
-    assert loaded(tmp_path, OUTRIDER_SOURCES__EXTRA__ACME__TOKEN="017") == {"acme": {"token": "017"}}
+    assert load_extra(tmp_path, "sources: {extra: {acme: {rows: 5}}}", **variables) == {"acme": {"rows": 6}, "other": {"enabled": False}}
+    assert load_extra(tmp_path, OUTRIDER_SOURCES__EXTRA='{"acme": {"token": 17, "a.b": 1}}') == {"acme": {"token": 17, "a.b": 1}}
+    assert load_extra(tmp_path, OUTRIDER_SOURCES__EXTRA__ACME__TOKEN="017") == {"acme": {"token": "017"}}
 
 
 @pytest.mark.parametrize(
@@ -428,24 +434,24 @@ def test_settings_of_a_source_come_from_all_layers(tmp_path: Path) -> None:
         ("", {"OUTRIDER_SOURCES__EXTRA": '{"acme": 5}'}, "sources.extra.acme takes a mapping"),
     ],
 )
-def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str, environ: dict[str, str], why: str) -> None:
+def test_a_value_that_is_no_mapping_is_refused(tmp_path: Path, text: str, environ: dict[str, str], why: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(why)):
-        loaded(tmp_path, text, **environ)
+        load_extra(tmp_path, text, **environ)
 
 
-def test_the_working_folder_names_no_address_for_a_key_of_elsewhere(tmp_path: Path) -> None:
+def test_the_working_folder_sets_no_address_for_a_key_from_elsewhere(tmp_path: Path) -> None:
     evil = "sources: {extra: {acme: {base_url: https://evil.example}}}"
     with pytest.raises(SettingsError, match=r"base_url is set in .*, but its key in environment variable"):
-        loaded(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__ACME__API_KEY="ours")
-    assert loaded(tmp_path, evil)
-    assert loaded(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__OTHER__API_KEY="ours")
+        load_extra(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__ACME__API_KEY="ours")
+    assert load_extra(tmp_path, evil)
+    assert load_extra(tmp_path, evil, OUTRIDER_SOURCES__EXTRA__OTHER__API_KEY="ours")
 
 
-def test_what_is_called_a_key_is_hidden_wherever_it_stands() -> None:
+def test_values_named_as_keys_are_redacted_at_any_depth() -> None:
     extra: Any = {"acme": {"api_key": "s3cret", "deep": [{"auth_token": "s3cret", "rows": 5}], "proxy": "http://me:s3cret@host/"}}
-    made = Settings(sources=SourcesSettings(extra=extra))
-    shown = redact(made)["sources"]["extra"]["acme"]
-    assert shown == {
+    configured = Settings(sources=SourcesSettings(extra=extra))
+    redacted = redact(configured)["sources"]["extra"]["acme"]
+    assert redacted == {
         "api_key": "********", "deep": [{"auth_token": "********", "rows": 5}], "proxy": "http://********@host/",
     }  # fmt: skip
-    assert "s3cret" not in repr(made)
+    assert "s3cret" not in repr(configured)

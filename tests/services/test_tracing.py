@@ -39,9 +39,9 @@ def untraced() -> Iterator[None]:
     logging.getLogger("outrider").setLevel(logging.NOTSET)
 
 
-def plan(asked: Request) -> Reply:
-    if "papers" in asked.data:
-        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in asked.data["papers"]]})
+def plan(request: Request) -> Reply:
+    if "papers" in request.data:
+        return Reply({"results": [{"paper_id": one["id"], "relevance_score": 0.5} for one in request.data["papers"]]})
     return Reply({"topic": "liver", "concepts": ["liver"], "queries": [{"text": "liver injury"}]})
 
 
@@ -51,8 +51,8 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
 
     exporter = InMemorySpanExporter()
     with serving(make_handler()) as server, ChatServer(plan) as chat:
-        asked = world_settings(server.base_url, tmp_path, timeout_s=60.0)
-        settings = asked.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
+        base = world_settings(server.base_url, tmp_path, timeout_s=60.0)
+        settings = base.model_copy(update={"llm": llm_settings(chat, timeout_s=60.0)})
         assert KEY in Redactor.from_settings(settings).secrets
         tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor.from_settings(settings)))
         answer = await asearch(f"liver injury {KEY}", sources=["openalex", "arxiv"], services=Services(settings, clock=lambda: NOON))
@@ -67,7 +67,7 @@ async def test_a_span_for_each_node_and_call_under_one_run_and_without_secrets(t
     assert KEY not in "".join(one.to_json() for one in spans)
 
 
-def test_an_error_is_told_by_its_kind_alone() -> None:
+def test_an_error_is_reported_by_its_type_only() -> None:
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -75,10 +75,10 @@ def test_an_error_is_told_by_its_kind_alone() -> None:
     tracing.install(OpenTelemetry(make_provider(exporter, at_once=True), Redactor((SECRET,))))
     with pytest.raises(ValueError), span("call", address=f"https://me:pw@host/{SECRET}"):
         raise ValueError(SECRET)
-    (made,) = exporter.get_finished_spans()
-    assert made.attributes["error.type"] == "ValueError"
-    assert made.attributes["address"] == "https://********@host/********"
-    assert SECRET not in made.to_json()
+    (recorded,) = exporter.get_finished_spans()
+    assert recorded.attributes["error.type"] == "ValueError"
+    assert recorded.attributes["address"] == "https://********@host/********"
+    assert SECRET not in recorded.to_json()
 
 
 def test_without_a_collector_nothing_is_traced() -> None:
@@ -89,7 +89,7 @@ def test_without_a_collector_nothing_is_traced() -> None:
         start_tracing(Settings(tracing=TracingSettings(endpoint="localhost")))
 
 
-def test_verbose_tells_each_node_as_json_with_the_run_and_without_the_key(
+def test_verbose_logs_each_node_as_json_with_the_run_and_without_the_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ChatServer(plan) as chat:
@@ -99,10 +99,10 @@ def test_verbose_tells_each_node_as_json_with_the_run_and_without_the_key(
         assert run(["--verbose", "search", f"liver {SECRET}", "--json", "-l", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["query"]
-    said = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
-    assert {"translator", "scout", "distiller"} <= {one.get("node") for one in said}
-    assert len({one["run"] for one in said}) == 1
-    assert said[0]["run"]
+    entries = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    assert {"translator", "scout", "distiller"} <= {one.get("node") for one in entries}
+    assert len({one["run"] for one in entries}) == 1
+    assert entries[0]["run"]
     assert SECRET not in err
 
 
@@ -117,7 +117,7 @@ def test_no_secret_is_in_a_line(secret: str, before: str, after: str) -> None:
         assert secret not in json.loads(line)["message"]
 
 
-def test_a_run_within_a_run_keeps_its_name() -> None:
+def test_a_nested_run_keeps_the_outer_name() -> None:
     with run_named("outer") as outer, run_named("inner") as inner:
         assert outer == inner == RUN.get()
     assert RUN.get() == ""

@@ -17,7 +17,7 @@ from outrider.systematic_search.ledger import NoSuchRun
 from support.kill_systematic_run import QUERY, SOURCES, make_services
 
 EVERY = bool(os.environ.get("OUTRIDER_EVERY_PAGE"))
-"""Whether a run is killed at each of its pages, and not at some: minutes."""
+"""Whether a run is killed at each of its pages instead of some, which takes minutes."""
 TESTS = Path(__file__).parents[1]
 
 
@@ -52,8 +52,8 @@ def test_a_run_that_is_killed_at_any_page_leaves_the_same_manifest(
             with pytest.raises(NoSuchRun, match="no run that began"):
                 list(outrider.systematic(services=make_services(folder), resume=folder / "run"))
             continue
-        found = [hit.doc_id for hit in outrider.systematic(services=make_services(folder), resume=folder / "run")]
-        assert len(found) == whole.total
+        doc_ids = [hit.doc_id for hit in outrider.systematic(services=make_services(folder), resume=folder / "run")]
+        assert len(doc_ids) == whole.total
         assert _without_times(manifest.read(folder / "run" / manifest.NAME)) == _without_times(whole), (sync, torn)
         assert (folder / "run" / "ledger.jsonl").read_bytes() == (undisturbed / "ledger.jsonl").read_bytes()
         assert outrider.verify(folder / "run" / manifest.NAME).sound

@@ -20,8 +20,8 @@ SVG = "{http://www.w3.org/2000/svg}text"
 
 def _run(tmp_path: Path, query: str, lost: int = 0) -> Manifest:
     abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(12)]
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(6)), {"pubmed": MemorySource("pubmed", list(abroad), lost=lost)})
-    hits = outrider.systematic(query, services=made, sources=["library", "pubmed"])
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(6)), {"pubmed": MemorySource("pubmed", list(abroad), lost=lost)})
+    hits = outrider.systematic(query, services=services, sources=["library", "pubmed"])
     try:
         list(hits)
     except IncompleteRun:
@@ -30,24 +30,24 @@ def _run(tmp_path: Path, query: str, lost: int = 0) -> Manifest:
 
 
 def test_the_flow_adds_up_in_every_form(tmp_path: Path) -> None:
-    told = _run(tmp_path, "aspirin[ti]")
-    write_reports(told, tmp_path / "report")
+    run_manifest = _run(tmp_path, "aspirin[ti]")
+    write_reports(run_manifest, tmp_path / "report")
     flow = json.loads((tmp_path / "report" / "prisma-2020.json").read_text(encoding="utf-8"))
     assert flow["identified"] == {"library": 4, "pubmed": 12}
     assert flow["total"] - flow["outside"] - flow["duplicates"] == flow["for_screening"] == 8
     assert (flow["outside"], flow["duplicates"], flow["included"]) == (4, 4, None)
     markdown = (tmp_path / "report" / "prisma-2020.md").read_text(encoding="utf-8")
     assert "| Records to be screened | 8 |" in markdown
-    shown = "".join(one.text or "" for one in ET.parse(tmp_path / "report" / "prisma-2020.svg").iter(SVG))
-    for said in ("Records identified (n = 16)", "pubmed (n = 12)", "duplicates (n = 4)", "Records to be screened (n = 8)"):
-        assert said in shown
-    assert "not complete" not in shown
+    diagram = "".join(one.text or "" for one in ET.parse(tmp_path / "report" / "prisma-2020.svg").iter(SVG))
+    for label in ("Records identified (n = 16)", "pubmed (n = 12)", "duplicates (n = 4)", "Records to be screened (n = 8)"):
+        assert label in diagram
+    assert "not complete" not in diagram
 
 
 def test_the_log_has_the_sixteen_items_and_the_strategy_as_write_reports(tmp_path: Path) -> None:
     query = 'aspirin[ti] OR "<b>`|bold"[ti]'
-    told = _run(tmp_path, query)
-    write_reports(told, tmp_path / "report")
+    run_manifest = _run(tmp_path, query)
+    write_reports(run_manifest, tmp_path / "report")
     log = json.loads((tmp_path / "report" / "prisma-s.json").read_text(encoding="utf-8"))
     assert [name.split(".")[0] for name in log] == [*map(str, range(1, 17)), "proof"]
     assert log["8. Full search strategies"]["as written"] == query
@@ -57,9 +57,9 @@ def test_the_log_has_the_sixteen_items_and_the_strategy_as_write_reports(tmp_pat
     assert f"`` {query} ``" in markdown
 
 
-def test_an_incomplete_search_says_so_in_every_report(tmp_path: Path) -> None:
-    told = _run(tmp_path, "aspirin[ti]", lost=2)
-    for path in write_reports(told, tmp_path / "report"):
+def test_every_report_of_an_incomplete_search_states_it(tmp_path: Path) -> None:
+    run_manifest = _run(tmp_path, "aspirin[ti]", lost=2)
+    for path in write_reports(run_manifest, tmp_path / "report"):
         text = path.read_text(encoding="utf-8")
         assert "not complete" in text or '"complete": false' in text or "complete: no" in text, path.name
 

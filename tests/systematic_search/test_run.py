@@ -21,18 +21,18 @@ QUERY = "aspirin[ti]"
 def test_every_hit_comes_once_in_the_stated_order(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
     hits = outrider.systematic(QUERY, services=make_exact_services(tmp_path, shelves))
-    found = list(hits)
-    assert [hit.doc_id for hit in found] == [one.doc_id for one in shelves.records if one.title.startswith("aspirin")]
-    assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
-    assert {hit.reason for hit in found} == {"verified"}
+    results = list(hits)
+    assert [hit.doc_id for hit in results] == [one.doc_id for one in shelves.records if one.title.startswith("aspirin")]
+    assert [hit.rank for hit in results] == list(range(1, len(results) + 1))
+    assert {hit.reason for hit in results} == {"verified"}
     assert hits.manifest.complete
-    assert hits.manifest.total == len(found)
+    assert hits.manifest.total == len(results)
     assert hits.manifest.asked.order == "library by doc_id, compared by code points"
     assert hits.result_set.cursor is None
-    assert list(outrider.iter_hits(hits.result_set)) == found
+    assert list(outrider.iter_hits(hits.result_set)) == results
 
 
-def test_nothing_found_is_complete_and_says_so(tmp_path: Path) -> None:
+def test_a_run_without_hits_is_complete(tmp_path: Path) -> None:
     hits = outrider.systematic("zebra[ti]", services=make_exact_services(tmp_path, LibraryVersions(make_papers(5))))
     assert list(hits) == []
     assert hits.manifest.complete
@@ -40,23 +40,23 @@ def test_nothing_found_is_complete_and_says_so(tmp_path: Path) -> None:
 
 
 async def test_the_asynchronous_generator_gives_the_same_pages(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
-    hits = outrider.asystematic({"title": "aspirin"}, services=made)
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
+    hits = outrider.asystematic({"title": "aspirin"}, services=services)
     pages = [page async for page in hits.pages()]
     assert [len(page.hits) for page in pages] == [5, 5, 5, 5, 5, 1]
-    again = [hit.doc_id async for hit in outrider.asystematic({"title": "aspirin"}, services=made)]
+    again = [hit.doc_id async for hit in outrider.asystematic({"title": "aspirin"}, services=services)]
     assert [hit.doc_id for page in pages for hit in page.hits] == again
 
 
 def test_a_run_whose_reader_stops_resumes_after_the_cursor(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
-    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, folder=tmp_path / "whole")]
-    with outrider.systematic(QUERY, services=made, folder=tmp_path / "run") as hits:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
+    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=services, folder=tmp_path / "whole")]
+    with outrider.systematic(QUERY, services=services, folder=tmp_path / "run") as hits:
         first = [hit.doc_id for hit in itertools.islice(hits, 12)]
     assert not hits.manifest.complete
     with pytest.raises(IncompleteRun, match=r"1[05] hits came"):
         list(outrider.iter_hits(hits.result_set))
-    rest = outrider.systematic(services=made, resume=tmp_path / "run", after=hits.cursor)
+    rest = outrider.systematic(services=services, resume=tmp_path / "run", after=hits.cursor)
     assert first[:10] + [hit.doc_id for hit in rest] == whole
     assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
@@ -64,43 +64,43 @@ def test_a_run_whose_reader_stops_resumes_after_the_cursor(tmp_path: Path) -> No
 @pytest.mark.parametrize("pages", range(5))
 def test_a_library_that_fails_leaves_the_hits_so_far(tmp_path: Path, pages: int) -> None:
     shelves = LibraryVersions(make_papers(40))
-    made = make_exact_services(tmp_path, shelves)
-    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, folder=tmp_path / "whole")]
+    services = make_exact_services(tmp_path, shelves)
+    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=services, folder=tmp_path / "whole")]
     shelves.breaks_after = pages
     with pytest.raises(LibraryError, match="cannot be read"):
-        list(outrider.systematic(QUERY, services=made, folder=tmp_path / "run"))
+        list(outrider.systematic(QUERY, services=services, folder=tmp_path / "run"))
     broken = manifest.read(tmp_path / "run" / manifest.NAME)
     assert (broken.total, broken.complete) == (pages * 5, False)
     shelves.breaks_after = None
-    assert [hit.doc_id for hit in outrider.systematic(services=made, resume=tmp_path / "run")] == whole
+    assert [hit.doc_id for hit in outrider.systematic(services=services, resume=tmp_path / "run")] == whole
     assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
 def test_a_run_reads_its_snapshot_while_others_write(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
-    made = make_exact_services(tmp_path, shelves)
+    services = make_exact_services(tmp_path, shelves)
     before = [one.doc_id for one in shelves.records if one.title.startswith("aspirin")]
-    hits = outrider.systematic(QUERY, services=made)
-    found = [next(hits).doc_id]
+    hits = outrider.systematic(QUERY, services=services)
+    doc_ids = [next(hits).doc_id]
     shelves.records += make_papers(10, first=100)
-    found += [hit.doc_id for hit in hits]
-    assert found == before
+    doc_ids += [hit.doc_id for hit in hits]
+    assert doc_ids == before
 
 
 def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) -> None:
     own = make_papers(12)
     abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}", "source": "pubmed"}) for one in make_papers(30)]
-    made = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))})
-    hits = outrider.systematic(QUERY, services=made, sources=["library", "pubmed"])
-    found = list(hits)
-    told = hits.manifest
-    assert [one.source for one in told.sources] == ["library", "pubmed"]
-    assert told.sources[1].fetched == told.sources[1].total == 30
-    assert (told.sources[0].hits, told.sources[1].hits) == (8, 20)
-    assert [hit.found_by[0].source for hit in found] == ["library"] * 8 + ["pubmed"] * 20
-    assert told.duplicates == 8
-    assert told.unique == 20
-    assert "identifiers, titles" in told.deduplicated_by
+    services = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))})
+    hits = outrider.systematic(QUERY, services=services, sources=["library", "pubmed"])
+    results = list(hits)
+    run_manifest = hits.manifest
+    assert [one.source for one in run_manifest.sources] == ["library", "pubmed"]
+    assert run_manifest.sources[1].fetched == run_manifest.sources[1].total == 30
+    assert (run_manifest.sources[0].hits, run_manifest.sources[1].hits) == (8, 20)
+    assert [hit.found_by[0].source for hit in results] == ["library"] * 8 + ["pubmed"] * 20
+    assert run_manifest.duplicates == 8
+    assert run_manifest.unique == 20
+    assert "identifiers, titles" in run_manifest.deduplicated_by
     few = make_exact_services(tmp_path, LibraryVersions(list(own)), {"pubmed": MemorySource("pubmed", list(abroad))}, identity_most=3)
     by_identifiers = outrider.systematic(QUERY, services=few, sources=["library", "pubmed"])
     list(by_identifiers)
@@ -109,8 +109,8 @@ def test_services_follow_the_library_and_duplicates_are_counted(tmp_path: Path) 
 
 
 def test_a_short_harvest_never_looks_complete(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions([]), {"pubmed": MemorySource("pubmed", list(make_papers(30)), lost=3)})
-    hits = outrider.systematic(QUERY, services=made, sources=["pubmed"])
+    services = make_exact_services(tmp_path, LibraryVersions([]), {"pubmed": MemorySource("pubmed", list(make_papers(30)), lost=3)})
+    hits = outrider.systematic(QUERY, services=services, sources=["pubmed"])
     with pytest.raises(IncompleteRun, match="pubmed: 27 of 30 fetched"):
         list(hits)
     assert not hits.manifest.complete
@@ -120,54 +120,54 @@ def test_a_short_harvest_never_looks_complete(tmp_path: Path) -> None:
 
 
 def test_a_service_that_refuses_gets_no_query_and_is_named(tmp_path: Path) -> None:
-    made = make_exact_services(
+    services = make_exact_services(
         tmp_path, LibraryVersions(make_papers(4)), {"pubmed": MemorySource("pubmed", list(make_papers(3)), refuses="it knows no proximity")}
     )
     with pytest.raises(IncompleteRun, match="pubmed: 0 fetched: it knows no proximity"):
-        list(outrider.systematic(QUERY, services=made, sources=["library", "pubmed"]))
+        list(outrider.systematic(QUERY, services=services, sources=["library", "pubmed"]))
 
 
-def test_a_service_that_fails_costs_the_rest_of_its_hits_and_is_read_again_on_resume(tmp_path: Path) -> None:
-    """The others are read nevertheless; after a resume the ledger equals that of a run without a failure."""
-    world = {"a": MemorySource("a", list(make_papers(30))), "b": MemorySource("b", list(make_papers(9, first=100)))}
-    made = make_exact_services(tmp_path, LibraryVersions([]), world)
-    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=made, sources=["a", "b"], folder=tmp_path / "whole")]
-    world["a"].fails_after = 3
-    made = make_exact_services(tmp_path, LibraryVersions([]), world)
-    hits = outrider.systematic(QUERY, services=made, sources=["a", "b"], folder=tmp_path / "run")
+def test_a_failing_service_loses_the_rest_of_its_hits_and_is_read_again_on_resume(tmp_path: Path) -> None:
+    """The others are still read; after a resume the ledger equals that of a run without a failure."""
+    remote_sources = {"a": MemorySource("a", list(make_papers(30))), "b": MemorySource("b", list(make_papers(9, first=100)))}
+    services = make_exact_services(tmp_path, LibraryVersions([]), remote_sources)
+    whole = [hit.doc_id for hit in outrider.systematic(QUERY, services=services, sources=["a", "b"], folder=tmp_path / "whole")]
+    remote_sources["a"].fails_after = 3
+    services = make_exact_services(tmp_path, LibraryVersions([]), remote_sources)
+    hits = outrider.systematic(QUERY, services=services, sources=["a", "b"], folder=tmp_path / "run")
     with pytest.raises(IncompleteRun, match="a: 12 of 30 fetched: a answered 503"):
         list(hits)
     assert hits.manifest.sources[1].complete
-    world["a"].fails_after = None
-    assert [hit.doc_id for hit in outrider.systematic(services=made, resume=hits.result_set)] == whole
-    assert world["a"].seen_before == {f"p{number:05}" for number in range(12)}, "also those that do not match"
+    remote_sources["a"].fails_after = None
+    assert [hit.doc_id for hit in outrider.systematic(services=services, resume=hits.result_set)] == whole
+    assert remote_sources["a"].seen_before == {f"p{number:05}" for number in range(12)}, "also those that do not match"
     assert _without_times(tmp_path / "run") == _without_times(tmp_path / "whole")
 
 
 def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
-    hits = outrider.systematic(QUERY, services=made, folder=tmp_path / "run")
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(40)))
+    hits = outrider.systematic(QUERY, services=services, folder=tmp_path / "run")
     next(hits)
     with pytest.raises(RunBusy, match="another process"):
-        next(outrider.systematic(services=made, resume=tmp_path / "run"))
+        next(outrider.systematic(services=services, resume=tmp_path / "run"))
     hits.close()
 
 
 def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:
     shelves = LibraryVersions(make_papers(40))
-    made = make_exact_services(tmp_path, shelves)
-    with outrider.systematic(QUERY, services=made, folder=tmp_path / "run") as hits:
+    services = make_exact_services(tmp_path, shelves)
+    with outrider.systematic(QUERY, services=services, folder=tmp_path / "run") as hits:
         next(hits)
     shelves.tokenizer = "test words 2"
     with pytest.raises(OtherRun, match=r"split words by test words 1.*test words 2"):
-        next(outrider.systematic(services=made, resume=tmp_path / "run"))
+        next(outrider.systematic(services=services, resume=tmp_path / "run"))
     shelves.records, shelves.versions = make_papers(3), {}
     with pytest.raises(OtherRun, match="is not available"):
-        next(outrider.systematic(services=made, resume=tmp_path / "run"))
+        next(outrider.systematic(services=services, resume=tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("options", "message"),
     [
         ({"query": "aspirin[tiabs]"}, "line 1, column 9"),
         ({"query": QUERY, "sources": ["pubmedd"]}, "pubmedd"),
@@ -177,28 +177,28 @@ def test_a_run_that_cannot_be_resumed_gives_the_reason(tmp_path: Path) -> None:
         ({"resume": "nowhere"}, "no run 'nowhere'"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(tmp_path: Path, given: dict[str, object], says: str) -> None:
-    with pytest.raises(BadRequest, match=says):
-        list(outrider.systematic(**given, services=make_exact_services(tmp_path, LibraryVersions(make_papers(3)))))  # type: ignore[arg-type]
+def test_bad_input_is_refused_before_anything_is_written(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        list(outrider.systematic(**options, services=make_exact_services(tmp_path, LibraryVersions(make_papers(3)))))  # type: ignore[arg-type]
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(3)))
-    list(outrider.systematic(QUERY, services=made, folder=tmp_path / "run"))
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(3)))
+    list(outrider.systematic(QUERY, services=services, folder=tmp_path / "run"))
     with pytest.raises(BadRequest, match="holds a run already"):
-        list(outrider.systematic(QUERY, services=made, folder=tmp_path / "run"))
+        list(outrider.systematic(QUERY, services=services, folder=tmp_path / "run"))
 
 
 def test_a_cursor_of_another_run_is_refused(tmp_path: Path) -> None:
-    made = make_exact_services(tmp_path, LibraryVersions(make_papers(30)))
-    hits = outrider.systematic(QUERY, services=made)
+    services = make_exact_services(tmp_path, LibraryVersions(make_papers(30)))
+    hits = outrider.systematic(QUERY, services=services)
     list(hits)
     with pytest.raises(BadRequest, match="cursor"):
         list(outrider.iter_hits(hits.result_set, after="library:nowhere"))
 
 
-def test_a_changed_ledger_stops_the_reader_at_the_place(tmp_path: Path) -> None:
+def test_a_changed_ledger_stops_the_reader_at_the_line(tmp_path: Path) -> None:
     hits = outrider.systematic(QUERY, services=make_exact_services(tmp_path, LibraryVersions(make_papers(30))))
     list(hits)
     path = Path(hits.result_set.path)

@@ -1,4 +1,4 @@
-"""Verification finds every change of a run's files, with its place."""
+"""Verification finds every change of a run's files, with its position."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("verify")
     key = _key(folder)
     abroad = [one.model_copy(update={"doc_id": f"W{one.doc_id}"}) for one in make_papers(4)]
-    made = make_exact_services(
+    services = make_exact_services(
         folder, LibraryVersions(make_papers(6)), {"pubmed": MemorySource("pubmed", list(abroad))}, signing_key=str(key)
     )
-    list(outrider.systematic("aspirin[ti]", services=made, sources=["library", "pubmed"], folder=folder / "run"))
+    list(outrider.systematic("aspirin[ti]", services=services, sources=["library", "pubmed"], folder=folder / "run"))
     for suffix, form in RUN_FORMATS.items():
         with (folder / "run" / f"out{suffix}").open("w", encoding="utf-8", newline="") as stream:
             export_hits(folder / "run" / "ledger.jsonl", make_writer(form, stream))
@@ -50,14 +50,14 @@ RESULTS = ["ledger.jsonl", "manifest.json", *(f"out{suffix}" for suffix in RUN_F
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_what_was_not_changed_is_sound(run: Path, name: str) -> None:
+def test_unchanged_files_are_sound(run: Path, name: str) -> None:
     verdict = outrider.verify(run / "manifest.json", run / name, key=run.parent / "key.pem")
     assert verdict.faults == ()
     assert verdict.sound
     assert len(verdict.signed_by) == 64
 
 
-def test_the_audit_log_tells_of_the_run(run: Path) -> None:
+def test_the_audit_log_lists_the_run(run: Path) -> None:
     log = run.parent / "runs" / "audit.jsonl"
     assert outrider.verify(run / "manifest.json", log).sound
     entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
@@ -70,7 +70,7 @@ def test_the_audit_log_tells_of_the_run(run: Path) -> None:
 @pytest.mark.parametrize("name", RESULTS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_any_byte_that_is_changed_is_found_with_its_place(run: Path, name: str, data: st.DataObject) -> None:
+def test_any_changed_byte_is_found_with_its_position(run: Path, name: str, data: st.DataObject) -> None:
     raw = (run / name).read_bytes()
     at = data.draw(st.integers(0, len(raw) - 1))
     changed = raw[:at] + bytes([raw[at] ^ data.draw(st.integers(1, 255))]) + raw[at + 1 :]
@@ -86,7 +86,7 @@ def test_any_byte_that_is_changed_is_found_with_its_place(run: Path, name: str, 
 @pytest.mark.parametrize("name", ["ledger.jsonl", *(f"out{suffix}" for suffix in RUN_FORMATS)])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_a_line_that_is_taken_out_or_moved_or_doubled_is_found(run: Path, name: str, data: st.DataObject) -> None:
+def test_a_removed_moved_or_duplicated_line_is_found(run: Path, name: str, data: st.DataObject) -> None:
     lines = (run / name).read_bytes().splitlines(keepends=True)
     at, to = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.integers(0, len(lines) - 1))
     what = data.draw(st.sampled_from(["taken out", "moved", "doubled"]))
@@ -101,38 +101,38 @@ def test_a_line_that_is_taken_out_or_moved_or_doubled_is_found(run: Path, name: 
     assert _faults(run, name, b"".join(changed))
 
 
-def test_a_whole_ledger_made_anew_is_found_by_the_manifest(run: Path) -> None:
-    """Chained as it should be, and every hit of one title taken out."""
+def test_a_rewritten_ledger_is_found_by_the_manifest(run: Path) -> None:
+    """Chained correctly, with every hit of one title removed."""
     chain, anew = GENESIS, []
     for line in (run / "ledger.jsonl").read_bytes().splitlines():
-        said = json.loads(line)
-        said.pop("chain")
+        entry = json.loads(line)
+        entry.pop("chain")
         if "part 4" in line.decode():
             continue
-        raw, chain = chain_line(said, chain)
+        raw, chain = chain_line(entry, chain)
         anew.append(raw)
     faults = _faults(run, "ledger.jsonl", b"".join(anew))
     assert {"hits_chain", "total", "ledger.sha256", "sources[0].hits"} <= {fault.place for fault in faults}
 
 
-def test_a_manifest_that_was_sealed_anew_is_found_by_its_signature(run: Path) -> None:
+def test_a_manifest_sealed_again_is_found_by_its_signature(run: Path) -> None:
     from outrider.systematic_search.manifest import compute_provenance, compute_seal, read
 
-    told = read(run / "manifest.json")
-    told = told.model_copy(update={"times": told.times.model_copy(update={"finished_at": "2020-01-01T00:00:00+00:00"})})
-    told = told.model_copy(update={"provenance_hash": compute_provenance(told)})
-    told = told.model_copy(update={"seal": compute_seal(told)})
-    assert [fault.place for fault in _faults(run, "manifest.json", told.text().encode())] == ["signature"]
-    unsigned = told.model_copy(update={"signature": None})
+    altered = read(run / "manifest.json")
+    altered = altered.model_copy(update={"times": altered.times.model_copy(update={"finished_at": "2020-01-01T00:00:00+00:00"})})
+    altered = altered.model_copy(update={"provenance_hash": compute_provenance(altered)})
+    altered = altered.model_copy(update={"seal": compute_seal(altered)})
+    assert [fault.place for fault in _faults(run, "manifest.json", altered.text().encode())] == ["signature"]
+    unsigned = altered.model_copy(update={"signature": None})
     assert [fault.place for fault in _faults(run, "manifest.json", unsigned.text().encode())] == ["signature"]
 
 
 def _faults(run: Path, name: str, changed: bytes) -> tuple[Fault, ...]:
-    """With the changed file in the place of its own."""
-    place = run.parent / "changed"
-    place.mkdir(exist_ok=True)
+    """Faults with the changed file in place of the original."""
+    copy = run.parent / "changed"
+    copy.mkdir(exist_ok=True)
     for path in run.iterdir():
         if path.name in RESULTS:
-            (place / path.name).write_bytes(path.read_bytes())
-    (place / name).write_bytes(changed)
-    return outrider.verify(place / "manifest.json", place / name, key=run.parent / "key.pem").faults
+            (copy / path.name).write_bytes(path.read_bytes())
+    (copy / name).write_bytes(changed)
+    return outrider.verify(copy / "manifest.json", copy / name, key=run.parent / "key.pem").faults

@@ -31,22 +31,22 @@ Answers = Callable[[Request], Answer]
 
 def source(name: str, base_url: str, **fields: Any) -> RemoteSource:
     """One service of that server; no other test shares its limit."""
-    made = make_remote_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
+    remote = make_remote_sources(settings(base_url, Path("unused"), per_s=0.001 * next(LIMITS)), waits.append)[name]
     for field, value in fields.items():
-        object.__setattr__(made, field, value)
-    return made
+        object.__setattr__(remote, field, value)
+    return remote
 
 
 waits: list[str] = []
 
 
-async def read(made: RemoteSource, into: Harvest, query: str = QUERY, after: str = "") -> list[MatchedPage]:
-    return [page async for page in made.harvest(*query_arguments(made, query), into, after)]
+async def read(remote: RemoteSource, into: Harvest, query: str = QUERY, after: str = "") -> list[MatchedPage]:
+    return [page async for page in remote.harvest(*query_arguments(remote, query), into, after)]
 
 
-def query_arguments(made: RemoteSource, query: str = QUERY) -> tuple[Any, SentQuery]:
+def query_arguments(remote: RemoteSource, query: str = QUERY) -> tuple[Any, SentQuery]:
     tree = parse(query).tree
-    return tree, made.translate(tree, query)
+    return tree, remote.translate(tree, query)
 
 
 def ids(pages: list[MatchedPage]) -> list[str]:
@@ -58,8 +58,8 @@ async def test_pubmed_beyond_its_cap_is_sliced_by_the_date_of_entry() -> None:
     service, into = paged_services.Pubmed(MATCHES), Harvest()
     with serving(service) as server:
         pages = await read(source("pubmed", server.base_url, today=lambda: date(2026, 11, 22)), into)
-    found = ids(pages)
-    assert len(found) == len(set(found)) == MATCHES
+    doc_ids = ids(pages)
+    assert len(doc_ids) == len(set(doc_ids)) == MATCHES
     assert (into.total, into.fetched, into.matched, into.complete, into.remarks) == (MATCHES, MATCHES, MATCHES, True, [])
     assert len(into.slices) >= 3
     assert all(one.total == one.fetched <= 9_999 for one in into.slices)
@@ -92,8 +92,8 @@ async def test_services_with_a_cursor_are_read_to_their_end(name: str) -> None:
     matches = 5_000 if name == "crossref" else MATCHES
     service, into = CURSORS[name](matches), Harvest()
     with serving(service) as server:
-        found = ids(await read(source(name, server.base_url), into))
-    assert len(found) == len(set(found)) == matches
+        doc_ids = ids(await read(source(name, server.base_url), into))
+    assert len(doc_ids) == len(set(doc_ids)) == matches
     assert (into.total, into.fetched, into.matched, into.complete, into.remarks) == (matches, matches, matches, True, [])
     assert len({one.target for one in service.requests}) == len(service.requests)
 
@@ -101,9 +101,9 @@ async def test_services_with_a_cursor_are_read_to_their_end(name: str) -> None:
 async def test_github_beyond_its_cap_is_sliced_by_creation() -> None:
     service, into = paged_services.Github(3_500), Harvest()
     with serving(service) as server:
-        made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
-        found = ids(await read(made, into))
-    assert len(found) == len(set(found)) == 3_500
+        remote = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
+        doc_ids = ids(await read(remote, into))
+    assert len(doc_ids) == len(set(doc_ids)) == 3_500
     assert (into.complete, into.remarks, into.total) == (True, [], 3_500)
     assert max(map(len, service.queries)) <= 256
     assert all(one.total <= 1_000 for one in into.slices)
@@ -121,8 +121,8 @@ async def test_a_search_that_github_cut_short_is_not_complete() -> None:
 async def test_a_total_that_changes_between_pages_is_reported(name: str) -> None:
     into = Harvest()
     with serving(CURSORS[name](2_500, grows_at=3)) as server:
-        found = ids(await read(source(name, server.base_url), into))
-    assert len(set(found)) == 2_500
+        doc_ids = ids(await read(source(name, server.base_url), into))
+    assert len(set(doc_ids)) == 2_500
     assert not into.complete
     assert into.remarks == ["all: its total changed from 2,500 to 2,501 meanwhile"]
 
@@ -139,32 +139,32 @@ async def test_slices_that_do_not_add_up_are_reported() -> None:
 async def test_a_record_that_comes_twice_counts_once(name: str) -> None:
     into = Harvest()
     with serving(CURSORS[name](1_300, again=7)) as server:
-        found = ids(await read(source(name, server.base_url), into))
-    assert len(found) == len(set(found)) == into.fetched == 1_300
+        doc_ids = ids(await read(source(name, server.base_url), into))
+    assert len(doc_ids) == len(set(doc_ids)) == into.fetched == 1_300
     assert any("came twice" in remark for remark in into.remarks)
     assert not into.complete
 
 
 @pytest.mark.parametrize("name", CURSORS)
-async def test_a_record_that_comes_again_behind_a_break_counts_once(name: str) -> None:
-    """As long as the caller passes the ids that were seen before."""
+async def test_a_record_repeated_after_an_interruption_counts_once(name: str) -> None:
+    """The caller passes the ids that were seen before."""
     into, rest = Harvest(), Harvest()
     with serving(CURSORS[name](1_300, again=7)) as server:
-        made = source(name, server.base_url)
-        async with aclosing(made.harvest(*query_arguments(made), into)) as pages:
+        remote = source(name, server.base_url)
+        async with aclosing(remote.harvest(*query_arguments(remote), into)) as pages:
             first = await anext(pages)
         rest.seen = set(into.seen)
-        found = ids(await read(made, rest, after=first.cursor))
-    assert len(found) == len(set(found)) == rest.fetched == 1_300 - len(first.hits)
-    assert not set(found) & into.seen
+        doc_ids = ids(await read(remote, rest, after=first.cursor))
+    assert len(doc_ids) == len(set(doc_ids)) == rest.fetched == 1_300 - len(first.hits)
+    assert not set(doc_ids) & into.seen
     assert any("came twice" in remark for remark in rest.remarks)
 
 
 async def test_numbers_without_an_article_are_reported() -> None:
     into = Harvest()
     with serving(paged_services.Pubmed(50, lost=frozenset({3, 49}))) as server:
-        found = ids(await read(source("pubmed", server.base_url, **SMALL), into))
-    assert len(found) == 48
+        doc_ids = ids(await read(source("pubmed", server.base_url, **SMALL), into))
+    assert len(doc_ids) == 48
     assert not into.complete
     assert into.remarks[0] == "all: 1 of 20 numbers have no record: 3"
 
@@ -177,10 +177,10 @@ async def test_pubmeds_warning_is_a_note_and_the_harvest_stays_complete() -> Non
     assert into.complete
 
 
-async def read_until_error(made: RemoteSource, into: Harvest) -> tuple[list[MatchedPage], SourceError]:
+async def read_until_error(remote: RemoteSource, into: Harvest) -> tuple[list[MatchedPage], SourceError]:
     pages: list[MatchedPage] = []
     try:
-        async for page in made.harvest(*query_arguments(made), into):
+        async for page in remote.harvest(*query_arguments(remote), into):
             pages.append(page)  # noqa: PERF401 - it fails midway
     except SourceError as error:
         return pages, error
@@ -190,17 +190,17 @@ async def read_until_error(made: RemoteSource, into: Harvest) -> tuple[list[Matc
 @pytest.mark.parametrize("name", ["pubmed", *CURSORS])
 async def test_a_service_that_fails_midway_keeps_its_records_and_can_be_resumed(name: str) -> None:
     """Both parts together give the pages and counts of an undisturbed run."""
-    made = partial(paged_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
+    make_service = partial(paged_services.Pubmed, cap=99) if name == "pubmed" else CURSORS[name]
     matches, small = (240, SMALL) if name == "pubmed" else (4_500, {})
     undisturbed, into = Harvest(), Harvest()
-    with serving(made(matches)) as server:
+    with serving(make_service(matches)) as server:
         whole = await read(source(name, server.base_url, **small), undisturbed)
-    with serving(made(matches, fails_at=4)) as server:
+    with serving(make_service(matches, fails_at=4)) as server:
         first, error = await read_until_error(source(name, server.base_url, **small), into)
     assert isinstance(error, SourceUnavailable)
     assert f"{into.fetched:,} of {matches:,} records had come" in str(error)
     assert 0 < into.fetched == len(ids(first)) < matches
-    with serving(made(matches)) as server:
+    with serving(make_service(matches)) as server:
         rest = await read(source(name, server.base_url, **small), into, after=first[-1].cursor)
     assert first + rest == whole
     into.took_s = undisturbed.took_s
@@ -208,25 +208,25 @@ async def test_a_service_that_fails_midway_keeps_its_records_and_can_be_resumed(
     assert into.complete
 
 
-async def test_going_on_after_any_page_gives_the_rest() -> None:
+async def test_a_harvest_resumes_after_any_page() -> None:
     into = Harvest()
     with serving(paged_services.Github(1_100)) as server:
-        made = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
-        pages = await read(made, into)
+        remote = source("github", server.base_url, now=lambda: datetime(2026, 11, 22, tzinfo=UTC))
+        pages = await read(remote, into)
         for place in (0, 3, len(pages) - 2):
-            assert await read(made, Harvest(), after=pages[place].cursor) == pages[place + 1 :]
-        assert await read(made, Harvest(), after=pages[-1].cursor) == []
+            assert await read(remote, Harvest(), after=pages[place].cursor) == pages[place + 1 :]
+        assert await read(remote, Harvest(), after=pages[-1].cursor) == []
 
 
 @pytest.mark.parametrize("cursor", ["x", "{}", "[]", '[[[1]],"",null,0,false]', "7"])
-async def test_what_is_no_cursor_is_refused(cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with serving(paged_services.Pubmed(3)) as server, pytest.raises(BadRequest, match="no cursor"):
         await read(source("pubmed", server.base_url), Harvest(), after=cursor)
 
 
 async def test_a_requested_wait_is_honoured_and_reported() -> None:
     """A wait longer than the client's patience ends the run, which can be resumed later."""
-    now, told, slept = 1_000.0, list[str](), list[float]()
+    now, messages, slept = 1_000.0, list[str](), list[float]()
     refusals = [RateLimited("busy", now + 90), RateLimited("pool"), RateLimited("busy", now + 3_600)]
 
     class Caller:
@@ -236,31 +236,31 @@ async def test_a_requested_wait_is_honoured_and_reported() -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    asker = ServiceClient(Caller(), Service("openalex", "http://x", 1, 1), told.append, sleep=sleep, clock=lambda: now)  # type: ignore[arg-type]
+    client = ServiceClient(Caller(), Service("openalex", "http://x", 1, 1), messages.append, sleep=sleep, clock=lambda: now)  # type: ignore[arg-type]
     with pytest.raises(RateLimited):
-        await asker.get("/works", {})
+        await client.get("/works", {})
     assert slept == [90, 10]
-    assert told == ["openalex is rate-limiting us; retry in 90 s", "openalex is rate-limiting us; retry in 10 s"]
+    assert messages == ["openalex is rate-limiting us; retry in 90 s", "openalex is rate-limiting us; retry in 10 s"]
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, Unauthorized), (404, SourceUnavailable)])
 @pytest.mark.parametrize("name", ["pubmed", "github", *CURSORS])
 async def test_a_refusal_raises_our_error(name: str, status: int, kind: type[SourceError]) -> None:
     into = Harvest()
-    with serving(lambda asked: refusal(status)) as server, pytest.raises(kind, match="0 records had come"):
+    with serving(lambda request: refusal(status)) as server, pytest.raises(kind, match="0 records had come"):
         await read(source(name, server.base_url), into)
     assert not into.complete
 
 
-async def test_services_that_vary_are_named_and_get_no_query() -> None:
-    with serving(lambda asked: refusal(500)) as server:
+async def test_non_reproducible_services_are_named_and_get_no_query() -> None:
+    with serving(lambda request: refusal(500)) as server:
         every = make_remote_sources(settings(server.base_url, Path("unused")))
         assert [*every] == ["pubmed", "openalex", "semantic_scholar", "crossref", "github", "serpapi_scholar", "serpapi_google", "arxiv"]
         assert {*SERVICES} <= {*every}
         for name in ("serpapi_scholar", "serpapi_google", "arxiv"):
-            sent = query_arguments(every[name])[1]
-            assert sent.refused
-            assert sent.reproducible == (name == "arxiv")
+            translated = query_arguments(every[name])[1]
+            assert translated.refused
+            assert translated.reproducible == (name == "arxiv")
             into = Harvest()
             with pytest.raises(SourceOff):
                 await read(every[name], into)
@@ -269,10 +269,10 @@ async def test_services_that_vary_are_named_and_get_no_query() -> None:
 
 
 def test_no_service_is_available_offline(tmp_path: Path) -> None:
-    made = settings("http://127.0.0.1:9", tmp_path)
-    assert make_remote_sources(made.model_copy(update={"sources": made.sources.model_copy(update={"offline": True})})) == {}
+    configured = settings("http://127.0.0.1:9", tmp_path)
+    assert make_remote_sources(configured.model_copy(update={"sources": configured.sources.model_copy(update={"offline": True})})) == {}
 
 
 def test_a_disabled_source_is_missing(tmp_path: Path) -> None:
-    made = settings("http://127.0.0.1:9", tmp_path, enabled=False)
-    assert make_remote_sources(made) == {}
+    configured = settings("http://127.0.0.1:9", tmp_path, enabled=False)
+    assert make_remote_sources(configured) == {}

@@ -32,19 +32,19 @@ Finds = Callable[[SentQuery, Plain], bool]
 
 
 def paper(chance: random.Random, number: int, **lacking: Any) -> Record:
-    made = make_record(chance, number)
-    return Paper(**{**made.model_dump(exclude={"kind"}), "text": "", "description": "", **lacking})
+    record = make_record(chance, number)
+    return Paper(**{**record.model_dump(exclude={"kind"}), "text": "", "description": "", **lacking})
 
 
 def work_record(chance: random.Random, number: int) -> Record:
-    """As a service without headings and types tells of a work."""
+    """A work from a service without headings and types."""
     return paper(chance, number, mesh=(), metadata={"publication_types": []}, tags=())
 
 
 def repository(chance: random.Random, number: int) -> Record:
-    made = make_record(chance, number)
-    name = f"owner{number}/{'-'.join(made.title.split()[:2]) or 'x'}"
-    return Repository(doc_id=made.doc_id, title=name, description=made.abstract, tags=made.tags, metadata={"publication_types": []})
+    record = make_record(chance, number)
+    name = f"owner{number}/{'-'.join(record.title.split()[:2]) or 'x'}"
+    return Repository(doc_id=record.doc_id, title=name, description=record.abstract, tags=record.tags, metadata={"publication_types": []})
 
 
 def without_language(chance: random.Random, number: int) -> Record:
@@ -56,54 +56,54 @@ def plain_repository(record: Record) -> dict[str, list[str]]:
 
 
 SERVICES: dict[str, tuple[Callable[[random.Random, int], Record], Callable[[Record], Plain], ViewRecord, Finds]] = {
-    "pubmed": (paper, to_plain, of_pubmed.view_record, lambda sent, document: pubmed(sent.query, document)),
-    "openalex": (work_record, to_plain, of_openalex.view_record, lambda sent, document: openalex(sent.query, document)),
+    "pubmed": (paper, to_plain, of_pubmed.view_record, lambda translated, document: pubmed(translated.query, document)),
+    "openalex": (work_record, to_plain, of_openalex.view_record, lambda translated, document: openalex(translated.query, document)),
     "semantic_scholar": (
         without_language,
         to_plain,
         of_semantic_scholar.view_record,
-        lambda sent, document: semantic_scholar(sent.query, dict(sent.parameters).get("year", ""), document),
+        lambda translated, document: semantic_scholar(translated.query, dict(translated.parameters).get("year", ""), document),
     ),
     "crossref": (
         without_language,
         to_plain,
         of_crossref.view_record,
-        lambda sent, document: crossref(sent.query, dict(sent.parameters).get("filter", ""), document),
+        lambda translated, document: crossref(translated.query, dict(translated.parameters).get("filter", ""), document),
     ),
-    "github": (repository, plain_repository, of_github.view_record, lambda sent, document: github(sent.query, document)),
+    "github": (repository, plain_repository, of_github.view_record, lambda translated, document: github(translated.query, document)),
 }
-WORLD = make_remote_sources(Settings())
+REMOTE_SOURCES = make_remote_sources(Settings())
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nothing_that_the_tree_means_is_lost(name: str) -> None:
-    """Also after the evaluator has filtered what came; and enough trees can be said for this to mean something."""
+def test_no_match_of_the_tree_is_lost(name: str) -> None:
+    """Also after the evaluator has filtered the results; enough trees are translated to make this meaningful."""
     make, plain, look, finds = SERVICES[name]
     chance = random.Random(f"superset {name}")
     records = [make(chance, number) for number in range(RECORDS)]
     documents = [plain(record) for record in records]
-    said = found = 0
-    trees = TREES * 5 if name == "crossref" else TREES  # of which it can be asked for few
+    translated_count = match_count = 0
+    trees = TREES * 5 if name == "crossref" else TREES  # it supports few of them
     for _ in range(trees):
         tree = parse(write_query(make_query(chance, chance.choice([1, 2, 3, 5])), chance)).tree
-        sent = WORLD[name].translate(tree, "a text that is none of PubMed's (")
-        if sent.refused:
+        translated = REMOTE_SOURCES[name].translate(tree, "a text that is none of PubMed's (")
+        if translated.refused:
             continue
-        said += 1
-        found += count_matches(tree, sent, records, documents, look, finds)
-    assert said >= trees * {"crossref": 0.03, "github": 0.2}.get(name, 0.25), said
-    assert found >= said / 2, found
+        translated_count += 1
+        match_count += count_matches(tree, translated, records, documents, look, finds)
+    assert translated_count >= trees * {"crossref": 0.03, "github": 0.2}.get(name, 0.25), translated_count
+    assert match_count >= translated_count / 2, match_count
 
 
 def count_matches(
-    tree: Node, sent: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: ViewRecord, finds: Finds
+    tree: Node, translated: SentQuery, records: Sequence[Record], documents: Sequence[Plain], look: ViewRecord, finds: Finds
 ) -> int:
-    """How many records match; each of them must be found and let pass, and verified where nothing of it is unknown."""
+    """Number of matching records; the service must find each, and the verifier must accept it."""
     verifier, evaluator, count = HitVerifier(tree, look), Evaluator(tree), 0
     for record, document in zip(records, documents, strict=True):
         if evaluator.matches(look(record).record):
             count += 1
-            assert finds(sent, document), (tree, sent, document)
+            assert finds(translated, document), (tree, translated, document)
             assert verifier.find_proof(record) is not None
         elif verifier.find_proof(record) == "verified":
             raise AssertionError((tree, record))

@@ -17,7 +17,7 @@ from outrider.state.errors import BadRequest
 from outrider.state.systematic import SentQuery
 from support.shared_data import DATA
 
-WORLD = make_remote_sources(Settings())
+REMOTE_SOURCES = make_remote_sources(Settings())
 TOPICS = DATA / "boolean/pubmed_topics.jsonl.gz"
 FLAGSHIP = '("Aspirin"[Title] OR "Acetylsalicylic Acid"[Abstract]) AND ("Hepatotoxicity"[MeSH]) NOT Letter[pt]'
 
@@ -26,11 +26,11 @@ OF_2019 = "from_publication_date:2019-01-01,to_publication_date:2019-12-31"
 
 def translate(name: str, query: str) -> SentQuery:
     parsed = parse(query)
-    return WORLD[name].translate(parsed.tree, parsed.text)
+    return REMOTE_SOURCES[name].translate(parsed.tree, parsed.text)
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "said"),
+    ("name", "query", "expected"),
     [
         ("pubmed", FLAGSHIP, '("Aspirin"[ti] OR "Acetylsalicylic Acid"[tiab]) AND "Hepatotoxicity"[MeSH Terms] NOT "Letter"[pt]'),
         ("pubmed", "exp Liver/ and hepat$.ti,ab,kw.", '"Liver"[MeSH Terms] AND "hepat*"[tiab]'),
@@ -48,32 +48,32 @@ def translate(name: str, query: str) -> SentQuery:
         ("github", "liver OR kidney", "liver OR kidney fork:true"),
     ],
 )  # fmt: skip
-def test_what_is_sent(name: str, query: str, said: str) -> None:
-    assert translate(name, query).query == said
+def test_the_query_of_each_service(name: str, query: str, expected: str) -> None:
+    assert translate(name, query).query == expected
 
 
 @pytest.mark.parametrize("text", [
     "liver[tiab] AND (heart failure OR Liver[mh:noexp]) NOT letter[pt]", '"hip pain"[tiab:~2] AND 2019/06:2020[dp]', "“liver cancer”[ti]",
 ])  # fmt: skip
-def test_pubmeds_own_language_goes_as_it_was_written(text: str) -> None:
-    found = translate("pubmed", text)
-    assert found.native
-    assert found.query == text.replace("“", '"').replace("”", '"')
-    assert not found.widened
+def test_pubmeds_own_syntax_is_sent_unchanged(text: str) -> None:
+    translated = translate("pubmed", text)
+    assert translated.native
+    assert translated.query == text.replace("“", '"').replace("”", '"')
+    assert not translated.widened
 
 
 @pytest.mark.parametrize(
     "text", ["(a OR b)[ti]", "a[ti,ab]", '("a" ADJ3 "b")[ti]', "a[ab]", '"open[ti] AND b[ti]', "liver.ti,ab.", "a[Body] OR b[ti]"]
 )
-def test_what_pubmed_does_not_read_is_translated(text: str) -> None:
-    found = translate("pubmed", text)
-    assert not found.native
-    assert found.query
+def test_syntax_that_pubmed_does_not_support_is_translated(text: str) -> None:
+    translated = translate("pubmed", text)
+    assert not translated.native
+    assert translated.query
 
 
 @pytest.mark.parametrize("name", ["openalex", "semantic_scholar"])
 def test_alternatives_that_cannot_be_expressed_are_refused_not_lost(name: str) -> None:
-    """An author may have found what the words do not; a heading that no record has finds nothing, and is left out by name."""
+    """An author could match what the words do not; a heading that no record has matches nothing, and is reported as lacking."""
     refused = translate(name, "liver[ti] OR smith j[au]")
     assert not refused.query
     assert "cannot be asked for author" in refused.refused
@@ -84,33 +84,33 @@ def test_alternatives_that_cannot_be_expressed_are_refused_not_lost(name: str) -
 
 
 @pytest.mark.parametrize("name", ["openalex", "semantic_scholar", "github"])
-def test_what_not_takes_away_is_taken_away_here(name: str) -> None:
-    found = translate(name, "liver[ti] NOT heart[ti]")
-    assert "heart" not in found.query
-    assert any("what NOT takes away is taken away here" in note for note in found.widened)
+def test_exclusions_of_not_are_applied_locally(name: str) -> None:
+    translated = translate(name, "liver[ti] NOT heart[ti]")
+    assert "heart" not in translated.query
+    assert any("what NOT takes away is taken away here" in note for note in translated.widened)
 
 
 def test_a_query_that_is_too_long_loses_its_longest_part_or_is_refused() -> None:
     many = " OR ".join(f"hepatotoxicity{number}[ti]" for number in range(300))
-    found = translate("openalex", f"({many}) AND liver[ti]")
-    assert found.query == "title_and_abstract.search.exact:liver"
-    assert "longer than openalex takes" in found.widened[-1]
+    translated = translate("openalex", f"({many}) AND liver[ti]")
+    assert translated.query == "title_and_abstract.search.exact:liver"
+    assert "longer than openalex takes" in translated.widened[-1]
     assert "longer than" in translate("openalex", many).refused
     assert len(translate("github", f"({many}) AND liver[ti]").query) <= 256
 
 
 @pytest.mark.skipif(not TOPICS.exists(), reason=f"no topics at {TOPICS}; set OUTRIDER_DATA")
-def test_the_queries_of_librarians() -> None:
-    """PubMed gets all that parse; the others are asked what fits them, or say why not."""
+def test_queries_of_librarians() -> None:
+    """PubMed gets all that parse; the others get a fitting query or give the reason for a refusal."""
     with gzip.open(TOPICS, "rt", encoding="utf-8") as lines:
         queries = [json.loads(line)["query"] for line in lines]
-    for name, source in WORLD.items():
+    for name, source in REMOTE_SOURCES.items():
         for query in queries:
             parsed = parse(query)
-            found = source.translate(parsed.tree, parsed.text)
-            assert bool(found.query) != bool(found.refused)
-            assert name != "pubmed" or found.query
-            assert name != "openalex" or len(quote(found.query)) <= 3_000
+            translated = source.translate(parsed.tree, parsed.text)
+            assert bool(translated.query) != bool(translated.refused)
+            assert name != "pubmed" or translated.query
+            assert name != "openalex" or len(quote(translated.query)) <= 3_000
 
 
 @given(st.text(max_size=40))
@@ -119,6 +119,6 @@ def test_any_text_that_parses_is_sent_or_refused(text: str) -> None:
         parsed = parse(text)
     except BadRequest:
         return
-    for source in WORLD.values():
-        found = source.translate(parsed.tree, parsed.text)
-        assert bool(found.query or found.parameters) != bool(found.refused), found
+    for source in REMOTE_SOURCES.values():
+        translated = source.translate(parsed.tree, parsed.text)
+        assert bool(translated.query or translated.parameters) != bool(translated.refused), translated

@@ -42,6 +42,6 @@ def test_a_record_is_verified_only_by_its_own_text(look: ViewRecord, query: str,
     assert HitVerifier(parse(query).tree, look).find_proof(record) == proof
 
 
-def test_what_pubmed_read_as_written_stays_whole() -> None:
+def test_results_of_an_unchanged_pubmed_query_are_all_kept() -> None:
     verifier = HitVerifier(parse("kidney[tiab]").tree, pubmed.view_record, keeps_all=True)
     assert [proof for _, proof in verifier.verify([LIVER])] == ["as the source says"]
