@@ -1,4 +1,4 @@
-"""Classifiers of random weights, in the format of real ones, made in a moment."""
+"""Tiny classifiers with random weights, in the format of real ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MakeClassifier = Callable[..., str]
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> MakeClassifier:
-    """A folder: `kind` is token, sequence or none of both; labels as given."""
+    """Makes a model folder with these labels; `kind` is token, sequence or none (no classifier)."""
 
-    def made(kind: str = "token", labels: tuple[str, ...] = ("RELEVANT",), positions: int = 64, name: str = "tiny") -> str:
+    def make_classifier(kind: str = "token", labels: tuple[str, ...] = ("RELEVANT",), positions: int = 64, name: str = "tiny") -> str:
         import torch
         from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertTokenizerFast
 
-        of = {"token": BertForTokenClassification, "sequence": BertForSequenceClassification, "none": BertForMaskedLM}[kind]
+        model_class = {"token": BertForTokenClassification, "sequence": BertForSequenceClassification, "none": BertForMaskedLM}[kind]
         folder = tmp_path / name
         folder.mkdir()
         (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS, "##s", "##p"]) + "\n")
@@ -37,8 +37,8 @@ def classifier(tmp_path: Path) -> MakeClassifier:
         )
         with torch.random.fork_rng():
             torch.manual_seed(1)
-            of(config).save_pretrained(folder)
+            model_class(config).save_pretrained(folder)
         BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=positions).save_pretrained(folder)
         return str(folder)
 
-    return made
+    return make_classifier

@@ -47,31 +47,31 @@ def test_the_rank_holds_with_confidence_and_is_the_largest_that_is_seldom_far_be
 
     k = conformal_rank(cases, rate)
     assert k == 0 or at_least(k) >= CONFIDENCE - 1e-9
-    if k < cases and at_least(k + 1) > CONFIDENCE + 1e-9:  # something else held it back
+    if k < cases and at_least(k + 1) > CONFIDENCE + 1e-9:  # another condition limits the rank
         assert (1 - chance_below(rate - FAR_BELOW, k + 1, cases, cases)) ** LOOKS < 1 - LOOK_RISK + 1e-9
         assert expected_above(k) <= MAX_EXCESS + 1e-9
 
 
-def test_the_chance_to_fall_far_below_is_what_drawing_gives() -> None:
-    """Of 30 scores in any order the 3rd smallest of 10 is below at least 15 of the other 20 with the chance that counting finds."""
+def test_the_chance_to_fall_far_below_matches_a_simulation() -> None:
+    """Of 30 scores in any order the 3rd smallest of 10 is below at least 15 of the other 20 with the computed chance."""
     rng = random.Random(2)
     drawn = [rng.sample(range(30), 30) for _ in range(4_000)]
     fell = sum(sum(one > sorted(row[:10])[2] for one in row[10:]) < 15 for row in drawn) / len(drawn)
     assert fell == pytest.approx(chance_below(0.75, 3, 10, 20), abs=0.03)
 
 
-def test_at_282_cases_both_bounds_hold_and_at_137_one_gives_way() -> None:
-    def any_of(cases: int) -> float:
+def test_both_bounds_hold_at_282_cases_and_one_at_137() -> None:
+    def compute_risk(cases: int) -> float:
         return 1 - (1 - chance_below(0.91, conformal_rank(cases, 0.95), cases, cases)) ** LOOKS
 
     assert 1 - conformal_rank(282, 0.95) / 283 <= 0.965
-    assert any_of(282) <= LOOK_RISK
+    assert compute_risk(282) <= LOOK_RISK
     assert 1 - conformal_rank(137, 0.95) / 138 <= 0.965
-    assert any_of(137) > LOOK_RISK
+    assert compute_risk(137) > LOOK_RISK
 
 
-def test_new_cases_are_kept_at_the_promised_rate_however_poor_the_engine() -> None:
-    """200 calibrations on 300 cases whose scores say nothing: the promise holds on the mean, and as often as the confidence says."""
+def test_new_cases_are_kept_at_the_promised_rate_with_any_engine() -> None:
+    """200 calibrations on 300 cases with random scores: the rate holds on average, and as often as the confidence states."""
     rng = random.Random(1)
     rates = [1 - conformal_threshold([rng.random() for _ in range(300)], 0.9) for _ in range(200)]  # of a uniform score
     assert 0.9 <= sum(rates) / 200 <= 0.93
@@ -89,15 +89,21 @@ def test_a_higher_promise_never_raises_the_threshold(weakest: list[float], one: 
     assert conformal_threshold(weakest, high) <= conformal_threshold(weakest, low)
 
 
-def test_what_is_fitted_says_on_what() -> None:
-    found = calibrate(Fixed([0.1, 0.8, 0.2]), [CASE] * 40, "forty cases")
-    assert (found.engine, found.revision, found.pairs, found.fitted_on, found.keep_rate) == ("fixed", "1", 40, "forty cases", 0.95)
-    assert found.threshold == 0.8
-    assert found.removed == 1 - 20 / len(TEXT)
+def test_a_calibration_names_its_cases() -> None:
+    calibration = calibrate(Fixed([0.1, 0.8, 0.2]), [CASE] * 40, "forty cases")
+    assert (calibration.engine, calibration.revision, calibration.pairs, calibration.fitted_on, calibration.keep_rate) == (
+        "fixed",
+        "1",
+        40,
+        "forty cases",
+        0.95,
+    )
+    assert calibration.threshold == 0.8
+    assert calibration.removed == 1 - 20 / len(TEXT)
 
 
-def test_what_an_answer_points_back_at_is_part_of_the_case() -> None:
-    """Thresholds are fitted on what is kept, so that a lifted score counts."""
+def test_sentences_that_an_answer_refers_to_count_as_kept() -> None:
+    """Thresholds are fitted on kept units, so a lifted score counts."""
     case = LabelledText("q", Reading("a", "Aspirin thins. It lowers risk. Cats purr."), ((0, 14),))
     assert calibrate(Fixed([0.1, 0.8, 0.2]), [case] * 40, "").threshold == 0.8
 
@@ -109,10 +115,10 @@ def test_answers_are_the_units_that_share_half_of_them() -> None:
         find_answering_units(segment_text(CASE.reading), replace(CASE, answers=((11, 11),)))
 
 
-def test_a_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    found = calibrate(Lexical(), [CASE] * 40, "größer")
-    write_calibration(found, tmp_path / "calibration.json")
-    assert read_calibration(tmp_path / "calibration.json") == found
+def test_a_calibration_is_read_back_unchanged(tmp_path: Path) -> None:
+    calibration = calibrate(Lexical(), [CASE] * 40, "größer")
+    write_calibration(calibration, tmp_path / "calibration.json")
+    assert read_calibration(tmp_path / "calibration.json") == calibration
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"engine": "x"}', "null"])
@@ -133,7 +139,7 @@ def test_a_calibration_of_another_format_is_refused(tmp_path: Path, field: str, 
         read_calibration(file)
 
 
-def test_bad_requests_say_what_is_wrong() -> None:
+def test_bad_requests_are_reported() -> None:
     with pytest.raises(BadRequest, match="between 0 and 1"):
         calibrate(Lexical(), [CASE] * 40, "", 95)
     with pytest.raises(BadRequest, match="too few"):
@@ -159,11 +165,11 @@ def test_lines_may_mark_answers_by_offsets_or_by_their_words() -> None:
         '{"query": "q", "text": "t", "answers": ["u"]}',
     ],
 )
-def test_a_line_that_cannot_be_understood_is_named(line: str) -> None:
+def test_an_invalid_line_is_named(line: str) -> None:
     with pytest.raises(BadRequest, match="line 2"):
         parse_labelled_lines(["", line])
 
 
 def test_a_calibration_of_this_engine_only() -> None:
-    found: Calibration = calibrate(Fixed([0.5]), [CASE] * 40, "")
-    assert "not for" in explain_mismatch(found, Lexical(), [], [])
+    calibration: Calibration = calibrate(Fixed([0.5]), [CASE] * 40, "")
+    assert "not for" in explain_mismatch(calibration, Lexical(), [], [])

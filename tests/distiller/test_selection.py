@@ -27,15 +27,15 @@ FACT = "Aspirin lowers the risk of stroke by 12 % in adults with diabetes."
         ("", False),
     ],
 )
-def test_the_same_fact_in_other_words_of_the_same_numbers(other: str, same: bool) -> None:
+def test_repeats_have_the_same_numbers_and_negations(other: str, same: bool) -> None:
     assert find_repeats([FACT, other]) == [0, 0 if same else 1]
 
 
-def test_more_and_less_are_not_the_same() -> None:
+def test_opposite_comparatives_are_no_repeats() -> None:
     assert find_repeats([f"The patients had {word} risk of stroke after daily aspirin therapy." for word in ("higher", "lower")]) == [0, 1]
 
 
-def test_five_times_the_same_counts_once() -> None:
+def test_five_repeats_count_once() -> None:
     assert find_repeats(["Mice sleep at night.", *[FACT] * 5]) == [0, 1, 1, 1, 1, 1]
 
 
@@ -43,58 +43,58 @@ words = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta eta theta 
 
 
 @given(st.lists(words.map(" ".join), max_size=12))
-def test_prefix_filtering_finds_what_comparing_all_finds(said: list[str]) -> None:
-    bags = [frozenset(map(stem, content_words(text))) for text in said]
+def test_prefix_filtering_equals_comparing_all_pairs(sentences: list[str]) -> None:
+    bags = [frozenset(map(stem, content_words(text))) for text in sentences]
     expected: list[int] = []
     for at, bag in enumerate(bags):
         firsts = (other for other in range(at) if expected[other] == other)
         expected.append(next((other for other in firsts if len(bag & bags[other]) >= REPEAT_SIMILARITY * len(bag | bags[other])), at))
-    assert find_repeats(said) == expected
+    assert find_repeats(sentences) == expected
 
 
 @given(st.lists(st.lists(st.sampled_from("alpha beta gamma never not 5 12 higher".split()), max_size=6).map(" ".join), max_size=10))
-def test_only_what_says_the_same_numbers_and_negations_is_a_repeat(said: list[str]) -> None:
-    for at, first in enumerate(find_repeats(said)):
-        assert first == find_repeats(said)[first] <= at
-        assert sorted(numbers_and_negations(said[at])) == sorted(numbers_and_negations(said[first]))
+def test_every_repeat_has_the_numbers_and_negations_of_its_first(sentences: list[str]) -> None:
+    for at, first in enumerate(find_repeats(sentences)):
+        assert first == find_repeats(sentences)[first] <= at
+        assert sorted(numbers_and_negations(sentences[at])) == sorted(numbers_and_negations(sentences[first]))
 
 
-def test_many_units_take_time_in_line_with_their_number() -> None:
-    said = [" ".join(pair) for pair in itertools.product([f"word{at}" for at in range(70)], repeat=2)]
-    assert len(set(find_repeats(said))) == len(said) - 70 * 69 // 2  # two words in either order are the same
+def test_the_time_is_linear_in_the_number_of_units() -> None:
+    sentences = [" ".join(pair) for pair in itertools.product([f"word{at}" for at in range(70)], repeat=2)]
+    assert len(set(find_repeats(sentences))) == len(sentences) - 70 * 69 // 2  # two words in either order are the same
 
 
-def test_numbers_and_negations_are_told_in_order() -> None:
+def test_numbers_and_negations_are_listed_in_order() -> None:
     assert numbers_and_negations("No 3.5 mg wasn't 1,000") == ["3.5", "1,000", "no", "n't"]
 
 
-def _lifted(text: str, *scores: float) -> tuple[list[float], list[str]]:
+def _lift_scores(text: str, *scores: float) -> tuple[list[float], list[str]]:
     worth, why = lift_context_scores(segment_text(Reading("a", text)), scores)
     return worth, list(why)
 
 
-def test_the_sentence_that_this_points_back_at_is_worth_as_much() -> None:
+def test_a_sentence_that_this_refers_to_gets_the_same_score() -> None:
     text = "Aspirin thins blood. This lowers risk. Mice sleep."
-    assert _lifted(text, 0.1, 0.9, 0.2) == ([0.9, 0.9, 0.2], ["context", "relevant", "relevant"])
+    assert _lift_scores(text, 0.1, 0.9, 0.2) == ([0.9, 0.9, 0.2], ["context", "relevant", "relevant"])
 
 
-def test_no_further_back_than_two() -> None:
-    assert _lifted("A is. It is. It was. It will be.", 0.1, 0.1, 0.1, 0.9)[0] == [0.1, 0.9, 0.9, 0.9]
+def test_context_is_at_most_two_sentences() -> None:
+    assert _lift_scores("A is. It is. It was. It will be.", 0.1, 0.1, 0.1, 0.9)[0] == [0.1, 0.9, 0.9, 0.9]
 
 
-def test_this_study_points_at_no_sentence() -> None:
-    assert _lifted("Mice sleep. This study shows risk.", 0.1, 0.9)[0] == [0.1, 0.9]
+def test_this_study_refers_to_no_sentence() -> None:
+    assert _lift_scores("Mice sleep. This study shows risk.", 0.1, 0.9)[0] == [0.1, 0.9]
 
 
-def test_a_heading_is_worth_the_best_of_its_section_and_of_the_sections_within() -> None:
+def test_a_heading_gets_the_best_score_of_its_section_and_subsections() -> None:
     text = "# A\n\nOne.\n\n## B\n\nTwo.\n\n# C\n\nThree."
-    worth, why = _lifted(text, 0.0, 0.1, 0.0, 0.8, 0.0, 0.3)
+    worth, why = _lift_scores(text, 0.0, 0.1, 0.0, 0.8, 0.0, 0.3)
     assert worth == [0.8, 0.1, 0.8, 0.8, 0.3, 0.3]
     assert why == ["heading", "relevant", "heading", "relevant", "heading", "relevant"]
 
 
 @given(texts, st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_nothing_is_worth_less_than_it_was_and_nothing_more_than_the_best(text: str, values: list[float]) -> None:
+def test_lifting_lowers_no_score_and_exceeds_no_maximum(text: str, values: list[float]) -> None:
     its = segment_text(Reading("a", text))
     scores = [values[at % len(values)] for at in range(len(its.units))]
     worth, why = lift_context_scores(its, scores)

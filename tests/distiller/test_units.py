@@ -32,9 +32,9 @@ RESULTS
 It worked (p < 0.05). Not bad!"""
 
 
-def test_what_the_units_of_a_page_are() -> None:
-    found = [(unit.kind, PAGE[unit.start : unit.end]) for unit in find_units(PAGE)]
-    assert found == [
+def test_the_units_of_a_page() -> None:
+    units = [(unit.kind, PAGE[unit.start : unit.end]) for unit in find_units(PAGE)]
+    assert units == [
         ("heading", "# Title"),
         ("sentence", "An introduction."),
         ("sentence", "This is it."),
@@ -79,11 +79,11 @@ def test_units_are_in_order_do_not_overlap_and_lose_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_texts_are_cut(text: str) -> None:
+def test_odd_texts_are_segmented(text: str) -> None:
     units = find_units(text)
     assert bool(units) == bool(text.strip())
     assert find_units(text) == units
 
 
-def test_paragraphs_are_parted_by_blank_lines() -> None:
+def test_blank_lines_separate_paragraphs() -> None:
     assert [unit.block for unit in find_units("One. Two.\nThree.\n\nFour.")] == [0, 0, 0, 1]

@@ -8,14 +8,14 @@ from outrider.state.errors import BadRequest
 from outrider.training.collect_questions import read_judgements
 
 
-def written(folder: Path, text: str) -> Path:
+def write_file(folder: Path, text: str) -> Path:
     file = folder / "judged.jsonl"
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     return file
 
 
-def test_read_in_order_the_later_counts(tmp_path: Path) -> None:
-    file = written(
+def test_judgements_are_read_in_order_and_later_ones_override(tmp_path: Path) -> None:
+    file = write_file(
         tmp_path,
         '\ufeff{"query": "b  c", "doc_id": "1", "relevance": 2}\n\n{"query": "a", "doc_id": "1", "relevance": 0}\n'
         '{"query": "b c", "doc_id": "1", "relevance": 1}\r\n',
@@ -25,13 +25,13 @@ def test_read_in_order_the_later_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
-def test_what_json_allows_within_a_line_ends_none(tmp_path: Path, mark: str) -> None:
-    file = written(tmp_path, f'{{"query": "a", "doc_id": "1{mark}2", "relevance": 1}}\n')
+def test_unicode_line_separators_inside_json_end_no_line(tmp_path: Path, mark: str) -> None:
+    file = write_file(tmp_path, f'{{"query": "a", "doc_id": "1{mark}2", "relevance": 1}}\n')
     assert read_judgements(file) == {"a": {f"1{mark}2": 1}}
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('{"query": "a", "doc_id": "1", "relevance": 1}\nnonsense', ":2: "),
         ('{"query": "a", "doc_id": "1"}', ":1: relevance"),
@@ -46,10 +46,10 @@ def test_what_json_allows_within_a_line_ends_none(tmp_path: Path, mark: str) -> 
         ("\udcff", "UTF-8"),
     ],
 )
-def test_bad_lines_are_named(tmp_path: Path, text: str, says: str) -> None:
+def test_bad_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        read_judgements(written(tmp_path, text))
-    assert says in str(caught.value)
+        read_judgements(write_file(tmp_path, text))
+    assert message in str(caught.value)
     assert "judged.jsonl" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from support.tiny_reranker import separable
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 3), max_size=5))
 @settings(deadline=None)
-def test_ndcg_is_that_of_the_field(ranked: list[int], missed: list[int]) -> None:
+def test_ndcg_equals_ir_measures(ranked: list[int], missed: list[int]) -> None:
     every = [*ranked, *missed]
     qrels = {"q": {str(at): value for at, value in enumerate(every)} or {"0": 0}}
     run = {"q": {str(at): float(-at) for at in range(len(ranked))} or {"none": 1.0}}
@@ -20,8 +20,8 @@ def test_ndcg_is_that_of_the_field(ranked: list[int], missed: list[int]) -> None
 
 
 def test_one_right_record() -> None:
-    found = [round(ndcg([at == place for at in range(20)], [1]), 3) for place in (0, 1, 2, 9, 10, 99)]
-    assert found == [1.0, 0.631, 0.5, 0.289, 0.0, 0.0]
+    values = [round(ndcg([at == place for at in range(20)], [1]), 3) for place in (0, 1, 2, 9, 10, 99)]
+    assert values == [1.0, 0.631, 0.5, 0.289, 0.0, 0.0]
 
 
 LISTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1_000)), min_size=1, max_size=30, unique_by=lambda pair: pair[1])
@@ -36,14 +36,14 @@ def test_ndcg_of_an_order_equals_trec_eval(pairs: list[tuple[int, int]]) -> None
     assert ordered_ndcg(relevance, scores) == pytest.approx(theirs)
 
 
-def test_equal_scores_earn_nothing() -> None:
+def test_equal_scores_get_the_worst_order() -> None:
     assert ordered_ndcg([1, 0, 0], [0.0, 0.0, 0.0]) == pytest.approx(0.5)
 
 
 def test_word_matching_finds_the_words() -> None:
     groups = [Group("zinc lung", "title", "s", ("a", "b"), ("Heart and bone.", "Zinc in the lung."), (0, 1)), *separable(3)]
     scores = score_by_words(groups)
-    assert [len(given) for given in scores] == [2, 4, 4, 4]
+    assert [len(group_scores) for group_scores in scores] == [2, 4, 4, 4]
     assert scores[0][1] > scores[0][0]
     assert mean_ndcg(groups[:1], scores[:1]) == 1.0
 

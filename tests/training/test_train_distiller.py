@@ -21,7 +21,7 @@ RECIPE = Recipe(epochs=6, learning_rate=3e-3, head_rate=3e-3, frozen_layers=1, m
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Two wait for each other longer than a model this small takes."""
+    """With two threads, a model this small mostly waits for synchronization."""
     import torch
 
     before = torch.get_num_threads()
@@ -31,21 +31,21 @@ def _one_thread() -> Iterator[None]:
 
 
 def _case(at: int) -> LabelledText:
-    """Three sentences, of which the one that says "right" answers."""
+    """Three sentences; the one with "right" answers."""
     thing = THINGS[at % len(THINGS)]
-    said = [f"{thing} {FILLER[(at + place) % 15]} wrong." for place in range(3)]
-    said[at % 3] = f"{thing} {FILLER[at % 15]} right."
-    text = " ".join(one.capitalize() for one in said)
-    start = text.index(said[at % 3].capitalize())
-    return LabelledText(thing, Reading(str(at), text), ((start, start + len(said[at % 3])),))
+    sentences = [f"{thing} {FILLER[(at + place) % 15]} wrong." for place in range(3)]
+    sentences[at % 3] = f"{thing} {FILLER[at % 15]} right."
+    text = " ".join(one.capitalize() for one in sentences)
+    start = text.index(sentences[at % 3].capitalize())
+    return LabelledText(thing, Reading(str(at), text), ((start, start + len(sentences[at % 3])),))
 
 
 def test_it_learns_and_is_read_back_as_a_classifier(tmp_path: Path) -> None:
-    seen: list[float] = []
+    losses: list[float] = []
     cases = [_case(at) for at in range(48)]
-    made = train(base(tmp_path / "base"), cases, tmp_path / "out", RECIPE, lambda _, loss: seen.append(loss))
-    assert (made.cases, len(made.losses), made.steps) == (48, 6, 36)
-    assert seen == list(made.losses)
+    result = train(base(tmp_path / "base"), cases, tmp_path / "out", RECIPE, lambda _, loss: losses.append(loss))
+    assert (result.cases, len(result.losses), result.steps) == (48, 6, 36)
+    assert losses == list(result.losses)
     engine = Classifier(str(tmp_path / "out"), "cpu")
     right = 0
     for at in range(48, 60):
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
 
 
-def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
+def test_too_few_cases_or_a_missing_base_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="too few"):
         train("nowhere", [_case(0)], tmp_path / "out")
     with pytest.raises(ModelUnavailable):

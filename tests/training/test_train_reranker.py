@@ -18,17 +18,17 @@ from outrider.training.training_loop import Recipe
 QUICK = Recipe(pairs=150, epochs=1, max_length=48, learning_rate=1e-3)
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir()]
 
 
-async def test_a_folder_that_searches_can_be_given(shelf: Library, tiny_base: str, tmp_path: Path) -> None:
+async def test_training_writes_a_folder_that_searches_can_use(shelf: Library, tiny_base: str, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    said: list[tuple[str, int, int]] = []
+    progress: list[tuple[str, int, int]] = []
     out = tmp_path / "deep" / "mine"
     report = await train_reranker(
-        shelf, out, base=tiny_base, recipe=QUICK, device="cpu", progress=lambda doing, done, of, known: said.append((doing, done, of))
+        shelf, out, base=tiny_base, recipe=QUICK, device="cpu", progress=lambda doing, done, of, known: progress.append((doing, done, of))
     )
     assert report.saved
     assert not report.interrupted
@@ -39,17 +39,17 @@ async def test_a_folder_that_searches_can_be_given(shelf: Library, tiny_base: st
     assert len(loaded.predict([("zinc and the lung", "Zinc and the lung in adults"), ("a", "b")])) == 2
     assert json.loads((out / RECORD).read_text())["recipe"]["seed"] == 0
     assert (out / "model.safetensors").is_file()
-    said_there = json.loads((out / RECORD).read_text())
-    assert (said_there["out"], said_there["base"]) == ("mine", "tiny-bert")
+    record = json.loads((out / RECORD).read_text())
+    assert (record["out"], record["base"]) == ("mine", "tiny-bert")
     assert not [
         file.name for file in out.iterdir() if tiny_base.encode() in file.read_bytes() or str(tmp_path).encode() in file.read_bytes()
     ]
-    seen = read_trained_ids(str(out))
-    assert seen == frozenset(json.loads((out / RECORD).read_text())["trained_on"])
-    assert 0 < len(seen) < await shelf.count()
-    assert {doing for doing, _, _ in said} == {"loading the base", "making pairs", "training"}
-    assert said[-1][1:] == (report.steps, report.planned)
-    assert names(out.parent) == ["mine"]
+    trained_ids = read_trained_ids(str(out))
+    assert trained_ids == frozenset(json.loads((out / RECORD).read_text())["trained_on"])
+    assert 0 < len(trained_ids) < await shelf.count()
+    assert {doing for doing, _, _ in progress} == {"loading the base", "making pairs", "training"}
+    assert progress[-1][1:] == (report.steps, report.planned)
+    assert list_names(out.parent) == ["mine"]
 
 
 async def test_the_card(shelf: Library, tiny_base: str, tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ async def test_the_card(shelf: Library, tiny_base: str, tmp_path: Path) -> None:
     assert (fields["license"], fields["pipeline_tag"], fields["library_name"]) == ("mit", "text-ranking", "sentence-transformers")
     assert "base_model" not in fields  # a folder here is no name on a hub
     assert str(tmp_path) not in text
-    for said in (report.snapshot, f"{report.words_ndcg:.3f}", f"{report.reranker_ndcg:.3f}", "tiny-bert", "| Seed | 0 |", "## Limits"):
-        assert said in text
+    for expected in (report.snapshot, f"{report.words_ndcg:.3f}", f"{report.reranker_ndcg:.3f}", "tiny-bert", "| Seed | 0 |", "## Limits"):
+        assert expected in text
 
 
 async def test_an_earlier_training_is_replaced_and_nothing_else(shelf: Library, tiny_base: str, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_an_earlier_training_is_replaced_and_nothing_else(shelf: Library, 
     (out / "old").write_text("")
     await train_reranker(shelf, out, base=tiny_base, recipe=QUICK, device="cpu")
     assert not (out / "old").exists()
-    assert names(tmp_path) == ["mine"]
+    assert list_names(tmp_path) == ["mine"]
 
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
@@ -85,30 +85,30 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
         refuse_foreign(tmp_path / "thesis.doc" / "below")
 
 
-def test_other_rerankers_were_trained_on_nothing_of_ours(tmp_path: Path) -> None:
+def test_other_rerankers_have_no_trained_ids(tmp_path: Path) -> None:
     assert read_trained_ids("BAAI/bge-reranker-v2-m3") == frozenset()
     for text in ("{", "[]", '{"trained_on": 1}', "{}"):
         (tmp_path / RECORD).write_text(text)
         assert read_trained_ids(str(tmp_path)) == frozenset()
 
 
-def test_a_failed_write_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "mine"
     out.mkdir()
     (out / RECORD).write_text("old")
 
     def write() -> None:
-        with replace_folder(out) as made:
-            (made / "model").write_text("half")
+        with replace_folder(out) as new_folder:
+            (new_folder / "model").write_text("half")
             raise OSError(28, "No space left on device")
 
     with pytest.raises(BadRequest, match="No space left"):
         write()
     assert (out / RECORD).read_text() == "old"
-    assert names(tmp_path) == ["mine"]
+    assert list_names(tmp_path) == ["mine"]
 
 
-def test_where_the_new_folder_cannot_take_its_place_the_old_one_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_replacement_restores_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "mine"
     out.mkdir()
     (out / RECORD).write_text("old")
@@ -120,10 +120,10 @@ def test_where_the_new_folder_cannot_take_its_place_the_old_one_is_put_back(tmp_
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(BadRequest, match="Input/output error"), replace_folder(out) as made:
-        (made / RECORD).write_text("new")
+    with pytest.raises(BadRequest, match="Input/output error"), replace_folder(out) as new_folder:
+        (new_folder / RECORD).write_text("new")
     assert (out / RECORD).read_text() == "old"
-    assert names(tmp_path) == ["mine"]
+    assert list_names(tmp_path) == ["mine"]
 
 
 @pytest.mark.parametrize(("after", "saved"), [(1, False), (8, True)])
@@ -161,14 +161,14 @@ async def test_a_missing_or_corrupt_base(shelf: Library, tiny_base: str, tmp_pat
     assert not (tmp_path / "mine").exists()
 
 
-def test_what_is_wrong_is_said_with_the_setting_that_mends_it_and_paths_stay(tiny_base: str, tmp_path: Path) -> None:
+def test_errors_name_the_setting_to_change_and_keep_paths(tiny_base: str, tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match=r"reranker\.device is cuda:99, which torch does not find here"):
         model.load(tiny_base, 48, 0, "cuda:99")
     with pytest.raises(ModelUnavailable, match=r"/embedding\.v2: there is no such folder; give --base"):
         model.load(str(tmp_path / "embedding.v2"), 48, 0, "cpu")
 
 
-def test_a_base_that_memory_does_not_hold(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_that_does_not_fit_into_memory(tiny_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def scarce(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -185,16 +185,16 @@ def test_the_licence_of_a_base(tmp_path: Path, tiny_base: str) -> None:
         assert read_licence(str(tmp_path)) is None
 
 
-def test_no_longer_than_the_base_reads(tiny_base: str) -> None:
+def test_the_length_is_limited_to_that_of_the_base(tiny_base: str) -> None:
     assert model.load(tiny_base, 8_192, 0, "cpu").max_length == 64
 
 
-def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_folder_can_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "here"
     out.mkdir()
     monkeypatch.chdir(out)
     refuse_foreign(Path())
-    with replace_folder(Path()) as made:
-        (made / RECORD).write_text("{}")
-    assert names(out) == [RECORD]
-    assert names(tmp_path) == ["here"]
+    with replace_folder(Path()) as new_folder:
+        (new_folder / RECORD).write_text("{}")
+    assert list_names(out) == [RECORD]
+    assert list_names(tmp_path) == ["here"]

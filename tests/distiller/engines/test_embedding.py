@@ -18,18 +18,18 @@ from outrider.state.ports import OnCount
 from support.word_embedder import WordEmbedder
 
 
-def _cut(text: str) -> SegmentedText:
+def _segment(text: str) -> SegmentedText:
     return segment_text(Reading("a", text))
 
 
 @dataclass
 class Words:
-    """Vectors by words; with a long context it says where spans stand, or that it cannot."""
+    """Vectors by words; with a long context also vectors of spans, or an error."""
 
     words: WordEmbedder = field(default_factory=WordEmbedder)
     context_length: int = 256
     late: bool = True
-    asked: list[list[str]] = field(default_factory=list)
+    requests: list[list[str]] = field(default_factory=list)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -39,7 +39,7 @@ class Words:
         return self.words.embed(text, role)
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
-        self.asked.append(list(texts))
+        self.requests.append(list(texts))
         return [EmbeddedText(None, problem="no word") if text == "!" else EmbeddedText(self.words.vector(text)) for text in texts]
 
     def span_vectors(self, text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -48,37 +48,37 @@ class Words:
         return np.stack([self.words.vector(text[start:end]) * 3 for start, end in spans])
 
 
-def test_what_is_like_the_query_scores_higher_and_a_unit_without_a_vector_lowest() -> None:
-    ((like, _, unlike, none),) = Embedding(Words()).scores("wing flutter", [_cut("Wing flutter. Wing soil. Soil bacteria.\n\n!")])
+def test_units_similar_to_the_query_score_higher_and_units_without_vector_lowest() -> None:
+    ((like, _, unlike, none),) = Embedding(Words()).scores("wing flutter", [_segment("Wing flutter. Wing soil. Soil bacteria.\n\n!")])
     assert like > unlike > none
 
 
 def test_all_units_of_all_texts_go_to_the_model_together() -> None:
     words = Words()
-    found = Embedding(words).scores("wing", [_cut("Wing. Soil."), _cut(""), _cut("Tail.")])
-    assert words.asked == [["Wing.", "Soil.", "Tail."]]
-    assert list(map(len, found)) == [2, 0, 1]
+    scores = Embedding(words).scores("wing", [_segment("Wing. Soil."), _segment(""), _segment("Tail.")])
+    assert words.requests == [["Wing.", "Soil.", "Tail."]]
+    assert list(map(len, scores)) == [2, 0, 1]
 
 
-def test_an_empty_query_asks_no_model() -> None:
+def test_an_empty_query_calls_no_model() -> None:
     words = Words()
-    assert len(set(Embedding(words).scores(" ", [_cut("Wing. Soil.")])[0])) == 1
-    assert words.asked == []
+    assert len(set(Embedding(words).scores(" ", [_segment("Wing. Soil.")])[0])) == 1
+    assert words.requests == []
 
 
-def test_a_model_of_long_texts_is_given_the_whole_text() -> None:
+def test_a_long_context_model_reads_the_whole_text() -> None:
     words = Words(context_length=LONG_CONTEXT)
-    alone, late = (Embedding(one).cosines("wing", [_cut("Wing.")]) for one in (Words(), words))
+    alone, late = (Embedding(one).cosines("wing", [_segment("Wing.")]) for one in (Words(), words))
     assert late[0] == pytest.approx(alone[0])
-    assert words.asked == []
+    assert words.requests == []
 
 
-def test_where_it_cannot_units_go_alone() -> None:
+def test_without_late_chunking_units_are_embedded_alone() -> None:
     words = Words(context_length=LONG_CONTEXT, late=False)
-    assert Embedding(words).cosines("wing", [_cut("Wing. Soil.")]) == Embedding(Words()).cosines("wing", [_cut("Wing. Soil.")])
+    assert Embedding(words).cosines("wing", [_segment("Wing. Soil.")]) == Embedding(Words()).cosines("wing", [_segment("Wing. Soil.")])
 
 
-def test_it_is_known_by_model_and_revision() -> None:
+def test_the_engine_is_identified_by_model_and_revision() -> None:
     space = Words().space
     engine = Embedding(replace(Words()))
     assert engine.name == f"embedding {space.model_name.rpartition('/')[2]}"
@@ -108,16 +108,16 @@ def test_late_chunking_of_a_text_that_fits_is_one_pass(tiny: Embedder) -> None:
     text = "a b c. d e. f"
     spans = [(0, 6), (7, 11), (12, 13)]
     tokens = tiny.token_vectors([text])[0]  # of length 1 each: the sums' directions are compared through one token
-    found = tiny.span_vectors(text, spans)
-    last = found[2] / np.linalg.norm(found[2])
+    vectors = tiny.span_vectors(text, spans)
+    last = vectors[2] / np.linalg.norm(vectors[2])
     assert last == pytest.approx(tokens[-1], abs=1e-5)
-    assert found.shape == (3, 16)
+    assert vectors.shape == (3, 16)
 
 
-def test_late_chunking_of_a_long_text_leaves_out_no_span(tiny: Embedder) -> None:
+def test_late_chunking_of_a_long_text_skips_no_span(tiny: Embedder) -> None:
     text = "a b c d. " * 50
     spans = [(at, at + 8) for at in range(0, len(text), 9)]
-    found = tiny.span_vectors(text, spans)
-    assert np.linalg.norm(found, axis=1).min() > 0
+    vectors = tiny.span_vectors(text, spans)
+    assert np.linalg.norm(vectors, axis=1).min() > 0
     assert tiny.span_vectors(text, []).shape == (0, 16)
     assert not tiny.span_vectors("", [(0, 0)]).any()

@@ -17,7 +17,7 @@ CUTS = [segment_text(Reading("a", "One. Two. Three.")), segment_text(Reading("b"
 
 
 @given(st.floats(-MAX_LOGIT, MAX_LOGIT))
-def test_a_logit_comes_back(value: float) -> None:
+def test_logit_inverts_probability(value: float) -> None:
     assert logit(probability(value)) == pytest.approx(value, abs=1e-6)
 
 
@@ -39,17 +39,17 @@ def test_weights_and_intercept_are_of_the_logits() -> None:
 
 def test_other_weights_or_weights_files_are_another_revision() -> None:
     engines = (Fixed([0.9]), Fixed([0.2]))
-    found = {
+    revisions = {
         Ensemble(engines).revision,
         Ensemble(engines, EnsembleWeights((1.0, 1.0))).revision,
         Ensemble((engines[0], Fixed([0.2], revision="2"))).revision,
     }
-    assert len(found) == 3
+    assert len(revisions) == 3
     assert Ensemble(engines).revision == Ensemble(engines, EnsembleWeights((0.5, 0.5))).revision
     assert Ensemble(engines).name == "fixed + fixed"
 
 
-def test_what_makes_no_ensemble_is_refused() -> None:
+def test_an_invalid_ensemble_is_refused() -> None:
     with pytest.raises(BadRequest, match="at least one"):
         Ensemble(())
     with pytest.raises(BadRequest, match="as many weights"):
@@ -62,11 +62,11 @@ def test_the_fit_finds_the_weights_that_made_the_labels() -> None:
     rng = random.Random(0)
     rows = [[rng.gauss(0, 1), rng.gauss(0, 1)] for _ in range(4_000)]
     labels = [rng.random() < probability(2 * one - other - 0.5) for one, other in rows]
-    found = fit_weights(rows, labels)
-    assert found.each == pytest.approx((2.0, -1.0), abs=0.2)
-    assert found.intercept == pytest.approx(-0.5, abs=0.2)
+    weights = fit_weights(rows, labels)
+    assert weights.each == pytest.approx((2.0, -1.0), abs=0.2)
+    assert weights.intercept == pytest.approx(-0.5, abs=0.2)
 
 
-def test_labels_that_can_be_told_apart_give_finite_weights() -> None:
-    found = fit_weights([[float(at)] for at in range(-10, 11) if at], [at > 0 for at in range(-10, 11) if at])
-    assert 0 < found.each[0] < 100
+def test_separable_labels_give_finite_weights() -> None:
+    weights = fit_weights([[float(at)] for at in range(-10, 11) if at], [at > 0 for at in range(-10, 11) if at])
+    assert 0 < weights.each[0] < 100

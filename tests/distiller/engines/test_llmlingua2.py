@@ -1,4 +1,4 @@
-"""With tiny random weights in the real format: what is kept means nothing, how it is handled does."""
+"""Compression with tiny random weights in the real format: the handling is tested, not the choice of words."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def engine(classifier: Any) -> LLMLingua2:
 
 
 def test_words_are_left_out_and_none_is_added(engine: LLMLingua2) -> None:
-    found = engine.compress(TEXT, 0.5)
-    assert 0 < len(found.split()) < len(TEXT.split())
-    assert set(found.lower().replace(",", " ").replace(".", " ").split()) <= set(TEXT.lower().replace(",", " ").replace(".", " ").split())
+    compressed = engine.compress(TEXT, 0.5)
+    assert 0 < len(compressed.split()) < len(TEXT.split())
+    assert set(compressed.lower().replace(",", " ").replace(".", " ").split()) <= set(
+        TEXT.lower().replace(",", " ").replace(".", " ").split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,13 +39,13 @@ def test_words_are_left_out_and_none_is_added(engine: LLMLingua2) -> None:
 )
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_numbers_and_negations_stay(engine: LLMLingua2, text: str, rate: float) -> None:
-    found = engine.compress(text, rate)
-    kept = Counter(numbers_and_negations(found.replace(". ", ".").replace(", ", ",").replace(" .", ".").replace(" ,", ",")))
-    assert not Counter(numbers_and_negations(text)) - kept
+    compressed = engine.compress(text, rate)
+    kept_words = Counter(numbers_and_negations(compressed.replace(". ", ".").replace(", ", ",").replace(" .", ".").replace(" ,", ",")))
+    assert not Counter(numbers_and_negations(text)) - kept_words
 
 
 @pytest.mark.parametrize("text", [text[:3_000] for text in ODD], ids=range(len(ODD)))
-def test_odd_texts_are_left_as_they_are_or_made_shorter(engine: LLMLingua2, text: str) -> None:
+def test_odd_texts_are_unchanged_or_shorter(engine: LLMLingua2, text: str) -> None:
     its = segment_text(Reading("a", text))
     (scores,) = engine.scores("", [its])
     assert len(scores) == len(its.units)
@@ -52,11 +54,11 @@ def test_odd_texts_are_left_as_they_are_or_made_shorter(engine: LLMLingua2, text
 
 
 def test_a_long_text_is_compressed_to_its_end(engine: LLMLingua2) -> None:
-    found = engine.compress(f"{'aspirin lowers risk ' * 400}never mice", 0.9)
-    assert "never" in found[-40:]
+    compressed = engine.compress(f"{'aspirin lowers risk ' * 400}never mice", 0.9)
+    assert "never" in compressed[-40:]
 
 
-def test_a_share_that_is_none_is_refused(engine: LLMLingua2) -> None:
+def test_an_invalid_share_is_refused(engine: LLMLingua2) -> None:
     for rate in (0.0, 1.5, -1.0):
         with pytest.raises(BadRequest, match="share of words"):
             engine.compress(TEXT, rate)
@@ -72,7 +74,7 @@ def test_the_process_keeps_its_seeds(engine: LLMLingua2) -> None:
     assert [first, random.random()] == expected
 
 
-def test_what_is_no_llmlingua_model_is_refused(classifier: Any) -> None:
+def test_a_model_that_is_not_llmlingua_is_refused(classifier: Any) -> None:
     with pytest.raises(ModelUnavailable, match="no LLMLingua-2 model"):
         LLMLingua2(classifier("sequence"), "cpu").compress(TEXT)
     with pytest.raises(ModelUnavailable, match="no LLMLingua-2 model"):

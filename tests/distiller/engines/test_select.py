@@ -21,7 +21,7 @@ def test_every_name_makes_an_engine_without_loading_anything(name: EngineName) -
     assert make_engine(name, WordEmbedder(), "/no/such/folder") is not None  # type: ignore[arg-type]
 
 
-def test_what_an_engine_needs_is_said() -> None:
+def test_a_missing_model_is_reported() -> None:
     with pytest.raises(BadRequest, match="needs a model"):
         make_engine("classifier")
     with pytest.raises(BadRequest, match="needs an embedding model"):
@@ -32,37 +32,37 @@ def test_what_an_engine_needs_is_said() -> None:
 
 @pytest.mark.parametrize("name", ["lexical", "words"])
 def test_engines_without_a_model_come_with_a_calibration(name: EngineName) -> None:
-    """Else a change of their weights was not followed by `python -m bench.train_distiller`."""
-    found = find_calibration(make_engine(name))
-    assert found is not None
-    assert found.keep_rate == 0.95
-    assert found.removed > 0.05
-    assert "SciFact" in found.fitted_on
+    """A failure means that their weights changed without a run of `python -m bench.train_distiller`."""
+    calibration = find_calibration(make_engine(name))
+    assert calibration is not None
+    assert calibration.keep_rate == 0.95
+    assert calibration.removed > 0.05
+    assert "SciFact" in calibration.fitted_on
 
 
-def test_all_that_is_shipped_can_be_read() -> None:
+def test_all_shipped_calibrations_can_be_read() -> None:
     files = sorted(SHIPPED.glob("*.json"))
     assert len(files) >= 2
     assert {read_calibration(file).keep_rate for file in files} == {0.95}
 
 
-def test_a_classifier_has_its_calibration_beside_its_weights(classifier) -> None:  # type: ignore[no-untyped-def]
+def test_a_classifier_has_its_calibration_next_to_its_weights(classifier) -> None:  # type: ignore[no-untyped-def]
     from outrider.distiller.calibration import LabelledText
     from outrider.state.distilling import Reading
 
     folder = classifier()
     engine = Classifier(folder, "cpu")
     assert find_calibration(engine) is None
-    found = calibrate(engine, [LabelledText("stroke", Reading("a", "Mice sleep. Aspirin lowers risk."), ((12, 32),))] * 20, "mice")
-    write_calibration(found, Path(folder) / CALIBRATION_FILE)
-    assert find_calibration(Classifier(folder, "cpu")) == found
+    calibration = calibrate(engine, [LabelledText("stroke", Reading("a", "Mice sleep. Aspirin lowers risk."), ((12, 32),))] * 20, "mice")
+    write_calibration(calibration, Path(folder) / CALIBRATION_FILE)
+    assert find_calibration(Classifier(folder, "cpu")) == calibration
     (Path(folder) / "tokenizer_config.json").write_text("{}")
     assert find_calibration(Classifier(folder, "cpu")) is None
 
 
-def test_a_classifier_brings_its_weights_beside_the_others(tmp_path: Path) -> None:
-    said = {"each": [0.5, 1.0, 0.7, 0.4], "intercept": 1.0, "behind": [0.0, 0.0, 0.0, 0.3]}
-    (tmp_path / WEIGHTS_FILE).write_text(json.dumps(said))
+def test_a_classifier_brings_its_ensemble_weights(tmp_path: Path) -> None:
+    weights = {"each": [0.5, 1.0, 0.7, 0.4], "intercept": 1.0, "behind": [0.0, 0.0, 0.0, 0.3]}
+    (tmp_path / WEIGHTS_FILE).write_text(json.dumps(weights))
     engine = make_engine("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
     assert isinstance(engine, Ensemble)
     assert (len(engine.engines), engine.weights) == (4, EnsembleWeights((0.5, 1.0, 0.7, 0.4), 1.0, (0.0, 0.0, 0.0, 0.3)))
@@ -71,8 +71,8 @@ def test_a_classifier_brings_its_weights_beside_the_others(tmp_path: Path) -> No
         make_engine("classifier+", WordEmbedder(), str(tmp_path))  # type: ignore[arg-type]
 
 
-def test_what_a_unit_is_behind_the_best_of_its_text_counts() -> None:
+def test_the_distance_to_the_best_unit_of_a_text_lowers_the_score() -> None:
     of_each = [[0.9, 0.5, 0.2]]
-    apart = EnsembleWeights((1.0,), 0.0, (1.0,)).probabilities(of_each)
-    assert apart[0] == pytest.approx(0.9)
-    assert all(one < alone for one, alone in zip(apart[1:], of_each[0][1:], strict=True))
+    probabilities = EnsembleWeights((1.0,), 0.0, (1.0,)).probabilities(of_each)
+    assert probabilities[0] == pytest.approx(0.9)
+    assert all(one < alone for one, alone in zip(probabilities[1:], of_each[0][1:], strict=True))
