@@ -1,4 +1,4 @@
-"""`bench` is a folder of the repository, not of the distribution: it is found here without putting the root on the path.
+"""The module `bench`, a folder of the repository outside the distribution, imported without the root on the path.
 
 On the path, the root would also offer `state`, `graph` and the others under their bare names.
 """
@@ -30,7 +30,7 @@ TITLES = ("Soil bacteria", "Wing flutter", "Flutter of wings and tails")
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> data.Collection:
-    """Three documents, of which the third is tied to the first two by citation, and two queries of which one is judged."""
+    """Three documents, the third linked to the first two by citation, and two queries, one of them judged."""
     from bench import data
 
     folder = tmp_path / "ir" / "tiny"

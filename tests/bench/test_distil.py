@@ -1,4 +1,4 @@
-"""What the benchmark counts, on cases small enough to count by hand."""
+"""The measures of the distiller benchmark, on cases small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_the_best_threshold_keeps_95_of_100(case: Case) -> None:
 
 
 def test_weights_are_of_logits() -> None:
-    found = distil.weighted(["a", "b"], EnsembleWeights((1.0, 1.0)), {"a": {0: [0.5, 0.9]}, "b": {0: [0.5, 0.1]}})
-    assert found == {0: [0.5, pytest.approx(0.5)]}
+    scores = distil.weighted(["a", "b"], EnsembleWeights((1.0, 1.0)), {"a": {0: [0.5, 0.9]}, "b": {0: [0.5, 0.1]}})
+    assert scores == {0: [0.5, pytest.approx(0.5)]}
 
 
 def test_a_claim_is_on_one_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,12 +70,12 @@ def test_a_split_whose_scores_are_perfect_keeps_all_and_removes_the_rest(case: C
     worth = distil.worth_of(every, {at: [0.0, 1.0, 0.0, 1.0] for at in range(100)})
     split = distil.split(every, worth, 0)
     assert (split.whole, len(split.tested)) == (1.0, 50)
-    kept = sum(map(len, SENTENCES[1:4]))
-    assert split.removed(every, worth) == pytest.approx(1 - kept / len(" ".join(SENTENCES)))
+    kept_chars = sum(map(len, SENTENCES[1:4]))
+    assert split.removed(every, worth) == pytest.approx(1 - kept_chars / len(" ".join(SENTENCES)))
 
 
 def test_a_fold_is_scored_with_weights_of_the_others(case: Case) -> None:
-    """Whatever is said about a claim changes the scores of the other folds, never its own's."""
+    """The labels of a claim change the scores of the other folds, never of its own."""
     every = [Case(str(at), case.labelled, case.its, case.right) for at in range(20)]
     fair = {at: [0.2, 0.8, 0.3, 0.6 + at / 100] for at in range(20)}
     own = distil.cross_fitted(["one"], every, {"one": fair})
@@ -92,7 +92,7 @@ def test_an_ensemble_takes_the_time_of_its_members() -> None:
     assert (one.to_the_model_alone, both.to_the_model_alone) == (None, 0.625)
 
 
-def test_without_the_collection_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_collection_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
     report = distil.run()
     assert report.rows == ()

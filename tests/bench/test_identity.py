@@ -1,4 +1,4 @@
-"""What the benchmark of identity counts: superfluous records that are gone, works that are lost, pairs."""
+"""The counts of the identity benchmark: removed superfluous records, lost works, pairs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bench.identity.sets import LabelledSet
 from support.fakes import doi, paper
 
 
-def test_what_is_gone_and_what_is_lost() -> None:
-    """Works 0 (three records), 3 and 4. The second group swallows 4; of work 0 two records stay."""
+def test_removed_and_lost_records_are_counted() -> None:
+    """Works 0 (three records), 3 and 4. The second group absorbs 4; two records of work 0 remain."""
     source = LabelledSet("tiny", tuple(paper(str(at)) for at in range(5)), (0, 0, 0, 3, 4))
-    found = counted(source, [[0, 1], [2], [3, 4]])
-    assert found == Counts(superfluous=2, gone=1, works=3, lost=1, true_pairs=3, found_pairs=2, right_pairs=1)
-    assert (found.sensitivity, found.precision, found.recall) == (0.5, 0.5, 1 / 3)
-    assert counted(source, [[0, 1], [2], [3, 4]], of=[0]) + counted(source, [[0, 1], [2], [3, 4]], of=[3, 4]) == found
+    counts = counted(source, [[0, 1], [2], [3, 4]])
+    assert counts == Counts(superfluous=2, gone=1, works=3, lost=1, true_pairs=3, found_pairs=2, right_pairs=1)
+    assert (counts.sensitivity, counts.precision, counts.recall) == (0.5, 0.5, 1 / 3)
+    assert counted(source, [[0, 1], [2], [3, 4]], of=[0]) + counted(source, [[0, 1], [2], [3, 4]], of=[3, 4]) == counts
 
 
 def test_only_pairs_across_bibliographies_are_judged() -> None:
@@ -25,10 +25,10 @@ def test_only_pairs_across_bibliographies_are_judged() -> None:
     assert counted(source, [[0, 1, 2, 3]]).true_pairs == 1
 
 
-def test_marks_say_who_has_a_duplicate() -> None:
+def test_marks_name_records_with_a_duplicate() -> None:
     source = LabelledSet("tiny", tuple(paper(str(at)) for at in range(4)), None, marked=frozenset({0, 1}))
-    found = counted(source, [[0, 1], [2, 3]])
-    assert (found.sensitivity, found.lost) == (1.0, 2)
+    counts = counted(source, [[0, 1], [2, 3]])
+    assert (counts.sensitivity, counts.lost) == (1.0, 2)
 
 
 def test_the_simple_rules() -> None:
@@ -58,7 +58,7 @@ def test_grown_records_know_their_works() -> None:
     assert 30 < len(set(first.works)) < 60
 
 
-def test_growth_goes_as_far_as_asked() -> None:
+def test_growth_reaches_the_requested_size() -> None:
     assert sizes(100_000) == (1_000, 10_000, 100_000)
     assert sizes(1_000_000) == (1_000, 10_000, 100_000, 1_000_000)
     assert sizes(2_000) == (1_000, 2_000)

@@ -1,4 +1,4 @@
-"""Vectors that are kept between runs: never another model's, never another text's."""
+"""The cache of vectors between runs: keys by model and text."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from support.word_embedder import WordEmbedder
 
 @dataclass
 class Counting:
-    """An embedder that keeps what it was asked."""
+    """An embedder that records its texts."""
 
     words: WordEmbedder = field(default_factory=WordEmbedder)
-    asked: list[str] = field(default_factory=list)
+    embedded_texts: list[str] = field(default_factory=list)
 
     @property
     def space(self) -> EmbeddingSpace:
         return self.words.space
 
     def embed(self, text: str | Sequence[str], role: TextRole = "document") -> np.ndarray:
-        self.asked += [text] if isinstance(text, str) else text
+        self.embedded_texts += [text] if isinstance(text, str) else text
         return self.words.embed(text, role)
 
     def embed_each(self, texts: Sequence[str], role: TextRole = "document", progress: OnCount | None = None) -> list[EmbeddedText]:
-        self.asked += texts
+        self.embedded_texts += texts
         return [
             EmbeddedText(None, problem="empty") if text == "!" else EmbeddedText(self.words.vector(text), TokensRead(tokens=1, of=2))
             for text in texts
         ]
 
 
-def test_a_text_is_embedded_once_and_read_back_as_it_was(tmp_path: Path) -> None:
-    """In another process too: the file holds vectors and how much was read."""
+def test_a_text_is_embedded_once_and_read_back_unchanged(tmp_path: Path) -> None:
+    """Also in another process: the file holds vectors and the number of tokens read."""
     first = Remembering(model := Counting(), tmp_path / "vectors.npz")
     first.embed_each(["wing", "tail"])
     again = Remembering(model, tmp_path / "vectors.npz")
-    found = again.embed_each(["tail", "soil", "wing"])
-    assert model.asked == ["wing", "tail", "soil"]
-    assert [one.vector is not None and one.vector.tolist() for one in found] == [
+    vectors = again.embed_each(["tail", "soil", "wing"])
+    assert model.embedded_texts == ["wing", "tail", "soil"]
+    assert [one.vector is not None and one.vector.tolist() for one in vectors] == [
         model.words.vector(w).tolist() for w in ("tail", "soil", "wing")
     ]
-    assert {one.read for one in found} == {TokensRead(tokens=1, of=2)}
+    assert {one.read for one in vectors} == {TokensRead(tokens=1, of=2)}
 
 
-def test_what_could_not_be_embedded_is_asked_again(tmp_path: Path) -> None:
-    """A refusal is no vector; nothing is kept of it."""
+def test_a_refused_text_is_embedded_again(tmp_path: Path) -> None:
+    """A refusal is no vector and is not cached."""
     remembering = Remembering(model := Counting(), tmp_path / "vectors.npz")
     assert [one.problem for one in remembering.embed_each(["!"])] == ["empty"]
     assert remembering.embed_each(["!"])[0].vector is None
-    assert model.asked == ["!", "!"]
+    assert model.embedded_texts == ["!", "!"]
     assert not (tmp_path / "vectors.npz").exists()
 
 
 def test_queries_are_never_remembered(tmp_path: Path) -> None:
-    """Their time is part of a search's; and a query's prompt makes another vector."""
+    """Their time is part of a search, and a query's prompt makes another vector."""
     remembering = Remembering(model := Counting(), tmp_path / "vectors.npz")
     remembering.embed("wing", "query")
     remembering.embed("wing", "query")
     remembering.embed_each(["wing"], "query")
-    assert model.asked == ["wing"] * 3
+    assert model.embedded_texts == ["wing"] * 3
     assert remembering.vectors == {}
 
 
 def test_another_model_text_or_name_is_another_file(tiny: data.Collection) -> None:
-    """The same collection and space give the same name, whatever the model is called."""
+    """The same collection and space give the same name under any name of the model."""
     space = WordEmbedder().space
     key = cache_key(space, tiny)
     changed = tiny.documents[0].model_copy(update={"abstract": "more"})

@@ -1,4 +1,4 @@
-"""Raw calls: all that a search asks is taken down, and asked again in the same order."""
+"""Raw calls: all calls of a search are recorded and repeated in the same order."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def call(started: float, ended: float) -> Call:
     return Call(None, (), started, ended)
 
 
-def test_what_began_before_an_answer_was_asked_at_once() -> None:
-    """Two at once, one after the first answer of them, one after that."""
+def test_calls_begun_before_an_answer_are_concurrent() -> None:
+    """Two concurrent calls, one after the first answer, one after that."""
     first, second, third, fourth = call(0, 5), call(1, 2), call(3, 6), call(6, 7)
     assert list(in_turn([first, second, third, fourth])) == [[first, second], [third], [fourth]]
     assert list(in_turn([])) == []
 
 
-async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
-    """Two at once, then a third; afterwards nobody listens any more."""
+async def test_calls_are_recorded_and_can_be_repeated(tmp_path: Path) -> None:
+    """Two concurrent calls, then a third; recording ends afterwards."""
     table = await (await lancedb.connect_async(str(tmp_path))).create_table("rows", pa.table({"number": [1, 2, 3]}))
     query = AsyncTable.query
 
     async def rows(where: str) -> list[int]:
-        found: list[int] = (await table.query().where(where).to_arrow())["number"].to_pylist()
-        return found
+        numbers: list[int] = (await table.query().where(where).to_arrow())["number"].to_pylist()
+        return numbers
 
     async def search() -> None:
         await asyncio.gather(rows("number = 1"), rows("number = 2"))
@@ -41,13 +41,13 @@ async def test_calls_are_taken_down_and_can_be_repeated(tmp_path: Path) -> None:
     assert AsyncTable.query is query
     assert len(calls) == 3
     assert [len(together) for together in in_turn(calls)][-1] == 1
-    asked_again: list[Any] = []
+    repeated_calls: list[Any] = []
 
-    async def searched_again() -> None:
+    async def repeat_search() -> None:
         await repeat(calls)
 
-    asked_again = await calls_of(searched_again)
-    assert [(one.table, one.steps) for one in asked_again] == [(one.table, one.steps) for one in calls]
+    repeated_calls = await calls_of(repeat_search)
+    assert [(one.table, one.steps) for one in repeated_calls] == [(one.table, one.steps) for one in calls]
     assert [method for method, _, _ in calls[0].steps] == ["query", "where", "to_arrow"]
     assert await rows("number = 3") == [3]
 

@@ -17,8 +17,8 @@ def test_only_judged_queries_are_measured(tiny: data.Collection) -> None:
     assert tiny.qrels == {"a": {"2": 1, "3": 1}}
 
 
-def test_a_collection_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The message says which file is missing and what to set; a run goes on with the others."""
+def test_a_missing_collection_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The message names the missing file and the variable to set; a run continues with the others."""
     monkeypatch.setenv("OUTRIDER_DATA", str(tmp_path))
     with pytest.raises(data.Absent, match=r"ir/scifact/corpus\.jsonl\.gz is not there; set OUTRIDER_DATA"):
         data.collection("scifact")
@@ -27,7 +27,7 @@ def test_a_collection_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch
     assert [note.split(" ")[0] for note in skipped.notes] == list(data.COLLECTIONS)
 
 
-def test_scores_follow_the_order_given(tiny: data.Collection) -> None:
+def test_scores_follow_the_order_of_the_results(tiny: data.Collection) -> None:
     """Both found first: 1 and 1. The second of two found second: DCG 1/log2(3) over 1 + 1/log2(3); a lost query counts as 0."""
     assert quality.scores(tiny, {"a": ["3", "2", "1"]}) == (1.0, 1.0)
     ndcg, recall = quality.scores(tiny, {"a": ["1", "2"]})
@@ -36,43 +36,43 @@ def test_scores_follow_the_order_given(tiny: data.Collection) -> None:
     assert quality.scores(tiny, {}) == (0.0, 0.0)
 
 
-def test_both_engines_find_what_is_there(tiny: data.Collection) -> None:
+def test_both_engines_find_the_same_documents(tiny: data.Collection) -> None:
     """The same words, stemmed alike, find the same two documents."""
     name, documents, queries, *figures = quality.row(tiny)
     assert (name, documents, queries) == ("tiny", 3, 1)
     assert figures == [1.0, 1.0, 0.0, 1.0, 1.0]
 
 
-def test_scores_of_each_query_are_of_those_that_were_ranked(tiny: data.Collection) -> None:
-    """A stage that ran on some of the queries is averaged over these; averaged over all they give the usual figure."""
+def test_only_ranked_queries_have_scores(tiny: data.Collection) -> None:
+    """A stage that ran on some of the queries is averaged over these; the average over all is the usual figure."""
     assert quality.each_score(tiny, {"a": ["1", "2"]}) == {"a": quality.scores(tiny, {"a": ["1", "2"]})}
     assert quality.each_score(tiny, {"a": []}) == {"a": (0.0, 0.0)}
     assert quality.each_score(tiny, {}) == {}
 
 
 def test_the_later_document_cites_the_earlier(tiny: data.Collection) -> None:
-    """CACM ties both ends to each other; the graph gets one edge, from the later one."""
+    """CACM links both ends to each other; the graph gets one edge, from the later one."""
     assert [[edge.target for edge in record.edges] for record in tiny.documents] == [[], [], ["doc:1", "doc:2"]]
 
 
 def test_queries_are_thinned_evenly() -> None:
-    """Every third of ten where four may stay; their judgements go with them."""
+    """Every third of ten for a limit of four, with their judgements."""
     names = [f"{place}" for place in range(10)]
     source = data.Collection("ten", (), dict.fromkeys(names, "text"), {name: {"1": 1} for name in names})
-    kept = data.thinned(source, 4)
-    assert list(kept.queries) == list(kept.qrels) == ["0", "3", "6", "9"]
+    sample = data.thinned(source, 4)
+    assert list(sample.queries) == list(sample.qrels) == ["0", "3", "6", "9"]
     assert data.thinned(source, 10) == source
 
 
 def test_a_report_is_a_markdown_table_and_json(tmp_path: Path) -> None:
-    """Numbers are rounded for people and whole for programs; versions and cores stand beside them."""
-    found = report.Report("sample", ("what", "ms"), (("a", 1234.56), ("b", 0.12345), ("c", None), ("d", 12345)), ("a note",))
-    assert report.table(found).splitlines()[2:] == [
+    """Numbers are rounded in the table and exact in JSON, with versions and cores."""
+    sample = report.Report("sample", ("what", "ms"), (("a", 1234.56), ("b", 0.12345), ("c", None), ("d", 12345)), ("a note",))
+    assert report.table(sample).splitlines()[2:] == [
         "| what | ms |", "|---|---|", "| a | 1,234.6 |", "| b | 0.123 |", "| c | - |", "| d | 12,345 |", "", "- a note",
     ]  # fmt: skip
-    said = json.loads(report.write(found, tmp_path).read_text(encoding="utf-8"))
-    assert said["rows"][1] == ["b", 0.12345]
-    assert {"python", "cores", "lancedb", "outrider"} <= set(said["surroundings"])
+    written = json.loads(report.write(sample, tmp_path).read_text(encoding="utf-8"))
+    assert written["rows"][1] == ["b", 0.12345]
+    assert {"python", "cores", "lancedb", "outrider"} <= set(written["surroundings"])
 
 
 def test_every_benchmark_is_documented() -> None:

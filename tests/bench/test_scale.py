@@ -1,4 +1,4 @@
-"""The sizes that are measured, what is said of them, and one small size from filling to figures."""
+"""The measured sizes, the checks of their figures, and one small size from filling to figures."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench.process import peak_mib, run_isolated
 from bench.scale import Case, Searched, Timed, cases, checks
 
 
-def test_sizes_up_to_what_is_asked() -> None:
-    """Dimensions shrink above 100,000, with the smallest size beside it, so that growth compares like with like."""
+def test_sizes_up_to_the_requested_one() -> None:
+    """Dimensions shrink above 100,000, also for an extra smallest size, so that growth compares equal dimensions."""
     assert cases(100_000) == [Case(10_000, 1_024), Case(100_000, 1_024)]
     assert cases(5_000) == [Case(5_000, 1_024)]
     assert cases(10_000) == [Case(10_000, 1_024)]
@@ -22,7 +22,7 @@ def test_sizes_up_to_what_is_asked() -> None:
 
 
 def test_the_worst_size_and_the_growth_decide() -> None:
-    """One size that holds does not make up for one that does not."""
+    """A size that passes does not offset one that fails."""
     small = Searched({name: Timed([1.2, 1.2], [1.0, 1.0], [1, 1]) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
     large = Searched({name: Timed([2.4, 6.0, 6.0], [2.0, 4.0, 4.0], [1] * 3) for name in ("sparse", "dense", "graph", "hybrid")}, 0)
     notes = checks({Case(10, 4): small, Case(100, 4): large, Case(100, 8): large})
@@ -47,22 +47,22 @@ async def test_a_library_is_filled_and_searched(tiny: data.Collection, tmp_path:
     assert all(len(one.engine_s) == len(one.raw_s) == 1 for one in timed.values())
 
 
-def test_a_process_apart_is_another_one() -> None:
+def test_an_isolated_call_runs_in_another_process() -> None:
     assert run_isolated(os.getpid) != os.getpid()
 
 
-def _rise_mib() -> float:
+def measure_rise_mib() -> float:
     before = peak_mib()
-    held = bytearray(b"x" * 200 * 2**20)
-    del held
+    block = bytearray(b"x" * 200 * 2**20)
+    del block
     return peak_mib() - before
 
 
-def test_the_most_memory_that_was_held_is_kept_after_it_is_given_back() -> None:
-    """In MiB: 200 of them, written to, then freed; in a process that held little before."""
-    assert run_isolated(_rise_mib) > 150
+def test_the_peak_memory_remains_after_it_is_freed() -> None:
+    """200 MiB, written to, then freed, in a process that used little before."""
+    assert run_isolated(measure_rise_mib) > 150
 
 
-def test_recall_is_of_what_is_there() -> None:
+def test_recall_is_averaged_over_queries() -> None:
     """All of one query, half of the other."""
     assert vector_index.recall([["a", "b"], ["c", "d"]], [["b", "a"], ["c", "x"]]) == 0.75
