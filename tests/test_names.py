@@ -45,7 +45,7 @@ PUBLIC = {
 
 
 def test_no_module_has_a_name_that_the_lexicon_bans() -> None:
-    """A command's module is named after the command, whatever that is."""
+    """A module of a command is exempt, because it has the name of the command."""
     assert [str(file) for file, _ in _modules() if file.stem in MODULES and "cli" not in file.parts] == []
 
 

@@ -41,7 +41,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def example(page: str, title: str) -> tuple[str, str]:
-    """A Python block and the text block behind it, which is what the script prints."""
+    """A Python block and the text block after it, the output of the script."""
     in_order = blocks(page)
     (index,) = [index for index, block in enumerate(in_order) if block.language == "python" and block.title == title]
     following = in_order[index + 1] if index + 1 < len(in_order) else Block("", "", "")
@@ -50,7 +50,7 @@ def example(page: str, title: str) -> tuple[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working folder with no library and no settings; what is imported from it is forgotten."""
+    """An empty working folder with no library and no settings; modules imported from it are removed."""
     for variable in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     monkeypatch.setenv("OUTRIDER_LIBRARY", str(tmp_path / "papers"))
