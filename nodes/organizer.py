@@ -145,7 +145,7 @@ def to_hit(candidate: Candidate, rank: int) -> Hit:
 
 
 def find_seen_in(candidate: Candidate) -> SeenIn:
-    """Whether services, pages of the web or both returned the work, whoever holds it now."""
+    """Whether services, pages of the web or both returned the work, regardless of its present source."""
     are_pages = {record.kind == "page" for record in (candidate.members or (candidate.record,)) if record.source != LIBRARY}
     if not are_pages:
         return "library-only"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TEXT_DEPTH = 50
 """Number of first candidates that are compared by their texts, or `top_k` if that is more."""
 BODY_CHARS = 1_200
-"""Characters of a body that count beside its abstract; the fused rank reflects the rest."""
+"""Characters of a body that count besides its abstract; the fused rank reflects the rest."""
 
 K1, B, DELTA = 1.5, 0.75, 1.0
 

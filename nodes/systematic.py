@@ -33,7 +33,7 @@ BYPASSED_STEPS = tuple(
     Bypass(step=step, why=f"systematic mode: {why}")
     for step, why in (
         ("vectors", "only what the query matches is a hit"),
-        ("reranker", "hits stand in a stated order"),
+        ("reranker", "hits are in a defined order"),
         ("distiller", "records stay unaltered"),
     )
 )
@@ -46,7 +46,7 @@ class Systematic:
     """Reads query, sources; writes result_set, sources, bypassed, failures, snapshot, provenance_hash, total_found; hits only as grey
     literature.
 
-    It has no time limit. If it is interrupted, `result_set` says how far it came and where it resumes.
+    It has no time limit. If it is interrupted, `result_set` tells how far it got and where it resumes.
     """
 
     begin: BeginRun
@@ -64,7 +64,7 @@ class Systematic:
                             {"node": NODE, "event": "page", "source": page.source, "hits": run.hits, "cursor": page.cursor}
                         )
             except SearchError as error:
-                message = f"{error}; {run.hits:,} hits came; go on with: outrider systematic --resume {run.folder}"
+                message = f"{error}; {run.hits:,} hits so far; continue with: outrider systematic --resume {run.folder}"
                 failures.append(Failure(node=NODE, error=type(error).__name__, message=message))
         manifest = run.manifest
         assert manifest is not None  # noqa: S101 - a closed run has its manifest

@@ -145,7 +145,7 @@ class Depending(Protocol):
     """A service that knows the dependencies of a repository. Raises `SourceError`."""
 
     async def dependencies(self, full_name: str, within_s: float) -> tuple[str, ...] | None:
-        """As `ecosystem:name`, sorted; None if the service does not publish them."""
+        """Dependencies as `ecosystem:name`, sorted; None if the service does not publish them."""
         ...
 
 

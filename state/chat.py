@@ -17,7 +17,7 @@ Shape = TypeVar("Shape", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One request. Untrusted text stands in `user`, between fences (see `prompts.fence`)."""
+    """One request. Untrusted text is in `user`, between fences (see `prompts.fence`)."""
 
     node: str
     """The node that asks, for the usage figures."""

@@ -168,7 +168,7 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
 
 
 def _name(value: object) -> str:
-    return "null; use $exists to ask for what is missing" if value is None else f"{shorten(value)} ({type(value).__name__})"
+    return "null; use $exists to test for missing values" if value is None else f"{shorten(value)} ({type(value).__name__})"
 
 
 def matches(where: Filter, record: Record) -> bool:

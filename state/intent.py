@@ -49,7 +49,7 @@ class PlannedQuery(Model):
 
 
 class RepositoryWishes(Model):
-    """Criteria beside words for code hosts. Wishes, not rules: no other source knows them."""
+    """Criteria besides words for code hosts. Preferences, not rules: no other source supports them."""
 
     language: str | None = None
     topics: tuple[str, ...] = ()

@@ -159,7 +159,7 @@ class Detailer(Protocol):
 
 
 class LibraryReader(Protocol):
-    """The library's functions beside search that the pipeline needs."""
+    """The library's functions besides search that the pipeline needs."""
 
     async def whole(self, records: Sequence[Record]) -> list[Record]:
         """The same records with their whole bodies, of which a search returns only the beginning."""

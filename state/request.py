@@ -97,7 +97,7 @@ class SearchRequest(Model):
         if length > MAX_BOOLEAN_CHARS:
             raise ValueError(f"has {length:,} characters; at most {MAX_BOOLEAN_CHARS:,} are read")
         if any("\ud800" <= char <= "\udfff" for text in texts for char in text):  # no service accepts such a text
-            raise ValueError("holds half a character (a lone surrogate): check the encoding of what was typed")
+            raise ValueError("holds half a character (a lone surrogate): check the encoding of the input")
         if not texts or not all(searchable(text) for text in texts):
             raise ValueError("has no letter or digit to search for")
         return query

@@ -22,7 +22,7 @@ from outrider.state.response import DistilledContext
 FACTS = (
     "authors", "year", "venue", "citations", "stars", "forks", "language", "licence", "archived", "is_fork", "updated_at", "tags", "mesh",
 )  # fmt: skip
-"""Fields of a record that are facts, beside its metadata."""
+"""Fields of a record that are facts, besides its metadata."""
 NOT_FACTS = frozenset({"notices", "updated_by", "update_to", "tldr", "filled_from", "record"})
 """Metadata that are texts or shown elsewhere."""
 MOST_TREE = 100

@@ -23,7 +23,7 @@ OTHER_REASON = "could not be reached"
 
 @dataclass(slots=True)
 class Progress:
-    """How far one part came: lookups by identifier, or visits of pages."""
+    """Progress of one part: lookups by identifier, or visits of pages."""
 
     requests: int = 0
     returned: int = 0

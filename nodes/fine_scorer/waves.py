@@ -190,7 +190,7 @@ class ReadingState:
 
     def record_call(self, places: Sequence[int], result: CallResult, name: str) -> None:
         """Record one call's works. `name` is the model's, for works that its answer left out."""
-        error = result.error or BadAnswer(f"{name} gave no usable score for them, also when asked again")
+        error = result.error or BadAnswer(f"{name} gave no usable score for them, even when asked again")
         loss = Loss(type(error).__name__, str(error))
         for place, judgement in zip(places, result.works, strict=True):
             if judgement is None:

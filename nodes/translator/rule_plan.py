@@ -46,7 +46,7 @@ UPPER = frozenset({"under", "fewer than", "less than", "at most"})
 TOKEN = re.compile(r"(?:(?<![\w.])\.)?[^\W_]+(?:(?:[-.'’/]|[+#]+)[^\W_]+)*[+#]*|[^\s\w]")
 """Words as they are written, including `C++`, `F#` and `.NET`; any other sign by itself."""
 REQUEST_WORDS = frozenset("find show give want need look looking search searching please get let use used using like whose upon".split())
-"""Words of asking, not of the subject; they end a phrase as stop words do."""
+"""Words of a request that do not belong to its subject; they end a phrase like stop words."""
 MAX_CONCEPTS = 8
 MAX_WORDS = 4
 """A longer run of content words is cut: it is a sentence without stop words, not a concept."""

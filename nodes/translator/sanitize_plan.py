@@ -45,7 +45,7 @@ def sanitize_intent(draft: Draft, by_rules: ParsedIntent, stars: StarsSettings, 
 def sanitize_constraints(draft: Draft, by_rules: Constraints, stars: StarsSettings, this_year: int) -> Constraints:
     """The constraints that rules read from the request's words stay; the model adds years or stars only if the words name none."""
     years = by_rules.years if by_rules.years != NumberRange() else sanitize_years(draft.year_from, draft.year_to, this_year)
-    low, high = draft.stars_min or None, draft.stars_max or None  # a small model writes 0 where it means none
+    low, high = draft.stars_min or None, draft.stars_max or None  # a small model writes 0 for none
     if by_rules.stars_named or (low is None and high is None):
         return by_rules.model_copy(update={"years": years})
     return Constraints(years=years, stars=sanitize_stars(low, high, stars), stars_named=True)

@@ -201,7 +201,7 @@ class Translator:
                 key = make_cache_key(request, sources, name, self.prompt, question) if self.cache else ""
                 if self.cache and (cached := await self.cache.get(key)):
                     draft, age_s = cached
-                    limit = f"is not asked again within {self.cache.fresh_s:g} s"
+                    limit = f"its plan is reused for {self.cache.fresh_s:g} s"
                     notes.skip(MODEL, f"{name} planned this search {age_s:,.0f} s ago, and {limit}")
                     return draft
                 draft = await builder.draft(question, budget)

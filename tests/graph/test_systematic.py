@@ -80,7 +80,7 @@ async def test_a_run_that_breaks_says_how_far_it_came_and_goes_on(tmp_path: Path
     assert (found.total, found.complete) == (10, False)
     assert found.cursor == "library:p00014"
     assert [one.node for one in answer.failures] == ["systematic"]
-    assert "10 hits came; go on with: outrider systematic --resume" in answer.failures[0].message
+    assert "10 hits so far; continue with: outrider systematic --resume" in answer.failures[0].message
     shelves.breaks_after = None
     rest = [hit.doc_id for hit in outrider.systematic(services=made, resume=found, after=found.cursor or "")]
     assert len(rest) == 16

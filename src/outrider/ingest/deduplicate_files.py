@@ -72,7 +72,7 @@ class FileDeduplication:
         return self._resolution.groups()
 
     def unsure_pairs(self) -> Sequence[Pair]:
-        """Pairs that stay apart and may be one work."""
+        """Pairs that were not merged but may be one work."""
         return self._resolution.ambiguous_pairs()
 
     def related_pairs(self) -> Sequence[Related]:

@@ -95,7 +95,7 @@ class Tally:
         setattr(self, status, getattr(self, status) + 1)
 
     def add_reason(self, reason: str) -> None:
-        """Keeps the first reasons, without the file's own path at the start."""
+        """Stores the first reasons, without the file's own path at the start."""
         if len(self.reasons) < MAX_REASONS:
             self.reasons.append(reason.removeprefix(f"{self.path}: "))
         else:

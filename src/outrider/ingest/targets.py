@@ -34,7 +34,7 @@ PAGE = "page"
 ARXIV_DOI = "10.48550/arxiv."
 """arXiv's own DOIs. They become arXiv numbers, which arXiv itself answers best."""
 AT_ONCE = 8
-"""Targets fetched at a time. Each service has its own limit besides."""
+"""Targets fetched at a time. Each service also has its own limit."""
 PUBLICATION_SCHEMES = ("doi", "pmid", "pmcid")
 """Schemes that name one publication: fetched under another of them, it is the same record. A preprint has its own record."""
 

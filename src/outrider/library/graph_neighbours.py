@@ -110,7 +110,7 @@ class EdgeLookup:
     async def find_other_ends(self, entities: Iterable[Node], hubs: set[str]) -> Mapping[Node, list[EdgeRow]]:
         """The edges to these entities. Of a hub only the edge of the record that it is the name of.
 
-        New hubs are added to `hubs`, which the caller keeps, so that each is found out once.
+        New hubs are added to `hubs`, which the caller keeps, so that each is detected once.
         """
         nodes = frozenset(entities)
         names = {name for _, name in nodes}

@@ -33,7 +33,7 @@ NAMED = 5
 FIX_INDEX = "the next 'outrider ingest' rebuilds it"
 FIX_ROW = "remove it with 'outrider library remove' and ingest its file again"
 FIX_EDGES = f"'{maintenance.REINDEX}' writes them"
-FIX_STALE_EDGES = f"'{maintenance.REINDEX}' writes them anew"
+FIX_STALE_EDGES = f"'{maintenance.REINDEX}' rewrites them"
 FIX_STRANGERS = f"'{maintenance.REINDEX}' drops them"
 
 
@@ -119,7 +119,7 @@ async def _check_vectors(records: AsyncTable, vectors: AsyncTable, model: str) -
     embedded = await asyncio.to_thread(known.join, stored, "doc_id", join_type="left semi")
     stale = await asyncio.to_thread(embedded.join, stored, ["doc_id", "content_hash"], join_type="left anti")
     if stale.num_rows:
-        yield f"{_count_records(stale.num_rows)} a vector of its former text; embed anew with: {reindex}"
+        yield f"{_count_records(stale.num_rows)} a vector of its former text; embed it again with: {reindex}"
     strangers = (await asyncio.to_thread(stored.join, known, "doc_id", join_type="left anti")).num_rows
     if strangers:
         count = "1 vector belongs to a missing record" if strangers == 1 else f"{strangers:,} vectors belong to missing records"

@@ -103,7 +103,7 @@ class Location:
         return self._lock(LOCK, wait_s, busy)
 
     def lock_reindex(self) -> AbstractAsyncContextManager[None]:
-        """One reindex at a time among the processes of this machine, `LibraryBusy` at once for another; searches and writes continue.
+        """One reindex at a time among the processes of this machine, `LibraryBusy` immediately for another; searches and writes continue.
 
         An object store has no such lock: two reindexes to one model share their work there. Of two to different models the one
         that began last continues, and the other finds its table gone and reports that.

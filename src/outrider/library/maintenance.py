@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 KEEP = timedelta(days=7)
-"""Versions younger than this stay, whoever may be reading them."""
+"""Versions younger than this are kept, since a process may be reading them."""
 KEEP_METADATA = timedelta(hours=1)
-"""The same of the tables beside the records, which nobody reads for long."""
+"""The same for the metadata tables, which are never read for long."""
 MARGIN = timedelta(minutes=10)
 DUE_ROWS = 256
 """Unindexed rows are searched one by one: about 1 ms for so many abstracts."""
@@ -70,7 +70,7 @@ async def read_index_error(table: AsyncTable, column: str) -> str:
 
 async def due(table: AsyncTable) -> bool:
     """Whether `optimize` has enough to do: many unindexed rows, or many small files."""
-    stats: Any = await table.stats()  # a dict, whatever its annotation says
+    stats: Any = await table.stats()  # a dict, despite its annotation
     unindexed = await count_unindexed_rows(table)
     fragments = stats["fragment_stats"]["num_small_fragments"]
     return bool(unindexed >= max(DUE_ROWS, stats["num_rows"] // DUE_SHARE) or fragments >= DUE_FRAGMENTS)

@@ -132,7 +132,7 @@ class FileTable(MetadataTable[IngestedFile]):
         return 0 if table is None else await table.count_rows()
 
     async def compact(self) -> None:
-        """Drop old versions, of which every write adds one; nobody reads one for long. Only under the lock."""
+        """Drop old versions, of which every write adds one; none is read for long. Only under the lock."""
         table = await self._open()
         if table is not None:
             await table.optimize(cleanup_older_than=KEEP_METADATA)

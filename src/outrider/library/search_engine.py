@@ -81,7 +81,7 @@ class Engine:
             near = await self.library.dense(vector, space, where, size)
             records = {record.doc_id: record for record in await self.library.brief([place.doc_id for place in near], where)}
             hits = [Scored(records[place.doc_id], place.similarity, _explain_cut(place.read)) for place in near if place.doc_id in records]
-            if len(hits) >= limit or len(near) < size:  # else vectors whose records are gone took places
+            if len(hits) >= limit or len(near) < size:  # otherwise vectors of removed records would use up places of the limit
                 message = f"{missing:,} records have no vector; embed them with: {REINDEX}" if missing else ""
                 return SourceAnswer(tuple(hits[:limit]), message=message, model=f"{space.model_name} {space.id}")
             size *= MORE

@@ -91,7 +91,7 @@ class Clustering:
         return f"{judgement.score:.1f}: {judgement.why()}"
 
     def judge_copy(self, at: int) -> Judgement:
-        """The judgement of a record against its own copy. A record that says too little, such as "Editorial", does not match itself."""
+        """The judgement of a record against its own copy. A record with too little data, such as "Editorial", does not match itself."""
         if at not in self._own:
             self._own[at] = self._judge(self.keys[at], self.keys[at], self._weights)
         return self._own[at]

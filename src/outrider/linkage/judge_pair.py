@@ -42,10 +42,10 @@ MANUAL_WEIGHTS: Weights = {
     "title's numbers": {"differ": -2.0},  # Cora's scanned titles are full of stray ones; elsewhere they tell parts and doses apart
     "title's words": {"differ": -2.0},  # mice and rats, children and adults: few such pairs are labelled
     "title's telling words": {"differ": -3.0},
-    "doi": {"equal, titles too": 3.0},  # the labelled sets show it only in company that says the same
+    "doi": {"equal, titles too": 3.0},  # in the labelled sets it occurs only together with fields that agree
     "isbn": {"equal": 1.0},  # chapters share their book's
     "address": {"equal": 2.5},
-    "venue's kind": {"one a journal": 0.0},  # a short name says no kind: it counts beside another year only
+    "venue's kind": {"one a journal": 0.0},  # a short name does not tell the kind: it counts only together with another year
 }
 """Weights set by hand, because the labelled sets do not show them."""
 DIFFERING_TITLE = frozenset({"title's numbers", "title's words", "title's telling words"})

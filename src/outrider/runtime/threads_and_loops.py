@@ -69,7 +69,7 @@ async def run_in_thread(work: Callable[[], Result], name: str = "outrider") -> R
 
 
 def stop_if_abandoned() -> None:
-    """Raise `Abandoned` where the caller of `run_in_thread` has gone; in any other thread do nothing."""
+    """Raise `Abandoned` if the caller of `run_in_thread` was cancelled; in any other thread do nothing."""
     gone = _caller_gone.get()
     if gone is not None and gone.is_set():
         raise Abandoned
@@ -168,7 +168,7 @@ class _Call(Generic[Result]):
         self._task.add_done_callback(self._close)
 
     def _cancel(self) -> None:
-        self._task.cancel()  # it exists: a loop calls in the order in which it was asked to
+        self._task.cancel()  # it exists: a loop runs callbacks in the order of scheduling
 
     async def _run(self) -> None:
         try:

@@ -49,7 +49,7 @@ class Workers:
         self._ready: Future[int] | None = None
 
     def start(self, count: int, modules: Sequence[str], busy: Callable[[], bool]) -> None:
-        """Start `count` processes and load these modules there. `busy` says whether this process has enough else to do."""
+        """Start `count` processes and load these modules there. `busy` tells whether this process has enough other work."""
         self._count, self._modules, self._busy = count, tuple(modules), busy
         self._restart()
         # Else the process would wait at its end for their work. After `_restart`, because the last hook is called first.

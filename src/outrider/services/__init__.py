@@ -130,7 +130,7 @@ class Services:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions that an answer depends on beside request, library and embedding model: part of the provenance hash."""
+        """Versions that an answer depends on besides request, library and embedding model: part of the provenance hash."""
         prompts = {f"prompt:{prompt.name}": prompt.version for prompt in (self.context_frame, self.dedup_prompt)}
         model = {"chat": self.chat.name} if self.chat else {}
         return {"outrider": __version__, **prompts, **self.query_prompt.versions, **self.scoring_prompts.versions, **model}

@@ -243,7 +243,7 @@ async def _open_sqlite(path: Path, stack: AsyncExitStack) -> CheckpointStore:
         saver = AsyncSqliteSaver(connection, serde=serializer())
         await saver.setup()
     except (OSError, sqlite3.Error) as error:
-        raise ThreadError(f"threads cannot be kept in {path}: {error}; name another place in threads.uri") from error
+        raise ThreadError(f"threads cannot be saved in {path}: {error}; name another place in threads.uri") from error
     ledger = ThreadLedger(plain)
     await ledger.setup()
     return CheckpointStore(saver, ledger, (sqlite3.Error,))
@@ -267,7 +267,7 @@ async def _open_postgres(uri: str, stack: AsyncExitStack) -> CheckpointStore:
         stack.callback(plain.close)
     except psycopg.Error as error:
         reason = " ".join(str(error).split())[:200].replace(uri, without_password(uri))
-        raise ThreadError(f"threads cannot be kept in {without_password(uri)}: {reason}") from error
+        raise ThreadError(f"threads cannot be saved in {without_password(uri)}: {reason}") from error
     ledger = ThreadLedger(plain, "%s", psycopg.Error)
     await ledger.setup()
     return CheckpointStore(saver, ledger, (psycopg.Error,))

@@ -139,7 +139,7 @@ async def load_calibrations(services: Services) -> tuple[Calibration, ...]:
     except LibraryMissing:
         return ()
     except (LibraryError, BadRequest) as error:
-        log.warning("the distiller goes on without the library's calibrations: %s", error)
+        log.warning("the distiller continues without the library's calibrations: %s", error)
         return ()
 
 

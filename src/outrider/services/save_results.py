@@ -62,7 +62,7 @@ class ResultSaver:
         threading.Thread(target=run, name=THREAD).start()
         try:
             await wait_for_future(future)
-        except BaseException:  # the caller has gone, and its answer says that the records are being saved
+        except BaseException:  # the caller has returned, and its answer reports that the records are being saved
             future.add_done_callback(partial(_log_failure, len(records)))
             raise
         return future.result()

@@ -1,7 +1,7 @@
 """Sources of other packages, by entry points of the group `outrider.sources`.
 
 Each entry point names a factory of a `Source`. A faulty package loses its own results only, and its line in the answer gives the reason.
-Its code is not trusted: every exception is caught, and it runs on a loop of its own (`run_isolated`), so that it blocks nobody else.
+Its code is not trusted: every exception is caught, and it runs on a loop of its own (`run_isolated`), so that it blocks no other code.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class LlmSettings(Section):
         description="A model stops reading when the chance that unread works would change the top is at most this, for repositories "
         "and for other works separately; 0 reads all.",
     )
-    score_all: bool = Field(False, description="Score every candidate, even if the top works can hardly change any more.")
+    score_all: bool = Field(False, description="Score every candidate, even if the top works are unlikely to change.")
 
 
 class RankingSettings(Section):
@@ -307,7 +307,7 @@ class SystematicSettings(Section):
     """Where systematic runs are stored, and how they are signed."""
 
     folder: str = Field("", description="Folder of the runs, one folder each; empty for `runs` in the platform's data folder.")
-    page: int = Field(500, ge=1, le=10_000, description="Hits per page; a page is on disk before anyone sees it.")
+    page: int = Field(500, ge=1, le=10_000, description="Hits per page; a page is on disk before it is returned.")
     audit_log: str = Field("", description="Log file of all runs; empty for audit.jsonl in the folder of the runs.")
     signing_key: str = Field("", description="PEM file of your private Ed25519 key for signing manifests; empty for no signature.")
     identity_most: int = Field(

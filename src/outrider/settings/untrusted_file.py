@@ -28,7 +28,7 @@ PLUGINS, STORAGE, CACHE, LIBRARY, CONTACT = "sources.extra", "library.storage_op
 OBSERVERS = ("threads.uri", "tracing.endpoint")
 """Addresses that receive searches, and from which threads are read back."""
 ACCESS = ("serve.api_keys", "serve.allowed_hosts", "serve.cors_origins")
-"""Who may use the server: a stranger's key, host name or page could read what is served."""
+"""Access to the server: a stranger's key, host name or page could read the served data."""
 
 NAMED_ADDRESS = re.compile(r"url|uri|host|endpoint|address|server|proxy|authority|base", re.IGNORECASE)
 PLAIN_WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_ ,+-]*")
@@ -56,7 +56,7 @@ class UntrustedFile:
 
 
 def check_untrusted_file(entries: Mapping[str, Entry], file: str) -> None:
-    """Raises `SettingsError`, with a remedy, where `file`, the one in the working folder, does what it may not."""
+    """Raises `SettingsError`, with a remedy, if `file`, the one in the working folder, violates a limit."""
     folder = UntrustedFile(entries, file)
     for section, own in KEY_ADDRESSES.items():
         address = folder.get(f"{section}.base_url")

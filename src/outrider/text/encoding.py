@@ -41,7 +41,7 @@ def detect_byte_order_mark(start: bytes) -> str | None:
 
 
 class Sample:
-    """Bytes beyond ASCII with what stands around them, from which an encoding can be guessed; they may come late in a text.
+    """Bytes beyond ASCII with their context, from which an encoding can be guessed; they may occur late in a text.
 
     Never cut inside a character, which would rule out the very encoding that it is in: a second byte of any of `GUESSES` may
     be a letter, but neither white space nor one of `,"`.
@@ -62,7 +62,7 @@ class Sample:
             self._keep(text[:end])
 
     def guess(self) -> Encoding:
-        """The likeliest of what texts were written in before UTF-8; Windows-1252 where nothing speaks for another."""
+        """The most likely encoding of texts from before UTF-8; Windows-1252 if there is no evidence for another."""
         from charset_normalizer import from_bytes
 
         self._keep(self._rest)

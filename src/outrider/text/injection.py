@@ -91,7 +91,7 @@ ADDRESSED = rf"""
     )
 """
 FOREIGN = re.compile(r"[\u0400-\u1fff\u3040-\uffef]")
-"""Scripts of which the patterns know orders, without words that could be looked up."""
+"""Scripts for which there are patterns of orders, but no index words."""
 MAX_DECODED = 50
 """Runs of base64 that are looked into: a notebook holds pictures by the hundred."""
 DECODED_CHARS = 4_000
@@ -123,7 +123,7 @@ UNSEEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""What a page does not show. It need not hold an order: only then it counts."""
+"""Text that a page hides. It counts only if it contains an order."""
 UNSEEN_MARKS = ("<!--", "[//]:", "[comment]:", "display", "font-size", "visibility", "color")
 """One of them stands in whatever it finds."""
 ORDER = re.compile(

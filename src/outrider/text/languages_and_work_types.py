@@ -88,7 +88,7 @@ def _language_codes() -> dict[str, str]:
 
 
 def normal_type(name: str) -> str | None:
-    """Return our word for a service's type of work, such as `article` for `journal-article` or `Journal Article`; None where unknown."""
+    """Return our name of a service's type of work, such as `article` for `journal-article` or `Journal Article`; None where unknown."""
     return _type_names().get(_letters(name))
 
 

@@ -10,13 +10,13 @@ from xml.etree.ElementTree import Element
 HIDDEN = "********"
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 MAX_MESSAGE_CHARS = 200
-"""Characters that are shown of what a server says."""
+"""Maximum characters of a server's message that are shown."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 """C0 and C1 controls, zero-width and direction marks, isolates and overrides."""
 
 
 def without_password(address: str) -> str:
-    """`s3://user:secret@host/x` without what stands before the @."""
+    """`s3://user:secret@host/x` without the part before the @."""
     return USER_INFO.sub(f"{HIDDEN}@", address)
 
 
@@ -42,7 +42,7 @@ def is_http_url(address: str) -> bool:
 
 
 def redact(message: object, key: str) -> str:
-    """What a server or its client says, on one line, without passwords and without the key, plain or as a quotation writes it.
+    """A message of a server or its client, on one line, without passwords and without the key, plain or as a quotation writes it.
 
     It is cut last: half a key is a secret too.
     """

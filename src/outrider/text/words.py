@@ -18,7 +18,7 @@ from typing import Any
 
 WORD = re.compile(r"[^\W_]+")
 PARTED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
-"""For `bytes.translate`: what is ASCII and neither a letter nor a digit becomes a space."""
+"""For `bytes.translate`: ASCII characters other than letters and digits become a space."""
 CONTINUOUS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
 """Scripts written without spaces: Han, kana, Thai. Their runs are cut into overlapping pairs of characters."""
 
@@ -51,7 +51,7 @@ UNSEGMENTED = re.compile(
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9d\U0001aff0-\U0001b2ff"  # kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00016fe2-\U00018dff\U00020000-\U0003ffff]"  # Han, Tangut, Khitan
 )
-"""Characters that the index groups by a dictionary: it cannot be asked for a part of such a run."""
+"""Characters that the index groups by a dictionary: a part of such a run cannot be searched."""
 FOLDED = {
     "\u00df": "ss", "\u00e6": "ae", "\u0153": "oe", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00f0": "d", "\u00fe": "th",
     "\u0127": "h", "\u0167": "t", "\u014b": "n", "\u0131": "i", "\u0138": "k", "\u017f": "s",

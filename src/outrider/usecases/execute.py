@@ -159,6 +159,6 @@ async def _rerank(services: Services, query: str, works: Sequence[Candidate]) ->
     """Reorder the first works. Raises `ModelUnavailable` where there is no reranker."""
     reranker, why = await services.reranker(asked=True)
     if reranker is None:
-        raise ModelUnavailable(f"rerank was asked for, but there is no reranker: {why}")
+        raise ModelUnavailable(f"rerank was requested, but there is no reranker: {why}")
     settings = services.settings.reranker
     return await run_in_thread(lambda: rerank_candidates(works, query, reranker, settings.depth, settings.weight))

@@ -35,14 +35,14 @@ class QueryExplanation:
         lines = [(LIBRARY, format_tree(self.parsed.tree))] if self.asks_library else []
         for query in self.sent:
             if query.refused:
-                lines.append((query.source, f"not asked: {query.refused}"))
+                lines.append((query.source, f"not queried: {query.refused}"))
                 continue
             text = [query.query, *(f"{name}={value}" for name, value in query.parameters)]
-            text.append("as it was written" if query.native else "translated")
+            text.append("unchanged" if query.native else "translated")
             text += [f"widened, and filtered here: {part}" for part in query.widened]
-            text += [f"left out, since none of its records can fulfil it: {part}" for part in query.lacking]
+            text += [f"left out, because none of its records can match it: {part}" for part in query.lacking]
             if not query.reproducible:
-                text.append("not reproducible: its totals differ between two calls")
+                text.append("not reproducible: totals differ between two calls")
             lines.append((query.source, "\n".join(text)))
         return lines
 

@@ -26,7 +26,7 @@ class Part(Model):
     what: str
     on: bool
     says: str
-    broken: bool = Field(False, description="It is there and cannot be used.")
+    broken: bool = Field(False, description="Configured, but unusable.")
 
 
 async def health(services: Services) -> tuple[Part, ...]:
@@ -58,10 +58,10 @@ async def _check_dense_search(services: Services, library: Library) -> Part:
     except SearchError as error:
         return _off("dense search", str(error))
     except TimeoutError:
-        return _off("dense search", f"its model was not there within {HEALTH_S:.0f} s")
+        return _off("dense search", f"its model was not ready within {HEALTH_S:.0f} s")
     if library_space is None:
         how = "new records are embedded as they are ingested, the others by: outrider library reindex"
-        return _off("dense search", f"{space.model_name} is at hand, and the library has no vectors yet; {how}")
+        return _off("dense search", f"{space.model_name} is available, but the library has no vectors yet; {how}")
     vectors = (await library.info()).vectors
     assert vectors is not None  # noqa: S101 - there is a space
     text = f"{vectors.vectors:,} records by {space.model_name} ({space.dimension} dimensions, {vectors.index})"

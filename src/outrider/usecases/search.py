@@ -39,7 +39,7 @@ async def asearch(
 ) -> SearchResponse:
     """Answer a request, whose other fields (`top_k`, `filters`, ...) are those of `SearchRequest`.
 
-    On a `thread`, each step is saved (`threads.uri`): the next search of that name knows this one, and a killed search can be resumed
+    On a `thread`, each step is saved (`threads.uri`): the next search of that name continues from it, and a killed search can be resumed
     (`outrider threads resume`).
 
     Raises `BadRequest` for a request that cannot be understood. A run that could search nothing returns an answer without hits and the

@@ -224,7 +224,7 @@ def asystematic(  # noqa: PLR0913 - one argument a part
     end where a source was not read to its last hit.
     """
     if (query is None) == (resume is None):
-        raise BadRequest("a systematic run takes a query, or resume with the run to go on with; not both")
+        raise BadRequest("a systematic run takes either a query, or resume with the run to continue; not both")
     if after and resume is None:
         raise BadRequest("after takes a cursor of the run that resume names")
     used = services or Services.for_library(library)
@@ -274,7 +274,7 @@ def replay(
 ) -> Replayed:
     """Repeat a run and compare the hits: `.differences`, each with its cause; empty where both are the same.
 
-    Reads the library as it is now, or, if `pinned`, at the version that the first run read. Services are asked anew.
+    Reads the library as it is now, or, if `pinned`, at the version that the first run read. Services are queried again.
     """
 
     async def run_again() -> Replayed:
@@ -287,7 +287,7 @@ def replay(
 async def replay_run(
     services: Services, run: str | Path, *, pinned: bool = False, on_page: OnPage | None = None, say: Say = log.warning
 ) -> Replayed:
-    """Repeat a run over the library as it is now, or `pinned` at the version that it read; services are asked anew.
+    """Repeat a run over the library as it is now, or `pinned` at the version that it read; services are queried again.
 
     The second run has a folder of its own. Raises `NoSuchRun`, `LibraryError`, and `Tampered` where the first run was changed.
     """

@@ -201,7 +201,7 @@ def test_a_path_in_a_message_stays_as_it_is(tmp_path: Path) -> None:
         load_cross_encoder(str(folder), "cpu", downloads=True)
     bert(folder)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelUnavailable, match=r"embedding\.v2 cannot be loaded.*\(asked for as a reranker\)$"):
+    with pytest.raises(ModelUnavailable, match=r"embedding\.v2 cannot be loaded.*\(requested as a reranker\)$"):
         load_cross_encoder(str(folder), "cpu", downloads=True)
 
 

@@ -215,7 +215,7 @@ def test_a_verdict_that_names_no_weights_or_another_commit_counts_for_nothing() 
 def test_what_was_judged_and_is_gone_is_said() -> None:
     reranker, why = choose_reranker(AUTO, None, [verdict("/no/where", chosen=True)])
     assert reranker is None
-    assert "/no/where, which is not at hand" in why
+    assert "/no/where, which is not available" in why
 
 
 def test_a_named_one_whose_weights_are_not_here_is_told_before_a_search_needs_it(tmp_path: Path) -> None:

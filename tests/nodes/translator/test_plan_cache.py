@@ -78,7 +78,7 @@ async def test_the_same_question_costs_one_call_and_the_answer_says_so() -> None
     assert (again.usage.calls, again.strategy, again.intent) == (0, first.strategy, first.intent)
     assert again.strategy.made_by == "model"
     assert [(step.step, step.why) for step in again.bypassed] == [
-        (MODEL, "scripted at nowhere planned this search 60 s ago, and is not asked again within 900 s")
+        (MODEL, "scripted at nowhere planned this search 60 s ago, and its plan is reused for 900 s")
     ]
     assert not first.bypassed
 

@@ -1,4 +1,4 @@
-"""Base class of the export formats, which take records one by one and hold none of them."""
+"""Base class of the export formats, which write records one by one and store none of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Writer(ABC):
     @abstractmethod
     def record(self, record: BaseRecord) -> None: ...
 
-    def end(self) -> None:  # noqa: B027 - nor a tail
+    def end(self) -> None:  # noqa: B027 - most formats have no tail
         """Writes the text after the last record."""
 
 

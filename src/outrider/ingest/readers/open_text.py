@@ -60,7 +60,7 @@ def read_entries(
     ):
         for entry in parse(cast("TextIO", stream)):
             empty = False
-            if notes and isinstance(entry, Entry):  # a field of the file with the same name goes first
+            if notes and isinstance(entry, Entry):  # a field of the file with the same name takes precedence
                 yield replace(entry, record=entry.record.model_copy(update={"metadata": {**notes, **entry.record.metadata}}))
             else:
                 yield entry

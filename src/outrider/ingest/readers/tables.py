@@ -153,7 +153,7 @@ def _read_workbook(path: Path, options: ReadOptions) -> Iterator[Parsed]:
     from openpyxl import load_workbook
 
     refuse_large(path, options)
-    with path.open("rb") as stream:  # ours to close: openpyxl keeps its own open if a sheet is not read to its end
+    with path.open("rb") as stream:  # closed here: openpyxl keeps its own open if a sheet is not read to its end
         if stream.read(len(OLD_OFFICE)) == OLD_OFFICE:
             raise UnreadableFile(f"{path}: an old .xls or an encrypted workbook; save it as plain .xlsx")
         with _workbook_errors(path), zipfile.ZipFile(path) as archive:

@@ -69,7 +69,7 @@ def dedup(
 
 
 def _print_json(deduplication: FileDeduplication) -> None:
-    """Piece by piece, so that a large answer is never held whole."""
+    """Piece by piece, so that a large answer is never in memory as a whole."""
     out, ids = sys.stdout, deduplication.ids
     out.write('{"groups": [')
     for at, group in enumerate(deduplication.groups()):
@@ -104,7 +104,7 @@ def _show(deduplication: FileDeduplication) -> None:
     if shared > MAX_WORKS:
         out.print(f"The first {MAX_WORKS} of these are listed above; --json has all.")
     if unsure := len(deduplication.unsure_pairs()):
-        out.print(f"{count(unsure, 'pair')} may be one work and stayed apart: --json lists them as unsure.")
+        out.print(f"{count(unsure, 'pair')} may be one work but were not merged: --json lists them as unsure.")
     if related := len(deduplication.related_pairs()):
         out.print(f"Related, not one work, such as a preprint and its article: {count(related, 'pair')}; --json lists them.")
     note("Write one record for each work with: -o works.ris")

@@ -66,7 +66,7 @@ def split(
     as_json: JsonOption = False,
 ) -> None:
     """Separate a record from others by their ids, or from all, even if searches would take them for the same work."""
-    outcome = f"kept apart from {', '.join(others)}" if others else "stands alone"
+    outcome = f"separated from {', '.join(others)}" if others else "separated from all other records"
     _decide("split", [doc_id, *(others or ())], by, why, library, f"{doc_id} {outcome}", as_json=as_json)
 
 

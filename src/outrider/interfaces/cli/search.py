@@ -59,7 +59,7 @@ def search(
     ] = None,
     thread: Annotated[
         str | None,
-        typer.Option("--thread", metavar="NAME", help="Save each step under this name; the next search with it knows this one."),
+        typer.Option("--thread", metavar="NAME", help="Save each step under this name; the next search with this name continues from it."),
     ] = None,
     max_calls: Annotated[int | None, typer.Option("--max-calls", metavar="N", help="Most calls of the model; 0 uses rules only.")] = None,
     max_cost: Annotated[

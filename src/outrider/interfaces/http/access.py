@@ -87,7 +87,7 @@ class OriginCheck:
 
     app: ASGIApp
     hosts: frozenset[str]
-    """Names beside `localhost`, in lower case."""
+    """Names besides `localhost`, in lower case."""
     pages: frozenset[str]
     """Origins of other servers' pages that may send requests."""
 

@@ -67,7 +67,7 @@ class Application:
     runs: RunRegistry
 
     def stop(self) -> None:
-        """Accept no more searches; running ones go on."""
+        """Accept no more searches; running ones continue."""
         self.admission.stopping = True
 
 

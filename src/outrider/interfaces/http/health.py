@@ -48,17 +48,17 @@ class Metrics:
             return Histogram(f"outrider_{name}", description, labels, buckets=SECONDS, registry=self.registry)
 
         self.requests = counter("http_requests", "Requests answered, by route, method and status.", "route", "method", "status")
-        self.searches = counter("searches", "Searches, by door and by how they ended.", "door", "outcome")
-        self.search_seconds = histogram("search_seconds", "Time of a search, without waiting for its turn.", "door")
+        self.searches = counter("searches", "Searches, by interface and outcome.", "door", "outcome")
+        self.search_seconds = histogram("search_seconds", "Time of a search, without its time in the queue.", "door")
         self.node_seconds = histogram("node_seconds", "Time of a node of the pipeline.", "node")
         self.node_errors = counter("node_errors", "Failures of a node, by kind of error.", "node", "error")
         self.source_seconds = histogram("source_seconds", "Time of one search of a source.", "source")
         self.source_answers = counter("source_answers", "Searches of a source, by status.", "source", "status")
-        self.source_errors = counter("source_errors", "Searches of a source that gave no answer, by status.", "source", "status")
+        self.source_errors = counter("source_errors", "Failed searches of a source, by status.", "source", "status")
         self.cache_hits = counter("cache_hits", "Searches of a source that the cache answered.", "source")
         self.model_calls = counter("model_calls", "Calls of a model, by node.", "node")
         self.model_tokens = counter("model_tokens", "Tokens of a model, by node and direction.", "node", "direction")
-        self.model_cost = counter("model_cost_usd", "What models cost, as far as their prices are known, by node.", "node")
+        self.model_cost = counter("model_cost_usd", "Cost of models whose prices are known, by node.", "node")
 
     def watch(self, admission: Admission) -> None:
         """Measure running and waiting requests at each scrape."""

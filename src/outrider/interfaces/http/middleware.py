@@ -74,7 +74,7 @@ class ResponseMiddleware:
             await send({"type": "http.response.body"} if omits_body else message)
             if omits_body and message.get("more_body"):
                 is_complete = True
-                raise OSError("nobody asked for the body")  # as for a disconnected client: a stream ends here
+                raise OSError("a HEAD request has no body")  # as for a disconnected client: a stream ends here
 
         app: ASGIApp = self.app
         if CONTROL.search(scope["path"]):

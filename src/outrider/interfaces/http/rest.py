@@ -73,7 +73,7 @@ class RestRoutes:
         prefer: Annotated[
             str | None, Header(description="`respond-async` for a number instead of the answer; with `wait=5` after 5 seconds.")
         ] = None,
-        x_thread_id: Annotated[str | None, Header(description="The thread of searches that this one goes on with.", max_length=128)] = None,
+        x_thread_id: Annotated[str | None, Header(description="The thread of searches that this search continues.", max_length=128)] = None,
     ) -> Response:
         """Search, and return the complete response; or, with `Prefer: respond-async`, status 202 and the address of the search."""
         plain = SearchRequest.model_construct(**{name: getattr(body, name) for name in SearchRequest.model_fields})

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One search. It goes on when nobody waits for it or follows it any more."""
+    """One search. It continues if no client waits for it or follows it any more."""
 
     run_id: str
     owner: str
@@ -132,7 +132,7 @@ class RunRegistry:
         self._forget()
         run = self._runs.get(run_id)
         if run is None or run.owner != owner:
-            raise Refusal(404, "no-such-search", "there is no such search, or its answer is kept no longer")
+            raise Refusal(404, "no-such-search", "no such search, or its answer is no longer stored")
         return run
 
     async def drain(self, within_s: float) -> int:

@@ -59,7 +59,7 @@ def serve(services: Services, host: str, port: int) -> None:
     needs_key = requires_key(settings, host)
     with closing(open_socket(host, port)) as bound, redirect_stdout(sys.stderr):  # standard output is for results
         server = make_server(services, host, needs_key=needs_key, alone=True)  # uvicorn binds the streams of its logs here
-        keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is asked for"
+        keys = f"keys of {', '.join(sorted(settings.api_keys))}" if needs_key else "no key is required"
         sys.stderr.write(f"Outrider answers at {format_address(host, bound)} - {keys} - Ctrl-C stops it\n")
         server.run(sockets=[bound])
 

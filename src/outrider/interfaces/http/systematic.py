@@ -50,7 +50,7 @@ class SystematicBody(Model):
     @model_validator(mode="after")
     def _check_query_or_resume(self) -> SystematicBody:
         if (self.query is None) == (not self.resume):
-            raise ValueError("takes a query, or resume with the run to go on with; not both")
+            raise ValueError("takes either a query, or resume with the run to continue; not both")
         return self
 
 

@@ -62,7 +62,7 @@ class PinnedVersion:
 
         No page for no hits. `BadRequest` for a cursor of another query, version or library.
         """
-        scope = f"{self._snapshot.library}\n{self._snapshot.version}\n{format_tree(tree)}"  # what a cursor belongs to
+        scope = f"{self._snapshot.library}\n{self._snapshot.version}\n{format_tree(tree)}"  # the scope of a cursor
         addresses = await self.candidates(tree, parse_cursor(scope, after))
         pending: list[Record] = []
         async with aclosing(HitReader(self._location, self._table, tree, addresses).read()) as blocks:
@@ -141,14 +141,14 @@ def _sort_addresses(rows: pa.Table, after: str | None) -> np.ndarray:
 
 
 def _build_page(records: Sequence[Record], scope: str) -> MatchedPage:
-    """A page, with a cursor that stands behind its last record."""
+    """A page, with a cursor after its last record."""
     doc_id = records[-1].doc_id
     cursor = f"{CURSOR_FORMAT}.{_digest(scope, doc_id)}.{base64.urlsafe_b64encode(doc_id.encode()).decode().rstrip('=')}"
     return MatchedPage(tuple(map(Matched, records)), cursor)
 
 
 def parse_cursor(scope: str, cursor: str) -> str | None:
-    """The id that a cursor stands behind, None for the beginning; `BadRequest` for one of another query, version or library."""
+    """The id before a cursor's position, None for the beginning; `BadRequest` for one of another query, version or library."""
     if not cursor:
         return None
     try:

@@ -59,7 +59,7 @@ class VectorsInfo:
 
 
 class Vectors:
-    """One vector a record, all of one model. Methods that write without waiting for the library's lock say so."""
+    """One vector per record, all of one model. Methods that write without the library's lock are documented as such."""
 
     def __init__(self, location: Location, connection: AsyncConnection) -> None:
         self.registry = SpaceRegistry(connection)
@@ -165,7 +165,7 @@ class Vectors:
     async def count_by_model(self, spaces: Sequence[StoredSpace]) -> dict[str, int]:
         counts: Counter[str] = Counter()
         for stored in spaces:
-            table = await open_table(self._connection, stored.table)  # None where another process has just dropped it
+            table = await open_table(self._connection, stored.table)  # None if another process has just dropped it
             counts[stored.space.model_name] += await table.count_rows() if table is not None else 0
         return dict(counts)
 

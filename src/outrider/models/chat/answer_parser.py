@@ -45,7 +45,7 @@ class ParsedAnswer(Generic[Shape]):
     value: Shape
 
 
-AMBIGUOUS = UnusableAnswer("it holds two different objects of that form; say one, and quote none", follows_schema=True)
+AMBIGUOUS = UnusableAnswer("it holds two different objects of that form; give exactly one, and quote none", follows_schema=True)
 
 
 def parse_answer(content: str | dict[str, Any], shape: type[Shape]) -> ParsedAnswer[Shape] | UnusableAnswer:

@@ -149,7 +149,7 @@ class EndpointChat:
         return reply
 
     async def _ask_with_retries(self, messages: Messages, mode: OutputMode, question: _Question) -> Reply:
-        """Retry while the server asks for patience or refuses one of our options, as far as there is time."""
+        """Retry while the server is overloaded or rejects one of our options, within the time limit."""
         capabilities, until, attempts_left = self._capabilities, time.monotonic() + self._timeout_s, TRIES
         while True:
             try:

@@ -121,7 +121,7 @@ def classify_refusal(
 
 
 def _take_next_option(refused: RequestRefused, endpoint: Endpoint, capabilities: Capabilities, steps: Mapping[str, int]) -> bool:
-    """Advance the option that the server complains about to its next value, once for concurrent calls; False if there is none."""
+    """Advance the option that the server rejects to its next value, once for concurrent calls; False if there is none."""
     for option, values in endpoint.options.items():
         names = SPELLINGS.get(option, (option,))
         step = steps.get(option, 0)

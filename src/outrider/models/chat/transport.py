@@ -61,11 +61,11 @@ class _Client(httpx2.AsyncClient):
         async def send_in_scope() -> httpx2.Response:
             with scope:
                 return await sending
-            raise asyncio.CancelledError  # unseen: the caller has gone
+            raise asyncio.CancelledError  # ignored: the caller has been cancelled
 
         def retrieve_error(task: asyncio.Task[httpx2.Response]) -> None:
             if not task.cancelled():
-                task.exception()  # else asyncio warns of an error that came after the caller had gone
+                task.exception()  # otherwise asyncio warns of an error that occurred after the caller was cancelled
 
         task = asyncio.create_task(send_in_scope())
         task.add_done_callback(retrieve_error)
@@ -81,7 +81,7 @@ class _Client(httpx2.AsyncClient):
 async def _check_response(response: httpx2.Response) -> None:
     compression = response.headers.get("content-encoding", "identity")
     if compression != "identity":
-        raise UnreadableResponse(f"a body packed with {compression}, which was not asked for")
+        raise UnreadableResponse(f"a body packed with {compression}, which was not requested")
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         raise TypeError("an answer of a synchronous client")
     response.stream = _BoundedStream(response.stream)

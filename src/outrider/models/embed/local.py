@@ -134,7 +134,7 @@ def _run_within_memory(batch: list[TokenizedText], embed: Callable[[list[Tokeniz
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-    empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
+    empty_cache()  # only now, after the exception has released the failed batch's tensors
     raise BatchTooLarge(NO_MEMORY)
 
 

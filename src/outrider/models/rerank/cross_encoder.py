@@ -91,7 +91,7 @@ class CrossEncoderReranker:
                     if batch == 1:
                         raise ModelUnavailable(f"reranker {self.name} has not enough memory on {model.device} for a single text") from error
                 batch //= 2
-                empty_cache()  # only now, when the exception no longer holds the failed batch's tensors
+                empty_cache()  # only now, after the exception has released the failed batch's tensors
         if not all(map(math.isfinite, scores)):
             raise BadVectors(f"reranker {self.name} gave a score that is no number; its weights or its precision cannot be used")
         return scores
@@ -125,7 +125,7 @@ def load_cross_encoder(name: str, device: str, *, downloads: bool) -> Any:
                 processor_kwargs={"chat_template": preset.chat_template} if preset and preset.chat_template else None,
             )
     except ModelUnavailable as error:
-        raise ModelUnavailable(f"{error} (asked for as a reranker)") from error
+        raise ModelUnavailable(f"{error} (requested as a reranker)") from error
     if missing:  # a bi-encoder is given a random head with no more than a warning
         raise ModelUnavailable(f"{name} is no reranker: its files hold no {missing[0]}, which would score pairs")
     if model.num_labels != 1:

@@ -33,8 +33,8 @@ SWITCHED_OFF = "switched off (reranker.model_name is none)"
 NOT_PROBED = "not probed yet: `outrider library probe` shows whether one helps"
 OTHER_SETTINGS = "probed with another reranker.depth or reranker.weight: run `outrider library probe` again"
 NONE_HELPED = "the last probe found none that makes this library's ranking better"
-NONE_AVAILABLE = "no reranker is at hand: name one in reranker.model_name, or install the extra `models` with an embedding model"
-REQUESTED = "asked for by the request"
+NONE_AVAILABLE = "no reranker is available: name one in reranker.model_name, or install the extra `models` with an embedding model"
+REQUESTED = "requested"
 NOT_EVALUATED = "named in the settings; not probed on this library yet"
 WEIGHTS_CHANGED = "named in the settings; its weights have changed since the last probe"
 NOT_FETCHED = "named in the settings; its weights are not on this machine yet and are fetched from the hub at first use"
@@ -195,7 +195,7 @@ def _make_evaluated(verdict: Verdict, settings: RerankerSettings, embedder: Embe
             reranker = next((candidate for candidate in served if candidate.name == name), reranker)
         revision = find_revision(reranker)
     except (ModelError, MissingExtra) as error:
-        raise ModelUnavailable(f"the last probe judged {name}, which is not at hand: {error}; or {again}") from error
+        raise ModelUnavailable(f"the last probe judged {name}, which is not available: {error}; or {again}") from error
     if reranker.name != name:
         raise ModelUnavailable(f"the last probe judged {name}, and here is {reranker.name}: {again}")
     if revision != verdict.revision:
